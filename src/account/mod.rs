@@ -1,0 +1,1 @@
+//! One live account of the hosting API: credentials, shared snapshot, call budget, breaker, sweep.

@@ -1,0 +1,1 @@
+//! One folder per kind, each in the same shape: observe, decide, act, report.

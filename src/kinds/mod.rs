@@ -1,0 +1,1 @@
+//! What users write: one file per kind, with spec, status, CEL rules and columns.
