@@ -3,7 +3,6 @@
 
 use super::client::Client;
 use super::error::Error;
-use super::quota::LocationQuota;
 use super::record::{self, Record};
 
 /// A place where servers stand (section 2.3).
@@ -140,19 +139,6 @@ pub struct OperatingSystem {
     pub for_servers: bool,
     /// Whether it is offered at all.
     pub active: bool,
-}
-
-/// Everything that can be ordered, and how much of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Catalogue {
-    /// Where servers stand.
-    pub locations: Vec<Location>,
-    /// What can be had, and where.
-    pub plans: Vec<Plan>,
-    /// What can be installed.
-    pub operating_systems: Vec<OperatingSystem>,
-    /// How much may be ordered.
-    pub quotas: Vec<LocationQuota>,
 }
 
 impl Client {
