@@ -1,7 +1,11 @@
 //! What the rest of the operator may know of an account: pure data, taken at one moment.
 
 use crate::{
-    hosting::{catalogue::Catalogue, server::Server},
+    hosting::{
+        catalogue::{Location, OperatingSystem, Plan},
+        quota::LocationQuota,
+        server::Server,
+    },
     kinds::{Reason, account::KnownMachine, account::Timing},
 };
 use std::{sync::Arc, time::Duration};
@@ -19,6 +23,9 @@ pub struct View {
     pub known: Vec<KnownMachine>,
     /// What can be ordered, with the moment of the look.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
+    /// Whether an earlier process has already used this account, as its status shows. Orders of that
+    /// process may still be on their way.
+    pub used_before: bool,
     /// The last exchange went wrong: the reason, and what a person should read.
     pub last_error: Option<(Reason, String)>,
 }
@@ -86,4 +93,17 @@ pub struct Sighting {
     pub server: Arc<Server>,
     /// When it was asked for.
     pub seen: Duration,
+}
+
+/// What can be ordered at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    /// Places.
+    pub locations: Vec<Location>,
+    /// Instance types with their availability per place.
+    pub plans: Vec<Plan>,
+    /// Systems that can be installed.
+    pub systems: Vec<OperatingSystem>,
+    /// Quota and its use per place.
+    pub quotas: Vec<LocationQuota>,
 }
