@@ -4,5 +4,6 @@
 pub mod account;
 pub mod backoff;
 pub mod events;
+pub mod server;
 pub mod status;
 pub mod streams;
