@@ -96,9 +96,10 @@ fn refusal(status: StatusCode, body: &[u8], key: &ApiKey) -> Refusal {
         }
         Err(_) => {
             let words = String::from_utf8_lossy(body);
-            let words = match words.trim_start().starts_with('<') {
-                true => text::without_markup(&words),
-                false => words.into_owned(),
+            let words = if words.trim_start().starts_with('<') {
+                text::without_markup(&words)
+            } else {
+                words.into_owned()
             };
             refusal.message = text::message(&words, key);
         }

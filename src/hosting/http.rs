@@ -88,9 +88,10 @@ fn certificates(bundle: &[u8]) -> Result<Vec<Certificate>, ClientError> {
 
 impl Transport for HttpTransport {
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>> {
-        let client = match request.is_read() {
-            true => &self.questions,
-            false => &self.changes,
+        let client = if request.is_read() {
+            &self.questions
+        } else {
+            &self.changes
         };
         send(client, request).boxed()
     }

@@ -14,9 +14,9 @@ mod wire_server;
 
 use crate::hosting::{ApiKey, BaseUrl, Order, ServerId};
 
-pub(crate) const KEY: &str = "k3y/Of+an-Account=0123456789";
-pub(crate) const UUID: &str = "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f";
-pub(crate) const ORDER_TAG: &str = "fmo-order:0123456789abcdef0123456700000001";
+const KEY: &str = "k3y/Of+an-Account=0123456789";
+const UUID: &str = "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f";
+const ORDER_TAG: &str = "fmo-order:0123456789abcdef0123456700000001";
 
 fn key() -> ApiKey {
     ApiKey::parse(KEY.as_bytes()).unwrap()

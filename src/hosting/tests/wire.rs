@@ -194,6 +194,24 @@ async fn a_flood_ends_at_the_cap() {
 }
 
 #[tokio::test]
+async fn the_cap_is_exact() {
+    let cap = 1 << 20;
+    let padded = |length| {
+        let record = record().to_string();
+        http(
+            200,
+            &format!("{record}{}", " ".repeat(length - record.len())),
+        )
+    };
+    let replies = [cap, cap + 1].map(|length| Reply::SendAndClose(padded(length)));
+    let server = WireServer::start(replies.into()).await;
+    let client = client(&server.url());
+    client.release(&id()).await.unwrap();
+    let error = client.release(&id()).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn without_a_listener_nothing_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
