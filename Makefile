@@ -6,7 +6,8 @@ SHELL := /usr/bin/env bash
 .NOTPARALLEL:
 
 CARGO ?= cargo
-LAB := target/debug/examples/lab
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+LAB := $(TARGET)/debug/examples/lab
 TOOLS := tests/tools/install.sh
 
 .PHONY: help
@@ -31,7 +32,7 @@ test: control-plane ## Run all tests (the first time builds the control plane: 5
 .PHONY: bench
 bench: control-plane ## Measure 1,000 servers from order to release and write benchmarks/
 	$(CARGO) build --locked --release --bins --example lab
-	target/release/examples/lab bench
+	$(TARGET)/release/examples/lab bench
 
 .PHONY: lint
 lint: ## Check format, lints, documentation, licences and dependencies

@@ -14,3 +14,4 @@
 mod cluster;
 mod control_plane;
 mod deadline;
+mod laboratory;

@@ -2,7 +2,7 @@
 //! loopback ports, with RBAC on.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::credentials::{Credentials, CredentialsError};
+use crate::flags;
 use crate::folder::Folder;
 use crate::ports;
 use crate::programs::Programs;
@@ -29,10 +30,6 @@ const STARTS: usize = 3;
 const POLL: Duration = Duration::from_millis(25);
 /// The API server lets open requests end; watches make that take seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What works here, and nothing that a node or a cloud would be needed for.
-const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
-    serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
 
 /// What the user chose.
 #[derive(Debug, Default)]
@@ -172,14 +169,19 @@ impl ControlPlane {
         self.supervisor.start(
             ETCD,
             &self.programs.etcd(),
-            &self.etcd_args(etcd, etcd_peer),
+            &flags::etcd(&self.etcd_data(), etcd, etcd_peer),
         )?;
         // The API server looks for etcd once a second only, so let it succeed at once.
         self.within_deadline(listens(etcd)).await?;
         self.supervisor.start(
             API_SERVER,
             &self.programs.kube_apiserver(),
-            &self.api_server_args(etcd, api_server),
+            &flags::api_server(
+                &self.credentials,
+                self.audit_log.as_deref(),
+                etcd,
+                api_server,
+            ),
         )?;
         let client = self
             .within_deadline(answers_ready(self.credentials.kubeconfig()))
@@ -187,7 +189,7 @@ impl ControlPlane {
         self.supervisor.start(
             CONTROLLER_MANAGER,
             &self.programs.kube_controller_manager(),
-            &self.controller_manager_args(),
+            &flags::controller_manager(&self.credentials),
         )?;
         self.within_deadline(controllers_work(client)).await?;
         Ok(Access {
@@ -227,81 +229,6 @@ impl ControlPlane {
     fn etcd_data(&self) -> PathBuf {
         self.folder.path().join("etcd")
     }
-
-    fn etcd_args(&self, port: u16, peer_port: u16) -> Vec<String> {
-        let (client, peer) = (
-            format!("http://127.0.0.1:{port}"),
-            format!("http://127.0.0.1:{peer_port}"),
-        );
-        vec![
-            flag("data-dir", self.etcd_data()),
-            format!("--listen-client-urls={client}"),
-            format!("--advertise-client-urls={client}"),
-            format!("--listen-peer-urls={peer}"),
-            format!("--initial-advertise-peer-urls={peer}"),
-            format!("--initial-cluster=default={peer}"),
-            // The data need not outlive the machine's power, and waiting for
-            // the disk is most of the time of a write.
-            "--unsafe-no-fsync".to_owned(),
-            "--log-level=warn".to_owned(),
-        ]
-    }
-
-    fn api_server_args(&self, etcd_port: u16, port: u16) -> Vec<String> {
-        let credentials = &self.credentials;
-        let mut args = vec![
-            format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
-            "--bind-address=127.0.0.1".to_owned(),
-            "--advertise-address=127.0.0.1".to_owned(),
-            format!("--secure-port={port}"),
-            flag("cert-dir", credentials.certificate_folder()),
-            flag("token-auth-file", credentials.token_file()),
-            "--authorization-mode=RBAC".to_owned(),
-            "--anonymous-auth=false".to_owned(),
-            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
-            "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
-            flag(
-                "service-account-key-file",
-                credentials.service_account_public_key(),
-            ),
-            flag(
-                "service-account-signing-key-file",
-                credentials.service_account_key(),
-            ),
-            // One API server: nobody to share the endpoints of `kubernetes` with.
-            "--endpoint-reconciler-type=none".to_owned(),
-        ];
-        if let Some(path) = &self.audit_log {
-            args.push(flag("audit-policy-file", credentials.audit_policy()));
-            args.push(flag("audit-log-path", path));
-        }
-        args
-    }
-
-    fn controller_manager_args(&self) -> Vec<String> {
-        let credentials = &self.credentials;
-        vec![
-            flag("kubeconfig", credentials.controller_manager_kubeconfig()),
-            flag(
-                "service-account-private-key-file",
-                credentials.service_account_key(),
-            ),
-            flag("root-ca-file", credentials.certificate_authority()),
-            format!("--controllers={CONTROLLERS}"),
-            "--leader-elect=false".to_owned(),
-            // No health port: one number less to find.
-            "--secure-port=0".to_owned(),
-            // Each test makes and deletes namespaces; the defaults (20 requests
-            // a second) would make them queue.
-            "--kube-api-qps=500".to_owned(),
-            "--kube-api-burst=1000".to_owned(),
-            "--concurrent-namespace-syncs=20".to_owned(),
-        ]
-    }
-}
-
-fn flag(name: &str, path: impl AsRef<Path>) -> String {
-    format!("--{name}={}", path.as_ref().display())
 }
 
 async fn listens(port: u16) {

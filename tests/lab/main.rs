@@ -7,6 +7,7 @@
 
 mod control_plane;
 mod credentials;
+mod flags;
 mod folder;
 mod ports;
 mod programs;

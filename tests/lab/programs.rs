@@ -146,7 +146,9 @@ async fn go_build(into: &Path, version: &str) -> Result<(), ProgramsError> {
         .arg(into)
         .arg("tool")
         .current_dir(MODULE_FOLDER)
+        // No C compiler, and no workspace of the user's around us.
         .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
         .stdin(Stdio::null())
         // Standard output belongs to our own result.
         .stdout(Stdio::null())
