@@ -132,9 +132,9 @@ impl Accounts {
         let _ = self.inner.claims.set(claims);
     }
 
-    /// How many servers use an account, as the claims say.
-    pub fn users(&self, key: &AccountKey) -> usize {
-        self.inner.claims.get().map_or(0, |c| c.users(key))
+    /// How many servers use an account, as the claims say; None while nobody knows.
+    pub fn users(&self, key: &AccountKey) -> Option<usize> {
+        self.inner.claims.get().and_then(|c| c.users(key))
     }
 
     /// Resolves a server's reference.
@@ -227,6 +227,7 @@ impl Accounts {
                     block: Some((Reason::Pending, text)),
                     no_orders: None,
                     allowed: None,
+                    held: watch::Sender::new(false),
                     times: Times::from(&Timing::default()),
                     known: Vec::new(),
                     used_before,
@@ -279,6 +280,13 @@ impl Accounts {
             self.wake(key);
         }
         Some(account.changed().clone())
+    }
+
+    /// Says whether account and Secret are kept from vanishing. Orders wait for it.
+    pub fn set_held(&self, key: &AccountKey, held: bool) {
+        if let Some(account) = self.get(key) {
+            account.settings().held.send_replace(held);
+        }
     }
 
     /// The key or the spec changed: a refused key is tried at once.
