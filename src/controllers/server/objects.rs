@@ -19,18 +19,19 @@ use std::{
     time::Duration,
 };
 
-type Object = Guarded<BareMetalServer>;
+/// An object as the watch shows it, decoded or not.
+pub type Shown = Guarded<BareMetalServer>;
 
 /// The server objects of all watched namespaces.
 pub struct Objects {
     cluster: ClusterId,
     all_namespaces: bool,
-    stores: RwLock<Vec<Store<Object>>>,
+    stores: RwLock<Vec<Store<Shown>>>,
     /// Stores whose first listing is still to come.
     unlisted: AtomicUsize,
     remembered: Mutex<HashMap<String, Remembered>>,
     /// Marks of living objects, by which the account wakes them.
-    marks: Mutex<HashMap<String, ObjectRef<Object>>>,
+    marks: Mutex<HashMap<String, ObjectRef<Shown>>>,
 }
 
 #[derive(Default)]
@@ -54,12 +55,15 @@ impl Objects {
     }
 
     /// Adds the store of one watch.
-    pub fn add_store(&self, store: Store<Object>) {
+    pub fn add_store(&self, store: Store<Shown>) {
         self.stores.write().unwrap_or_else(PoisonError::into_inner).push(store);
     }
 
-    /// One of the stores has its first listing.
+    /// One of the stores has a listing.
     pub fn listed(&self) {
+        // What a last write left behind of an object that is gone by now.
+        let living: HashSet<String> = self.state().iter().filter_map(|o| o.uid()).collect();
+        lock(&self.remembered).retain(|uid, _| living.contains(uid));
         // Never below zero: later listings of the same store do not count.
         let _ = self.unlisted.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
     }
@@ -70,14 +74,14 @@ impl Objects {
     }
 
     /// An object was seen.
-    pub fn seen(&self, object: &Object) {
+    pub fn seen(&self, object: &Shown) {
         if let Some(mark) = self.mark_of(object) {
             lock(&self.marks).insert(mark.as_str().into(), ObjectRef::from_obj(object));
         }
     }
 
     /// An object is gone.
-    pub fn gone(&self, object: &Object) {
+    pub fn gone(&self, object: &Shown) {
         if let Some(mark) = self.mark_of(object) {
             lock(&self.marks).remove(mark.as_str());
         }
@@ -87,12 +91,12 @@ impl Objects {
     }
 
     /// The object that bears a mark.
-    pub fn by_mark(&self, mark: &str) -> Option<ObjectRef<Object>> {
+    pub fn by_mark(&self, mark: &str) -> Option<ObjectRef<Shown>> {
         lock(&self.marks).get(mark).cloned()
     }
 
     /// The objects that name an account.
-    pub fn of_account(&self, account: &AccountKey) -> Vec<ObjectRef<Object>> {
+    pub fn of_account(&self, account: &AccountKey) -> Vec<ObjectRef<Shown>> {
         self.state().iter().filter(|o| uses(o, account)).map(|o| ObjectRef::from_obj(&***o)).collect()
     }
 
@@ -141,11 +145,11 @@ impl Objects {
         newest
     }
 
-    fn mark_of(&self, object: &Object) -> Option<Mark> {
+    fn mark_of(&self, object: &Shown) -> Option<Mark> {
         Some(self.cluster.object_mark(&object.namespace()?, &object.name_any(), &object.uid()?))
     }
 
-    fn state(&self) -> Vec<Arc<Object>> {
+    fn state(&self) -> Vec<Arc<Shown>> {
         self.stores.read().unwrap_or_else(PoisonError::into_inner).iter().flat_map(Store::state).collect()
     }
 }
@@ -161,7 +165,7 @@ impl Claims for Objects {
 }
 
 /// Whether an object names an account; one that does not decode may name any that it could.
-fn uses(object: &Object, account: &AccountKey) -> bool {
+fn uses(object: &Shown, account: &AccountKey) -> bool {
     let namespace_fits = account.namespace.as_deref().is_none_or(|n| Some(n) == object.namespace().as_deref());
     let Ok(server) = &object.0 else { return namespace_fits };
     let reference = server.spec.account_ref.clone().unwrap_or_default();

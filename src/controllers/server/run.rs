@@ -209,7 +209,9 @@ fn note(ctx: &Context, facts: &Facts, observation: Observation) {
 /// Passes the decision's wishes on to the account.
 fn ask(facts: &Facts, account: Option<&Account>, decision: &Decision) {
     let Some(account) = account else { return };
-    if let Some(not_before) = decision.wants_proof {
+    // One that is there already was a fact of this decision; asking again would only wake the object again.
+    let newest = facts.view().and_then(|v| v.proof.as_ref()).map(|p| p.began);
+    if let Some(not_before) = decision.wants_proof.filter(|wanted| newest.is_none_or(|n| n < *wanted)) {
         account.want_proof(facts.mark().as_str(), not_before);
     }
     if let Some(not_older) = decision.wants_catalogue {
