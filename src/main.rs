@@ -2,8 +2,8 @@
 
 use clap::Parser;
 use flexmetal_operator::{
-    account::Accounts,
-    controllers::{self, events::Events, server},
+    account::{Accounts, Rate},
+    controllers::{events::Events, server},
     runtime::{
         clients::{Clients, Source},
         clock, health, shutdown,
@@ -13,7 +13,9 @@ use flexmetal_operator::{
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};
 use server::{Context, Objects, Watched, mark::ClusterId};
-use std::{error::Error, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    error::Error, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Orders, keeps and releases bare-metal servers that are written as Kubernetes objects.
@@ -58,7 +60,11 @@ async fn main() -> ExitCode {
 }
 
 async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
-    let clients = Clients::connect(&Source { kubeconfig: flags.kubeconfig, context: flags.context }).await?;
+    let clients = Clients::connect(&Source {
+        kubeconfig: flags.kubeconfig,
+        context: flags.context,
+    })
+    .await?;
     let stop = CancellationToken::new();
     let cluster = match &flags.cluster_id {
         Some(id) => ClusterId::parse(id)?,
@@ -68,23 +74,21 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
         names if names.is_empty() => Watched::All,
         names => Watched::Namespaces(names),
     };
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), cluster = cluster.as_str(), ?watched, "starting");
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        cluster = cluster.as_str(),
+        ?watched,
+        "starting"
+    );
 
     let events = Events::new(clients.calls.clone(), std::env::var("POD_NAME").ok());
-    let objects = Arc::new(Objects::new(cluster.clone(), watched.is_all(), watched.watches()));
-    let accounts = Accounts::new(cluster.as_str(), objects.clone());
-    let account_controller = controllers::account::run(
-        controllers::account::Context {
-            client: clients.calls.clone(),
-            accounts: accounts.clone(),
-            namespace: flags.namespace,
-            watched: watched.clone(),
-            claims: objects.clone(),
-            events: events.clone(),
-            shutdown: stop.clone(),
-        },
-        clients.watches.clone(),
-    );
+    let objects = Arc::new(Objects::new(
+        cluster.clone(),
+        watched.is_all(),
+        watched.watches(),
+    ));
+    let accounts = Accounts::new(cluster.as_str(), Rate::default());
+    accounts.set_claims(objects.clone());
     let server_controller = server::run(
         Arc::new(Context {
             client: clients.calls,
@@ -98,7 +102,11 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
         clients.watches,
     );
     let listener = health::bind(flags.listen).await?;
-    let health = health::serve(listener, Arc::new(move || objects.is_complete()), stop.clone().cancelled_owned());
+    let health = health::serve(
+        listener,
+        Arc::new(move || objects.is_complete()),
+        stop.clone().cancelled_owned(),
+    );
     let signal = async {
         if let Err(error) = shutdown::signalled().await {
             tracing::error!(error = &error as &dyn Error, "cannot listen for signals");
@@ -106,7 +114,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
         tracing::info!("stopping; what is under way is finished first");
         stop.cancel();
     };
-    tokio::join!(account_controller, server_controller, health, signal);
+    tokio::join!(server_controller, health, signal);
     Ok(())
 }
 
@@ -117,7 +125,10 @@ async fn cluster_identity(clients: &Clients) -> ClusterId {
         match namespaces.get_metadata("kube-system").await {
             Ok(found) => return ClusterId::of_namespace_uid(&found.uid().unwrap_or_default()),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn Error, "cannot read the namespace kube-system; trying again");
+                tracing::warn!(
+                    error = &error as &dyn Error,
+                    "cannot read the namespace kube-system; trying again"
+                );
                 tokio::time::sleep(Duration::from_secs(2)).await;
             }
         }

@@ -3,7 +3,10 @@
 //! kube's defaults do not fit a program that spends money: a call has no deadline, and every call,
 //! a write included, is silently repeated for minutes. A repeated write hides whether the first was done.
 
-use kube::{Client, Config, config::{KubeConfigOptions, Kubeconfig}};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use std::{path::PathBuf, time::Duration};
 
 /// How long the API server may take to answer a call.
@@ -53,7 +56,10 @@ impl Clients {
         config.read_timeout = Some(ANSWER);
         config.write_timeout = Some(ANSWER);
         config.reset_reader_on_write = true;
-        Ok(Self { calls: make(config)?, watches })
+        Ok(Self {
+            calls: make(config)?,
+            watches,
+        })
     }
 }
 
@@ -63,13 +69,22 @@ fn make(config: Config) -> Result<Client, ClientsError> {
 
 async fn configuration(source: &Source) -> Result<Config, ClientsError> {
     let kubeconfig = |e| ClientsError::Kubeconfig(Box::new(e));
-    let options = KubeConfigOptions { context: source.context.clone(), ..KubeConfigOptions::default() };
+    let options = KubeConfigOptions {
+        context: source.context.clone(),
+        ..KubeConfigOptions::default()
+    };
     match &source.kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path).map_err(kubeconfig)?;
-            Config::from_custom_kubeconfig(file, &options).await.map_err(kubeconfig)
+            Config::from_custom_kubeconfig(file, &options)
+                .await
+                .map_err(kubeconfig)
         }
-        None if source.context.is_some() => Config::from_kubeconfig(&options).await.map_err(kubeconfig),
-        None => Config::infer().await.map_err(|e| ClientsError::Infer(Box::new(e))),
+        None if source.context.is_some() => {
+            Config::from_kubeconfig(&options).await.map_err(kubeconfig)
+        }
+        None => Config::infer()
+            .await
+            .map_err(|e| ClientsError::Infer(Box::new(e))),
     }
 }

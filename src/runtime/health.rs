@@ -25,11 +25,24 @@ pub async fn serve(
         get(move || {
             let is_ready = ready();
             async move {
-                if is_ready { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "the first listing is not in yet") }
+                if is_ready {
+                    (StatusCode::OK, "ok")
+                } else {
+                    (
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "the first listing is not in yet",
+                    )
+                }
             }
         }),
     );
-    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(end).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "health is not served any more");
+    if let Err(error) = axum::serve(listener, router)
+        .with_graceful_shutdown(end)
+        .await
+    {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "health is not served any more"
+        );
     }
 }

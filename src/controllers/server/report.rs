@@ -33,7 +33,12 @@ pub enum Reported {
 /// Writes the decided status, where it differs, and tells what changed.
 pub async fn report(ctx: &Context, facts: &Facts, decision: &Decision) -> Reported {
     let status = decision.draft.finish(jiff::Timestamp::now());
-    let before = facts.object.status.as_ref().map(|s| s.conditions.clone()).unwrap_or_default();
+    let before = facts
+        .object
+        .status
+        .as_ref()
+        .map(|s| s.conditions.clone())
+        .unwrap_or_default();
     match writes::status(ctx, &facts.object, &status).await {
         None => Reported::Stands,
         Some(Written::Done(_)) => {
@@ -62,24 +67,57 @@ pub async fn ended(ctx: &Context, facts: &Facts, effect: &Effect, observation: &
     if *effect != Effect::LetGo || *observation != Observation::Done {
         return;
     }
-    let retained = facts.object.spec.deletion_policy == crate::kinds::server::DeletionPolicy::Retain;
+    let retained =
+        facts.object.spec.deletion_policy == crate::kinds::server::DeletionPolicy::Retain;
     let (reason, note) = match (&facts.object.status, retained) {
-        (Some(status), true) if status.uuid.is_some() => (Reason::Retained, "the machine stays at the provider"),
-        (Some(status), false) if status.uuid.is_some() => (Reason::Released, "the machine is released"),
+        (Some(status), true) if status.uuid.is_some() => {
+            (Reason::Retained, "the machine stays at the provider")
+        }
+        (Some(status), false) if status.uuid.is_some() => {
+            (Reason::Released, "the machine is released")
+        }
         _ => return,
     };
-    ctx.events.publish(Severity::Normal, reason, "Release", note, &facts.object.object_ref(&())).await;
+    ctx.events
+        .publish(
+            Severity::Normal,
+            reason,
+            "Release",
+            note,
+            &facts.object.object_ref(&()),
+        )
+        .await;
 }
 
 /// Events for the turns that people wait for or must act on.
-async fn announce(ctx: &Context, object: &BareMetalServer, before: &[Condition], after: &[Condition]) {
-    let turned = |kind: Type| conditions::is_true(after, kind) && !conditions::is_true(before, kind);
+async fn announce(
+    ctx: &Context,
+    object: &BareMetalServer,
+    before: &[Condition],
+    after: &[Condition],
+) {
+    let turned =
+        |kind: Type| conditions::is_true(after, kind) && !conditions::is_true(before, kind);
     let find = |kind: Type| after.iter().find(|c| c.type_ == kind.as_str());
-    for (kind, severity, action) in [(Type::Ready, Severity::Normal, "Deliver"), (Type::Stalled, Severity::Warning, "Hold")] {
+    for (kind, severity, action) in [
+        (Type::Ready, Severity::Normal, "Deliver"),
+        (Type::Stalled, Severity::Warning, "Hold"),
+    ] {
         if let Some(condition) = find(kind).filter(|_| turned(kind)) {
-            let reason = Reason::ALL.iter().copied().find(|r| r.as_str() == condition.reason);
+            let reason = Reason::ALL
+                .iter()
+                .copied()
+                .find(|r| r.as_str() == condition.reason);
             if let Some(reason) = reason {
-                ctx.events.publish(severity, reason, action, &condition.message, &object.object_ref(&())).await;
+                ctx.events
+                    .publish(
+                        severity,
+                        reason,
+                        action,
+                        &condition.message,
+                        &object.object_ref(&()),
+                    )
+                    .await;
             }
         }
     }
@@ -104,7 +142,12 @@ pub async fn undecodable(ctx: &Context, shown: &Shown, note: &str) {
         &shown.namespace().unwrap_or_default(),
         &ApiResource::erase::<BareMetalServer>(&()),
     );
-    if let Err(error) = writes::bounded(api.patch_status(&shown.name_any(), &PatchParams::default(), &patch)).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "a status could not be written");
+    if let Err(error) =
+        writes::bounded(api.patch_status(&shown.name_any(), &PatchParams::default(), &patch)).await
+    {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "a status could not be written"
+        );
     }
 }
