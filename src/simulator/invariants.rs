@@ -46,13 +46,15 @@ struct Mark {
     releases: Vec<Value>,
 }
 
-/// A time in which a machine was live and bore a mark; open at the end when
-/// it still does.
+/// A time in which a machine was live and bore a mark, from one change of the
+/// account to another; open at the end when it still does. Counted in changes
+/// and not in time, as a driven clock may stand still between two of them.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     machine: Uuid,
-    from: Moment,
-    to: Option<Moment>,
+    at: Moment,
+    from: u64,
+    to: Option<u64>,
 }
 
 /// The report of `/_simulator/invariants`.
@@ -144,32 +146,37 @@ fn ever_borne<'a>(machine: &'a Machine, prefix: &str) -> Vec<&'a str> {
 
 /// When the machine was live and bore the mark.
 fn times(machine: &Machine, wanted: &str, prefix: &str) -> Vec<Claim> {
-    let changes = machine.history.iter().map(|step| step.at);
-    let mut moments: Vec<Moment> = changes
-        .chain(machine.taggings.iter().map(|tagging| tagging.at))
-        .collect();
-    moments.sort_unstable();
-    moments.dedup();
+    let steps = machine.history.iter().map(|step| (step.tick, step.at));
+    let taggings = machine
+        .taggings
+        .iter()
+        .map(|tagging| (tagging.tick, tagging.at));
+    let mut changes: Vec<(u64, Moment)> = steps.chain(taggings).collect();
+    changes.sort_unstable();
     let mut claims: Vec<Claim> = Vec::new();
     let mut open = false;
-    for at in moments {
-        let borne = machine
-            .tags_at(at)
+    for (tick, at) in changes {
+        let step = machine.history.iter().rev().find(|step| step.tick <= tick);
+        let tagging = machine
+            .taggings
             .iter()
-            .any(|tag| mark(tag, prefix) == Some(wanted));
-        let held = borne && machine.status_at(at).live();
-        match (open, held) {
-            (false, true) => claims.push(Claim {
+            .rev()
+            .find(|tagging| tagging.tick <= tick);
+        let mut tags = tagging.into_iter().flat_map(|tagging| &tagging.tags);
+        let held = step.is_some_and(|step| step.status.live())
+            && tags.any(|tag| mark(tag, prefix) == Some(wanted));
+        if held && !open {
+            claims.push(Claim {
                 machine: machine.uuid,
-                from: at,
+                at,
+                from: tick,
                 to: None,
-            }),
-            (true, false) => claims
-                .iter_mut()
-                .rev()
-                .take(1)
-                .for_each(|last| last.to = Some(at)),
-            _ => {}
+            });
+        } else if open
+            && !held
+            && let Some(last) = claims.last_mut()
+        {
+            last.to = Some(tick);
         }
         open = held;
     }
@@ -185,7 +192,7 @@ fn overlaps(mark: &str, mut claims: Vec<Claim>) -> Vec<Violation> {
                 found.push(Violation::TwoLiveMachines {
                     mark: mark.to_owned(),
                     machines: [first.machine.to_string(), second.machine.to_string()],
-                    since: second.from,
+                    since: second.at,
                 });
             }
         }

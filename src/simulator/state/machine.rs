@@ -17,6 +17,10 @@ pub(crate) struct Step {
     pub(crate) at: Moment,
     #[serde(rename = "state")]
     pub(crate) status: Status,
+    /// Its place among all changes of the account: a driven clock lets many
+    /// happen at one moment.
+    #[serde(skip)]
+    pub(crate) tick: u64,
     /// Who moved it: `order`, `pipeline`, `release` or `control`.
     pub(crate) cause: &'static str,
     /// Becomes `statusMessage` when not empty.
@@ -30,6 +34,7 @@ impl Step {
         Self {
             at,
             status,
+            tick: 0,
             cause,
             message: String::new(),
         }
@@ -48,6 +53,9 @@ impl Step {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Tagging {
     pub(crate) at: Moment,
+    /// See [`Step::tick`].
+    #[serde(skip)]
+    pub(crate) tick: u64,
     pub(crate) tags: Vec<String>,
 }
 
@@ -122,13 +130,13 @@ impl Machine {
         steps.find(|step| step.status == status).map(|step| step.at)
     }
 
-    /// Goes on to the next state.
-    pub(crate) fn enter(&mut self, step: Step) {
+    /// Goes on to the next state, as the account's change number `tick`.
+    pub(crate) fn enter(&mut self, step: Step, tick: u64) {
         let addressed = matches!(step.status, Status::NetworkConfigured | Status::Delivered);
         if addressed && self.addressed_at.is_none() {
             self.addressed_at = Some(step.at);
         }
-        self.history.push(step);
+        self.history.push(Step { tick, ..step });
     }
 
     /// The record of section 2.6 as it was at `at`.

@@ -58,6 +58,8 @@ pub(crate) struct Account {
     /// that were dropped since; they do nothing.
     timeline: BTreeSet<(Moment, usize)>,
     tags: TagList,
+    /// Number of the last change.
+    tick: u64,
     pub(crate) quota: Quota,
 }
 
@@ -73,6 +75,7 @@ impl Account {
             retagged_at: None,
             timeline: BTreeSet::new(),
             tags: TagList::default(),
+            tick: 0,
             quota,
         }
     }
@@ -92,7 +95,8 @@ impl Account {
                 continue;
             };
             while let Some(step) = machine.plan.pop_front_if(|step| step.at <= at) {
-                machine.enter(step);
+                self.tick += 1;
+                machine.enter(step, self.tick);
             }
             if let Some(next) = machine.plan.front() {
                 self.timeline.insert((next.at, index));
@@ -131,6 +135,7 @@ impl Account {
             plan,
             taggings: vec![Tagging {
                 at: now,
+                tick: 0,
                 tags: order.tags,
             }],
             addresses: addresses(index, switches),
@@ -142,8 +147,15 @@ impl Account {
         self.machines.get(index).ok_or_else(Refusal::not_found)
     }
 
-    /// Puts a machine into every index.
-    fn enrol(&mut self, machine: Machine) {
+    /// Puts a machine into every index. All that it brings along is one change.
+    fn enrol(&mut self, mut machine: Machine) {
+        self.tick += 1;
+        for step in &mut machine.history {
+            step.tick = self.tick;
+        }
+        for tagging in &mut machine.taggings {
+            tagging.tick = self.tick;
+        }
         let index = self.machines.len();
         self.by_uuid.insert(machine.uuid, index);
         if let Some(tagging) = machine.taggings.last() {
@@ -175,7 +187,13 @@ impl Account {
             self.bearers.entry(tag.clone()).or_default().insert(index);
             self.tags.come(tag, now, false);
         }
-        machine.taggings.push(Tagging { at: now, tags });
+        self.tick += 1;
+        let tick = self.tick;
+        machine.taggings.push(Tagging {
+            at: now,
+            tick,
+            tags,
+        });
         self.retagged_at = Some(now);
     }
 

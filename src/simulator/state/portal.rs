@@ -66,6 +66,7 @@ impl Account {
             plan,
             taggings: vec![Tagging {
                 at,
+                tick: 0,
                 tags: newcomer.tags,
             }],
             addresses: addresses(self.machines.len(), switches),
@@ -84,7 +85,7 @@ impl Account {
         }
         way.push(newcomer.status);
         for status in way.into_iter().filter(|status| *status != Status::Created) {
-            machine.enter(Step::new(at, status, "control"));
+            machine.enter(Step::new(at, status, "control"), 0);
         }
         self.enrol(machine);
         uuid
@@ -127,10 +128,12 @@ impl Account {
         let step = Step::new(now, status, "control").saying(message.unwrap_or_default());
         if change.status.is_none() {
             // Only the words changed: what was going to happen still will.
-            machine.history.push(step);
+            let tick = machine.history.last().map_or(0, |last| last.tick);
+            machine.history.push(Step { tick, ..step });
             return Ok(());
         }
-        machine.enter(step);
+        self.tick += 1;
+        machine.enter(step, self.tick);
         let next = Step::new(now.after(release), Status::Released, "release");
         self.replan(index, (status == Status::Releasing).then_some(next));
         Ok(())

@@ -134,7 +134,8 @@ impl Account {
             _ => {}
         }
         if let Some(machine) = self.machines.get_mut(index) {
-            machine.enter(Step::new(now, Status::Releasing, "release"));
+            self.tick += 1;
+            machine.enter(Step::new(now, Status::Releasing, "release"), self.tick);
             let tags = machine.tags().to_vec();
             machine.releases.push(Release { at: now, tags });
         }
