@@ -1,1 +1,6 @@
-//! What every process needs: health, telemetry, shutdown.
+//! What every process needs: moments, health, telemetry, shutdown.
+
+pub mod clock;
+pub mod moment;
+
+pub use moment::Moment;

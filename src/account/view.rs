@@ -1,0 +1,109 @@
+//! What the rest of the operator may know of an account: pure data, taken at one moment.
+
+use crate::{
+    hosting::{
+        catalogue::{Location, OperatingSystem, Plan},
+        quota::LocationQuota,
+        server::Server,
+    },
+    kinds::{Reason, account::KnownMachine, account::Timing},
+};
+use std::{sync::Arc, time::Duration};
+
+/// An account at one moment.
+#[derive(Clone)]
+pub struct View {
+    /// Whether calls may be made.
+    pub state: State,
+    /// The account's times, with the relations between them enforced.
+    pub times: Times,
+    /// The last complete proof listing that this process made; None before the first.
+    pub proof: Option<Arc<Proof>>,
+    /// Machines that show that a listing is the right one and tells the truth.
+    pub known: Vec<KnownMachine>,
+    /// What can be ordered, with the moment of the look.
+    pub catalogue: Option<(Duration, Arc<Catalogue>)>,
+    /// Whether an earlier process has already used this account, as its status shows. Orders of that
+    /// process may still be on their way.
+    pub used_before: bool,
+    /// The last exchange went wrong: the reason, and what a person should read.
+    pub last_error: Option<(Reason, String)>,
+}
+
+/// Whether calls may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Calls may be made.
+    Usable,
+    /// No object changes state until this is over.
+    Blocked(Reason, String),
+}
+
+/// The account's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// How long after the first sight of an order of unknown outcome its absence may be believed.
+    pub settle: Duration,
+    /// Least time between two looks that together prove something.
+    pub listing_spacing: Duration,
+    /// How long after its begin an order may still be sent.
+    pub send_window: Duration,
+    /// How long the answer to an order is awaited.
+    pub order_timeout: Duration,
+    /// Time between polls in motion.
+    pub poll_moving: Duration,
+    /// Time between polls at rest.
+    pub poll_still: Duration,
+    /// Time between sweeps.
+    pub sweep: Duration,
+}
+
+impl From<&Timing> for Times {
+    /// The send window and the order's time-out together stay below the settle time, whatever was written:
+    /// absence must not be believed while an order can still arrive.
+    fn from(timing: &Timing) -> Self {
+        let settle = timing.settle.0.max(Duration::from_millis(400));
+        Self {
+            settle,
+            listing_spacing: timing.listing_spacing.0,
+            send_window: Duration::from_secs(30).min(settle / 4),
+            order_timeout: timing.order_timeout.0.min(settle / 2),
+            poll_moving: timing.poll_moving.0,
+            poll_still: timing.poll_still.0,
+            sweep: timing.sweep.0,
+        }
+    }
+}
+
+/// A complete listing of the machines that bear this cluster's mark, in every state.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// When its first page was asked for.
+    pub began: Duration,
+    /// When its empty page came.
+    pub ended: Duration,
+    /// Everything it showed.
+    pub servers: Vec<Arc<Server>>,
+}
+
+/// A machine, as last seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sighting {
+    /// The record.
+    pub server: Arc<Server>,
+    /// When it was asked for.
+    pub seen: Duration,
+}
+
+/// What can be ordered at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    /// Places.
+    pub locations: Vec<Location>,
+    /// Instance types with their availability per place.
+    pub plans: Vec<Plan>,
+    /// Systems that can be installed.
+    pub systems: Vec<OperatingSystem>,
+    /// Quota and its use per place.
+    pub quotas: Vec<LocationQuota>,
+}

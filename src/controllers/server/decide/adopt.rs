@@ -1,0 +1,179 @@
+//! The annotation speaks of another object: was this one restored, copied, or carried over?
+
+use super::{
+    super::{
+        facts::{Facts, Former, Hold},
+        mark::Mark,
+    },
+    Decision, Effect,
+    evidence::Evidence,
+    fence::{self, TagProof},
+    order, resolve, usable_account,
+};
+use crate::kinds::{
+    Reason,
+    names::{ORDER_ANNOTATION, RETAINED_TAG},
+    server::Intent,
+};
+use std::time::Duration;
+
+/// The mark comes out with this namespace and name: an earlier life of this very object.
+///
+/// Its machine, when live and unclaimed, is taken over: it gets this object's mark, loses the old
+/// one, and then the annotation is written anew (by [`super::machine::tend`], which sees the mark).
+pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) -> Decision {
+    let view = match usable_account(facts, false) {
+        Ok(view) => view,
+        Err(hold) => return Decision::hold(facts, hold),
+    };
+    let (Some(known), Some(_)) = (&facts.former, &view.proof) else {
+        return waiting_for_listing(facts);
+    };
+    let mut machines: Vec<_> = known.machines.iter().collect();
+    machines.sort_by_key(|s| (s.server.created_at, s.server.id.as_str().to_owned()));
+    let Some(live) = machines.iter().find(|s| s.server.status.is_live()) else {
+        if machines
+            .iter()
+            .any(|s| matches!(s.server.status, crate::hosting::ServerStatus::Releasing))
+        {
+            return Decision::hold(
+                facts,
+                Hold::waits(
+                    Reason::Releasing,
+                    "the machine of an earlier object of this name is being released",
+                ),
+            );
+        }
+        if machines.is_empty() {
+            return Decision::hold(
+                facts,
+                Hold::needs_person(
+                    Reason::MachineNotFound,
+                    format!(
+                        "the annotation {ORDER_ANNOTATION} tells of an order of an earlier object of this name (mark {mark}), and no machine of it is shown; remove the annotation to order anew"
+                    ),
+                ),
+            );
+        }
+        // Its machine is over, and so is the matter.
+        return if facts.has_finalizer() {
+            resolve::resolve(facts, &Evidence::Bare)
+        } else {
+            order::next(facts, evidence)
+        };
+    };
+    let unclaimed_for = facts
+        .memory
+        .former
+        .as_ref()
+        .map_or(Duration::ZERO, |(_, since)| facts.now.since(*since));
+    let window = view.times.send_window;
+    if known.claimed == Some(true) || unclaimed_for < window {
+        let rest = window
+            .saturating_sub(unclaimed_for)
+            .max(Duration::from_millis(100));
+        return Decision::hold(
+            facts,
+            Hold::waits(
+                Reason::WaitingForListing,
+                format!(
+                    "machine {} of an earlier object of this name is taken over in a moment",
+                    live.server.id
+                ),
+            ),
+        )
+        .again(rest);
+    }
+    let hold = Decision::hold(
+        facts,
+        Hold::waits(
+            Reason::Ordering,
+            format!(
+                "taking over machine {} of an earlier object of this name",
+                live.server.id
+            ),
+        ),
+    );
+    if facts.object.spec.suspend {
+        return Decision::hold(
+            facts,
+            Hold::needs_person(
+                Reason::Suspended,
+                "spec.suspend is true: nothing is taken over",
+            ),
+        );
+    }
+    if !facts.has_finalizer() {
+        return hold.with(Effect::HoldObject);
+    }
+    let epoch = facts.now.wall.max(intent.epoch + 1);
+    hold.with(Effect::AddTag {
+        uuid: live.server.id.as_str().into(),
+        tag: facts.mark().order_tag(epoch),
+        when: TagProof::FormerMark(mark.clone()),
+    })
+}
+
+/// A tag of a taken-over machine that is still to go, once it bears this object's mark.
+pub fn leftover(
+    facts: &Facts,
+    evidence: &Evidence,
+    server: &crate::hosting::Server,
+) -> Option<String> {
+    let mark = match evidence {
+        Evidence::Former(_, mark) => mark.clone(),
+        _ => return None,
+    };
+    let own = facts.mark();
+    (mark != own)
+        .then(|| fence::order_tag_of(server, &mark).map(str::to_owned))
+        .flatten()
+        .or_else(|| {
+            server
+                .has_tag(RETAINED_TAG)
+                .then(|| RETAINED_TAG.to_owned())
+        })
+}
+
+/// The mark does not come out: a copied manifest, unless the machine may have nobody else.
+pub fn stranger(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) -> Decision {
+    let view = match usable_account(facts, false) {
+        Ok(view) => view,
+        Err(hold) => return Decision::hold(facts, hold),
+    };
+    let (Some(known), Some(_)) = (&facts.former, &view.proof) else {
+        return waiting_for_listing(facts);
+    };
+    if is_copy(facts, known) {
+        return order::next(facts, evidence);
+    }
+    Decision::hold(
+        facts,
+        Hold::needs_person(
+            Reason::OwnershipConflict,
+            format!(
+                "the annotation {ORDER_ANNOTATION} tells of an order of another object (UID {}, mark {mark}) whose machine may have no other owner; remove the annotation to order anew",
+                intent.uid
+            ),
+        ),
+    )
+}
+
+/// A copy is harmless: the machine has its own object, or is none any more.
+fn is_copy(facts: &Facts, known: &Former) -> bool {
+    if !facts.all_namespaces {
+        return false;
+    }
+    known.claimed == Some(true) || !known.machines.iter().any(|s| s.server.status.is_live())
+}
+
+fn waiting_for_listing(facts: &Facts) -> Decision {
+    Decision::hold(
+        facts,
+        Hold::waits(
+            Reason::WaitingForListing,
+            "waiting for the first complete listing of this account",
+        ),
+    )
+    .proof(Duration::ZERO)
+}

@@ -1,0 +1,131 @@
+//! The next status, as decided: conditions without times, all else as it will be written.
+
+use super::super::facts::{Facts, Hold};
+use crate::{
+    hosting::Server,
+    kinds::{
+        Reason,
+        conditions::{self, Type, Wanted},
+        names::RESERVED_PREFIX,
+        server::{Address, BareMetalServerStatus, Observed},
+    },
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// The next status.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// All fields but the conditions, which keep what was there.
+    pub status: BareMetalServerStatus,
+    /// The conditions; empty: they stay as they are.
+    pub conditions: Vec<Wanted>,
+}
+
+impl Draft {
+    /// The status as it is.
+    pub fn unchanged(facts: &Facts) -> Self {
+        Self {
+            status: facts.status(),
+            conditions: Vec::new(),
+        }
+    }
+
+    /// The object waits for this; what is known of a machine stays.
+    pub fn holding(facts: &Facts, hold: Hold) -> Self {
+        let mut draft = Self::unchanged(facts);
+        draft.set(facts, false, hold, None);
+        draft
+    }
+
+    /// Sets the four conditions from one reason. `synced` overrides what Synced says.
+    pub fn set(
+        &mut self,
+        facts: &Facts,
+        ready: bool,
+        hold: Hold,
+        synced: Option<(bool, Reason, String)>,
+    ) {
+        let Hold {
+            reason,
+            message,
+            stalled,
+        } = hold;
+        let reconciling = !ready && !stalled;
+        let (in_sync, sync_reason, sync_message) = synced.unwrap_or_else(|| {
+            if ready || reconciling {
+                (true, Reason::InSync, String::new())
+            } else {
+                (false, reason, message.clone())
+            }
+        });
+        let or_settled = |on: bool| {
+            if on {
+                (reason, message.clone())
+            } else {
+                (Reason::Settled, String::new())
+            }
+        };
+        let (r_reason, r_message) = or_settled(reconciling);
+        let (s_reason, s_message) = or_settled(stalled);
+        self.conditions = vec![
+            Wanted::new(Type::Ready, ready, reason, message.clone()),
+            Wanted::new(Type::Reconciling, reconciling, r_reason, r_message),
+            Wanted::new(Type::Stalled, stalled, s_reason, s_message),
+            Wanted::new(Type::Synced, in_sync, sync_reason, sync_message),
+        ];
+        self.status.observed_generation = facts.object.metadata.generation;
+    }
+
+    /// Takes over what the provider shows of the machine.
+    pub fn show(&mut self, server: &Server) {
+        let status = &mut self.status;
+        status.uuid = Some(server.id.as_str().into());
+        status.provider_status = Some(server.status.as_str().into());
+        status.status_message = Some(server.status_message.clone()).filter(|m| !m.is_empty());
+        status.addresses = server
+            .addresses
+            .iter()
+            .map(|a| Address { address: a.clone() })
+            .collect();
+        status.created_at = server.created_at.and_then(time);
+        status.delivered_at = server.delivered_at.and_then(time);
+        status.released_at = server.released_at.and_then(time);
+        status.observed = Some(Observed {
+            hostname: server.name.clone(),
+            location: server.location.clone(),
+            instance_type: server.instance_type.clone(),
+            os_slug: Some(server.os_slug.clone()).filter(|s| !s.is_empty()),
+            tags: server
+                .tags
+                .iter()
+                .filter(|t| !t.starts_with(RESERVED_PREFIX))
+                .cloned()
+                .collect(),
+            contract_id: server.contract_id.clone(),
+        });
+    }
+
+    /// The status to write at this moment, given what is there.
+    pub fn finish(&self, now: Timestamp) -> BareMetalServerStatus {
+        let mut status = self.status.clone();
+        if !self.conditions.is_empty() {
+            status.conditions = conditions::merge(
+                &self.status.conditions,
+                &self.conditions,
+                status.observed_generation,
+                now,
+            );
+        }
+        status
+    }
+
+    /// The wanted condition of a type.
+    pub fn condition(&self, kind: Type) -> Option<&Wanted> {
+        self.conditions.iter().find(|c| c.kind == kind)
+    }
+}
+
+fn time(unix: i64) -> Option<Time> {
+    Timestamp::from_second(unix).ok().map(Time)
+}

@@ -1,0 +1,159 @@
+//! What the object itself tells of an order: finalizer, annotation, status, and this process's memory.
+//!
+//! Any one of them proves an intent. They can be stripped, copied, restored or come from another
+//! cluster, so each is read with the question whose it is.
+
+use super::super::{facts::Facts, mark::Mark};
+use crate::kinds::server::{Intent, OrderOutcome, OrderRecord};
+
+/// What the object tells of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Nothing: this object has never ordered, or has lost every trace of it.
+    None,
+    /// An order of this very object.
+    Own(Attempt),
+    /// Only the finalizer: there was an order, but of which epoch is lost.
+    Bare,
+    /// The order of an earlier object of this namespace and name: this one was restored, or applied again.
+    Former(Intent, Mark),
+    /// The order of another object of this cluster: a copied manifest.
+    Stranger(Intent, Mark),
+    /// The order of another cluster.
+    Foreign(Intent),
+    /// An annotation that cannot be read.
+    Garbled(String),
+}
+
+/// An order of this very object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The order, with its outcome where that is known.
+    pub record: OrderRecord,
+    /// The machine that came of it, where that is known.
+    pub uuid: Option<String>,
+}
+
+/// Reads the evidence of an object.
+pub fn evidence(facts: &Facts) -> Evidence {
+    let own_mark = facts.mark();
+    let status = facts.object.status.as_ref();
+    let annotated = facts.annotation();
+    let is_own = |i: &Intent| {
+        i.cluster == facts.cluster.as_str() && i.uid == facts.uid() && i.mark == own_mark.as_str()
+    };
+
+    // Three places may hold an own order; the newest epoch is the last begin, and of the
+    // same attempt the one that knows an outcome knows more.
+    let in_annotation = annotated
+        .as_ref()
+        .and_then(|a| a.as_ref().ok())
+        .filter(|i| is_own(i))
+        .map(|i| Attempt {
+            record: OrderRecord {
+                intent: i.clone(),
+                outcome: None,
+                settled_at: None,
+                message: None,
+                failures: 0,
+                ssh_keys_hash: None,
+            },
+            uuid: None,
+        });
+    let in_status = status
+        .and_then(|s| s.order.as_ref().map(|o| (s, o)))
+        .filter(|(_, o)| is_own(&o.intent))
+        .map(|(s, o)| Attempt {
+            record: o.clone(),
+            uuid: s.uuid.clone(),
+        });
+    let in_memory = facts
+        .memory
+        .order
+        .as_ref()
+        .filter(|o| is_own(&o.intent))
+        .map(|o| Attempt {
+            record: o.clone(),
+            uuid: facts.memory.uuid.clone(),
+        });
+    let newest = [in_annotation, in_status, in_memory]
+        .into_iter()
+        .flatten()
+        .max_by_key(|a| (a.record.intent.epoch, a.record.outcome.is_some()));
+    if let Some(attempt) = newest {
+        return Evidence::Own(attempt);
+    }
+
+    let other = match annotated {
+        Some(Ok(intent)) => Some(intent),
+        // Our finalizer beside words that are not ours: an order of this object, overwritten.
+        Some(Err(_)) if facts.has_finalizer() => return Evidence::Bare,
+        Some(Err(text)) => return Evidence::Garbled(text),
+        // A backup may bring the status of an earlier life without the annotation.
+        None => status
+            .and_then(|s| s.order.as_ref())
+            .map(|o| o.intent.clone()),
+    };
+    match other {
+        None if facts.has_finalizer() => Evidence::Bare,
+        None => Evidence::None,
+        Some(intent) if intent.cluster != facts.cluster.as_str() && facts.has_finalizer() => {
+            Evidence::Bare
+        }
+        Some(intent) if intent.cluster != facts.cluster.as_str() => Evidence::Foreign(intent),
+        Some(intent) => {
+            let Some(mark) = Mark::parse(&intent.mark) else {
+                return Evidence::Garbled(intent.mark.chars().take(40).collect());
+            };
+            if facts
+                .cluster
+                .object_mark(facts.namespace(), facts.name(), &intent.uid)
+                == mark
+            {
+                // The finalizer is put on before a machine of the former object is taken over,
+                // so here it does not tell of an own order.
+                Evidence::Former(intent, mark)
+            } else if facts.has_finalizer() {
+                Evidence::Bare
+            } else {
+                Evidence::Stranger(intent, mark)
+            }
+        }
+    }
+}
+
+impl Evidence {
+    /// The highest epoch that was ever used here, which the next begin must exceed.
+    pub fn last_epoch(&self) -> i64 {
+        match self {
+            Self::Own(a) => a.record.intent.epoch,
+            Self::Former(i, _) | Self::Stranger(i, _) | Self::Foreign(i) => i.epoch,
+            Self::None | Self::Bare | Self::Garbled(_) => 0,
+        }
+    }
+
+    /// The random word of an order whose outcome is not known; empty where even that is lost.
+    pub fn open_attempt(&self) -> Option<&str> {
+        match self {
+            Self::Own(a) if a.record.outcome.is_none() => Some(&a.record.intent.attempt),
+            Self::Bare => Some(""),
+            _ => None,
+        }
+    }
+
+    /// The mark in an annotation that is not this object's own.
+    pub fn other_mark(&self) -> Option<&Mark> {
+        match self {
+            Self::Former(_, mark) | Self::Stranger(_, mark) => Some(mark),
+            _ => None,
+        }
+    }
+
+    /// The recorded outcome of an own order.
+    pub fn outcome(&self) -> Option<OrderOutcome> {
+        match self {
+            Self::Own(a) => a.record.outcome,
+            _ => None,
+        }
+    }
+}

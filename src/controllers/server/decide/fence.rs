@@ -1,0 +1,109 @@
+//! The checks that an effect repeats on fresh data, right before it does what cannot be undone.
+//!
+//! Pure, and used by the model check as well as by `act`: what is proved there holds here.
+
+use super::{
+    super::{
+        facts::{Facts, order_annotation},
+        mark::{Mark, marks_of, parse_order_tag},
+    },
+    Effect, NewOrder, decide,
+};
+use crate::{
+    hosting::Server,
+    kinds::{
+        BareMetalServer,
+        names::ORDER_TAG,
+        server::{DeletionPolicy, Intent},
+    },
+    runtime::Moment,
+};
+use std::time::Duration;
+
+/// The intent to write for an order, when the same decision still stands on fresh facts.
+///
+/// `attempt` is a random word that nobody has used before: only who finds its own word on the
+/// object afterwards may send the order.
+pub fn begin(fresh: &Facts, planned: &NewOrder, attempt: &str, window: Duration) -> Option<Intent> {
+    match decide(fresh).effect {
+        Some(Effect::Order(plan)) if *plan == *planned => {}
+        _ => return None,
+    }
+    let epoch = fresh.now.wall.max(planned.after_epoch + 1);
+    let window = i64::try_from(window.as_secs().max(1)).unwrap_or(i64::MAX);
+    Some(Intent {
+        cluster: fresh.cluster.as_str().into(),
+        uid: fresh.uid().into(),
+        mark: fresh.mark().as_str().into(),
+        epoch,
+        attempt: attempt.into(),
+        send_by: fresh.now.wall.saturating_add(window),
+        unknown_before: planned.unknown_before,
+    })
+}
+
+/// Whether the object shows this very attempt in its annotation: the write that is being settled was ours.
+pub fn is_ours(object: &BareMetalServer, intent: &Intent) -> bool {
+    matches!(order_annotation(object), Some(Ok(found)) if found == *intent)
+}
+
+/// Whether the order may still be sent: by the monotonic clock, and by the wall clock that others read.
+pub fn may_send(intent: &Intent, begun: Moment, now: Moment, window: Duration) -> bool {
+    now.since(begun.mono) < window && now.wall <= intent.send_by && now.wall >= begun.wall
+}
+
+/// Whether the release of this machine may begin: fresh object, fresh record.
+pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
+    fresh.deleting()
+        && !fresh.kind_deleting
+        && fresh.object.spec.deletion_policy == DeletionPolicy::Release
+        && !fresh.object.spec.deletion_protection
+        && !fresh.object.spec.suspend
+        && bears(record, &fresh.mark())
+}
+
+/// Whether this machine may be released: the object says so, and a record read just before bears its mark.
+pub fn may_release(object: &Facts, record: &Server) -> bool {
+    object.deleting()
+        && object.release_begun() == Some(record.id.as_str())
+        && bears(record, &object.mark())
+}
+
+/// What a fresh read must show before a tag is put on or taken off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TagProof {
+    /// The machine bears this object's mark.
+    OwnMark,
+    /// It bears the mark of the earlier object that this one continues.
+    FormerMark(Mark),
+    /// It bears this cluster's mark, and no object's.
+    ClusterMarkOnly,
+}
+
+impl TagProof {
+    /// Whether the record shows it.
+    pub fn holds(&self, object: &Facts, record: &Server) -> bool {
+        match self {
+            Self::OwnMark => bears(record, &object.mark()),
+            Self::FormerMark(mark) => bears(record, mark),
+            Self::ClusterMarkOnly => {
+                record.has_tag(&object.cluster.tag())
+                    && !record.tags.iter().any(|t| t.starts_with(ORDER_TAG))
+            }
+        }
+    }
+}
+
+/// Whether a machine bears this mark, of any epoch.
+pub fn bears(server: &Server, mark: &Mark) -> bool {
+    marks_of(&server.tags).any(|(m, _)| m == *mark)
+}
+
+/// The order tag by which a machine bears this mark.
+pub fn order_tag_of<'a>(server: &'a Server, mark: &Mark) -> Option<&'a str> {
+    server
+        .tags
+        .iter()
+        .find(|t| parse_order_tag(t).is_some_and(|(m, _)| m == *mark))
+        .map(String::as_str)
+}

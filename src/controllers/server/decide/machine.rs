@@ -1,0 +1,308 @@
+//! A machine bears the object's mark: show it, keep its marks, say whether it is ready.
+
+use super::{
+    super::{
+        facts::{Facts, Hold},
+        mark::marks_of,
+    },
+    Decision, Effect, adopt,
+    draft::Draft,
+    evidence::{Attempt, Evidence},
+    fence::TagProof,
+    usable_account,
+};
+use crate::{
+    account::view::Sighting,
+    hosting::{Server, ServerStatus},
+    kinds::{
+        Reason,
+        names::RETAINED_TAG,
+        server::{Intent, OrderOutcome, OrderRecord, PinnedAccount},
+    },
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The machine that an object keeps.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its record.
+    pub server: Arc<Server>,
+    /// Other live machines with the same mark.
+    pub others: Vec<String>,
+}
+
+/// Chooses among the machines that bear this object's mark: the oldest live one is kept, and of
+/// dead ones the recorded, else the newest.
+pub fn choose(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
+    let mut live: Vec<&Sighting> = facts
+        .own
+        .iter()
+        .filter(|s| s.server.status.is_live())
+        .collect();
+    live.sort_by_key(|s| (s.server.created_at, s.server.id.as_str()));
+    if let Some((kept, others)) = live.split_first() {
+        return Some(Machine {
+            server: kept.server.clone(),
+            others: others
+                .iter()
+                .map(|s| s.server.id.as_str().to_owned())
+                .collect(),
+        });
+    }
+    let recorded = match evidence {
+        Evidence::Own(attempt) => attempt.uuid.as_deref(),
+        _ => None,
+    };
+    facts
+        .own
+        .iter()
+        .max_by_key(|s| (Some(s.server.id.as_str()) == recorded, s.server.created_at))
+        .map(|s| Machine {
+            server: s.server.clone(),
+            others: Vec::new(),
+        })
+}
+
+/// Decides for a living object with a machine.
+pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
+    let server = &machine.server;
+    let record = record(facts, evidence, server);
+    let account = usable_account(facts, false);
+    if account.is_err() && is_recorded(facts, server) {
+        // A blocked account changes nothing: what was shown last stays.
+        return Decision::unchanged(facts);
+    }
+    let mut draft = Draft::unchanged(facts);
+    draft.show(server);
+    draft.status.duplicates.clone_from(&machine.others);
+    draft.status.account.get_or_insert_with(|| pinned(facts));
+    let (ready, hold) = condition(facts, machine);
+    let synced = ready.then(|| pending(facts, &record, server)).flatten();
+    draft.status.order = Some(record.clone());
+    draft.set(facts, ready, hold, synced);
+
+    let decision = Decision::of(draft);
+    // A machine that is being taken over loses its old marks before the annotation speaks of the new.
+    if let Some(tag) = adopt::leftover(facts, evidence, server)
+        && account.is_ok()
+        && facts.has_finalizer()
+        && server.status.is_live()
+    {
+        let uuid = server.id.as_str().to_owned();
+        return decision.with(Effect::RemoveTag {
+            uuid,
+            tag,
+            when: TagProof::OwnMark,
+        });
+    }
+    if !facts.has_finalizer() || facts.annotation() != Some(Ok(record.intent.clone())) {
+        return decision.with(Effect::WriteIntent(Box::new(record.intent)));
+    }
+    if account.is_err() || facts.object.spec.suspend || !server.status.is_live() {
+        return decision;
+    }
+    match marks_to_mend(facts, server) {
+        Some(effect) => decision.with(effect),
+        None => decision,
+    }
+}
+
+/// Whether status already names this machine as the outcome.
+fn is_recorded(facts: &Facts, server: &Server) -> bool {
+    facts.object.status.as_ref().is_some_and(|s| {
+        s.uuid.as_deref() == Some(server.id.as_str())
+            && s.order
+                .as_ref()
+                .is_some_and(|o| o.outcome == Some(OrderOutcome::Created))
+    })
+}
+
+/// The order as it is known now that a machine of it was found.
+fn record(facts: &Facts, evidence: &Evidence, server: &Server) -> OrderRecord {
+    let mut record = match evidence {
+        Evidence::Own(Attempt { record, .. }) => record.clone(),
+        _ => adopted(facts, server),
+    };
+    if record.outcome != Some(OrderOutcome::Created) {
+        record.outcome = Some(OrderOutcome::Created);
+        record.settled_at = Some(facts.now.wall);
+        record.message = None;
+        record.failures = 0;
+    }
+    record
+}
+
+/// An order that only the machine's tags tell of.
+fn adopted(facts: &Facts, server: &Server) -> OrderRecord {
+    let mark = facts.mark();
+    let epoch = marks_of(&server.tags)
+        .filter(|(m, _)| *m == mark)
+        .map(|(_, e)| e)
+        .max()
+        .unwrap_or_default();
+    OrderRecord {
+        intent: Intent {
+            cluster: facts.cluster.as_str().into(),
+            uid: facts.uid().into(),
+            mark: mark.as_str().into(),
+            epoch,
+            attempt: "adopted".into(),
+            send_by: epoch,
+            unknown_before: 0,
+        },
+        outcome: None,
+        settled_at: None,
+        message: None,
+        failures: 0,
+        ssh_keys_hash: None,
+    }
+}
+
+/// The account that the object's reference means.
+pub fn pinned(facts: &Facts) -> PinnedAccount {
+    let reference = facts.object.spec.account_ref.clone().unwrap_or_default();
+    PinnedAccount {
+        kind: reference.kind,
+        name: reference.name,
+    }
+}
+
+/// Whether the object is ready, and the reason either way.
+fn condition(facts: &Facts, machine: &Machine) -> (bool, Hold) {
+    let server = &machine.server;
+    if !machine.others.is_empty() {
+        return (
+            false,
+            Hold::needs_person(
+                Reason::DuplicateServers,
+                format!(
+                    "machine {} is kept; these bear the same mark and are paid for as well: {}; release them at the provider",
+                    server.id,
+                    machine.others.join(", ")
+                ),
+            ),
+        );
+    }
+    let said = said(server);
+    match &server.status {
+        ServerStatus::Delivered if server.addresses.is_empty() => (
+            false,
+            Hold::waits(
+                Reason::WaitingForAddress,
+                "the machine is delivered, and the provider shows no address yet",
+            ),
+        ),
+        ServerStatus::Delivered => (
+            true,
+            Hold::waits(Reason::Delivered, "the machine is delivered"),
+        ),
+        ServerStatus::Failed => (
+            false,
+            Hold::needs_person(
+                Reason::ProvisioningFailed,
+                format!(
+                    "the provider could not deliver the machine{said}; delete this object to give it up"
+                ),
+            ),
+        ),
+        ServerStatus::Releasing | ServerStatus::Released => (
+            false,
+            Hold::needs_person(
+                Reason::ReleasedExternally,
+                format!(
+                    "machine {} was released outside this object; nothing is ordered in its place; delete this object, and create it anew for another machine",
+                    server.id
+                ),
+            ),
+        ),
+        other => {
+            let mut message = format!("the provider says {:?}{said}", other.as_str());
+            if facts.object.spec.suspend {
+                message.push_str("; spec.suspend is true: nothing is sent");
+            }
+            (false, Hold::waits(Reason::Provisioning, message))
+        }
+    }
+}
+
+/// The provider's own words, as a part of a sentence.
+pub fn said(server: &Server) -> String {
+    if server.status_message.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", server.status_message)
+    }
+}
+
+/// What Synced says of a ready machine, when it is not simply in sync.
+fn pending(facts: &Facts, record: &OrderRecord, server: &Server) -> Option<(bool, Reason, String)> {
+    if facts.object.spec.suspend {
+        return Some((
+            false,
+            Reason::Suspended,
+            "spec.suspend is true: nothing is sent for this object".into(),
+        ));
+    }
+    let paths = pending_paths(facts, record, server);
+    (!paths.is_empty()).then(|| {
+        (
+            false,
+            Reason::PendingChanges,
+            format!(
+                "the machine differs from {}; nothing acts on that yet",
+                paths.join(", ")
+            ),
+        )
+    })
+}
+
+/// The paths of the spec that the machine does not show. The provider may change case and blanks.
+fn pending_paths(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<&'static str> {
+    let spec = &facts.object.spec;
+    let same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
+    let mut paths = Vec::new();
+    if !same(facts.hostname(), &server.name) {
+        paths.push("spec.hostname");
+    }
+    if !server.os_slug.is_empty() && !same(&spec.os.slug, &server.os_slug) {
+        paths.push("spec.os.slug");
+    }
+    // The provider does not give keys back; a hash of what was sent is all there is.
+    if let (Some(sent), Ok(keys)) = (&record.ssh_keys_hash, &facts.ssh_keys)
+        && *sent != super::order::keys_hash(keys)
+    {
+        paths.push("spec.sshKeys");
+    }
+    let wanted: BTreeSet<&str> = spec.tags.iter().map(String::as_str).collect();
+    let shown: BTreeSet<&str> = server
+        .tags
+        .iter()
+        .map(String::as_str)
+        .filter(|t| !t.starts_with(crate::kinds::names::RESERVED_PREFIX))
+        .collect();
+    if wanted != shown {
+        paths.push("spec.tags");
+    }
+    paths
+}
+
+/// Marks that a kept machine should have and has not, or has and should not.
+fn marks_to_mend(facts: &Facts, server: &Server) -> Option<Effect> {
+    let uuid = server.id.as_str().to_owned();
+    let cluster_tag = facts.cluster.tag();
+    if !server.has_tag(&cluster_tag) {
+        return Some(Effect::AddTag {
+            uuid,
+            tag: cluster_tag,
+            when: TagProof::OwnMark,
+        });
+    }
+    if server.has_tag(RETAINED_TAG) {
+        return Some(Effect::RemoveTag {
+            uuid,
+            tag: RETAINED_TAG.into(),
+            when: TagProof::OwnMark,
+        });
+    }
+    None
+}

@@ -1,0 +1,126 @@
+//! The recorded machine is not among those that bear the mark. Missing is not gone.
+
+use super::{
+    super::facts::{Facts, Hold},
+    Decision, Effect, control,
+    draft::Draft,
+    evidence::Attempt,
+    fence::TagProof,
+    usable_account,
+};
+use crate::{
+    account::view::View,
+    hosting::Server,
+    kinds::{Reason, names::ORDER_TAG},
+};
+use std::time::Duration;
+
+/// How far the search for the recorded machine is.
+pub enum Progress {
+    /// It is proved that there is no such machine.
+    Gone,
+    /// Look, or wait: the effect if one is due, and the moment from which a new listing counts.
+    Looking(Option<Effect>, Option<Duration>),
+}
+
+/// Decides for a living object whose recorded machine is not shown.
+pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
+    if let Some(sighting) = &facts.recorded {
+        return marks_missing(facts, attempt, &sighting.server);
+    }
+    let Ok(view) = usable_account(facts, false) else {
+        return Decision::unchanged(facts);
+    };
+    match progress(facts, view, attempt) {
+        Progress::Gone => {
+            let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
+            let mut decision = Decision::hold(
+                facts,
+                Hold::needs_person(
+                    Reason::MachineNotFound,
+                    format!(
+                        "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object"
+                    ),
+                ),
+            );
+            decision.again = view.times.poll_still;
+            decision
+        }
+        Progress::Looking(effect, proof) => {
+            let mut decision =
+                Decision::of(Draft::unchanged(facts)).again(view.times.listing_spacing);
+            decision.effect = effect;
+            decision.wants_proof = proof;
+            decision
+        }
+    }
+}
+
+/// How far the search is: two reads that say 404 and two listings, with a control, without it.
+pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Progress {
+    let missing = &facts.memory.missing;
+    if missing.reads.len() >= 2 && missing.listings.len() >= 2 {
+        return Progress::Gone;
+    }
+    let (Some(proof), Some(uuid)) = (view.proof.as_ref(), attempt.uuid.as_ref()) else {
+        return Progress::Looking(None, Some(Duration::ZERO));
+    };
+    let spacing = view.times.listing_spacing;
+    let shown = proof.servers.iter().any(|s| s.id.as_str() == uuid);
+    let not_listed = (!shown && control(view).is_some()).then_some(proof.began);
+    let due = missing
+        .reads
+        .last()
+        .is_none_or(|last| facts.now.since(*last) >= spacing);
+    let effect = due.then(|| Effect::Read {
+        uuid: uuid.clone(),
+        not_listed,
+    });
+    let next_listing = missing
+        .listings
+        .last()
+        .map_or(proof.began, |last| *last + spacing);
+    Progress::Looking(effect, Some(next_listing))
+}
+
+/// The machine is there, and bears no mark of this object.
+pub fn marks_missing(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision {
+    let order_tag = facts.mark().order_tag(attempt.record.intent.epoch);
+    let cluster_tag = facts.cluster.tag();
+    let mut draft = Draft::unchanged(facts);
+    draft.show(server);
+    if let Some(other) = server.tags.iter().find(|t| t.starts_with(ORDER_TAG)) {
+        let hold = Hold::needs_person(
+            Reason::OwnershipConflict,
+            format!(
+                "machine {} bears the mark {other} of another object and not {order_tag}; put the right tag back at the provider",
+                server.id
+            ),
+        );
+        draft.set(facts, false, hold, None);
+        return Decision::of(draft);
+    }
+    let hold = Hold::needs_person(
+        Reason::MarksMissing,
+        format!(
+            "machine {} lost its marks; put these tags back at the provider: {order_tag} {cluster_tag}",
+            server.id
+        ),
+    );
+    draft.set(facts, false, hold, None);
+    let decision = Decision::of(draft);
+    // One of the two marks still says whose it is: the other may be put back.
+    if server.has_tag(&cluster_tag)
+        && server.status.is_live()
+        && !facts.object.spec.suspend
+        && !facts.deleting()
+        && usable_account(facts, false).is_ok()
+    {
+        return decision.with(Effect::AddTag {
+            uuid: server.id.as_str().into(),
+            tag: order_tag,
+            when: TagProof::ClusterMarkOnly,
+        });
+    }
+    decision
+}

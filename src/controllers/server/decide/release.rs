@@ -1,0 +1,354 @@
+//! The object is being deleted: release its machine, prove the end, let go.
+//!
+//! An order of unknown outcome is resolved first. Until `release-begun` is written the policy may
+//! still turn to Retain; from then on it comes too late. The finalizer goes only at a proven end.
+
+use super::{
+    super::{
+        facts::{Facts, Hold},
+        memory::ReleaseAnswer,
+    },
+    Decision, Effect, control,
+    draft::Draft,
+    evidence::{Attempt, Evidence},
+    fence::TagProof,
+    machine::said,
+    missing, resolve, usable_account,
+};
+use crate::{
+    account::view::View,
+    hosting::{Server, ServerStatus},
+    kinds::{
+        Reason,
+        names::RETAINED_TAG,
+        server::{DeletionPolicy, OrderOutcome},
+    },
+};
+use std::{sync::Arc, time::Duration};
+
+/// How long an accepted DELETE may show no effect before it is sent again.
+const ACCEPTED_PAUSE: Duration = Duration::from_secs(60);
+
+/// Decides for a deleted object.
+pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
+    if !facts.has_finalizer() {
+        // Nothing of ours holds it; others may.
+        return Decision::unchanged(facts);
+    }
+    if let Some(server) = target(facts) {
+        let decision = finish(facts, &server);
+        // The end of one machine is not the end while another one of this object lives.
+        return match remaining(facts, &server) {
+            Some(other) if decision.effect == Some(Effect::LetGo) => finish(facts, &other),
+            _ => decision,
+        };
+    }
+    match evidence {
+        Evidence::Own(attempt) => match attempt.record.outcome {
+            Some(OrderOutcome::Created) => not_shown(facts, attempt),
+            // Refused, not sent, absent: no machine was ever made.
+            Some(_) => Decision::unchanged(facts).with(Effect::LetGo),
+            None => unresolved(facts, evidence),
+        },
+        _ => unresolved(facts, &Evidence::Bare),
+    }
+}
+
+/// The machine to release next: the one whose release has begun, then live ones, then the dead.
+fn target(facts: &Facts) -> Option<Arc<Server>> {
+    let begun = facts.release_begun();
+    facts
+        .own
+        .iter()
+        .max_by_key(|s| {
+            (
+                Some(s.server.id.as_str()) == begun,
+                s.server.status.is_live(),
+                s.server.created_at,
+            )
+        })
+        .map(|s| s.server.clone())
+}
+
+/// Another live machine of this object that was not let go by policy.
+fn remaining(facts: &Facts, done: &Server) -> Option<Arc<Server>> {
+    facts
+        .own
+        .iter()
+        .map(|s| &s.server)
+        .find(|s| s.id != done.id && s.status.is_live() && !s.has_tag(RETAINED_TAG))
+        .cloned()
+}
+
+fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
+    if server.status == ServerStatus::Released {
+        return showing(
+            facts,
+            server,
+            Hold::waits(Reason::Released, "the machine is released"),
+        )
+        .with(Effect::LetGo);
+    }
+    let view = match usable_account(facts, false) {
+        Ok(view) => view,
+        Err(hold) => return Decision::hold(facts, hold),
+    };
+    if facts.release_begun() != Some(server.id.as_str()) {
+        return before(facts, server);
+    }
+    match &server.status {
+        ServerStatus::Releasing => showing(
+            facts,
+            server,
+            Hold::waits(Reason::Releasing, "the provider is releasing the machine"),
+        ),
+        ServerStatus::Failed => failed(facts, view, server),
+        _ => send(facts, view, server),
+    }
+}
+
+/// The release has not begun: policy, protection and suspension still count.
+fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
+    let spec = &facts.object.spec;
+    if facts.kind_deleting || spec.deletion_policy == DeletionPolicy::Retain {
+        if !server.status.is_live() || server.has_tag(RETAINED_TAG) {
+            return match facts
+                .own
+                .iter()
+                .find(|s| s.server.status.is_live() && !s.server.has_tag(RETAINED_TAG))
+            {
+                Some(other) => retain(facts, &other.server),
+                None => showing(
+                    facts,
+                    server,
+                    Hold::waits(Reason::Retained, "the machine stays, by policy"),
+                )
+                .with(Effect::LetGo),
+            };
+        }
+        return retain(facts, server);
+    }
+    if spec.deletion_protection {
+        return showing(
+            facts,
+            server,
+            Hold::needs_person(
+                Reason::Protected,
+                "spec.deletionProtection is true: the machine stays; set it to false to release it, or spec.deletionPolicy to Retain",
+            ),
+        );
+    }
+    if spec.suspend {
+        return showing(
+            facts,
+            server,
+            Hold::needs_person(
+                Reason::Suspended,
+                "spec.suspend is true: nothing is released",
+            ),
+        );
+    }
+    Decision::unchanged(facts).with(Effect::BeginRelease {
+        uuid: server.id.as_str().into(),
+    })
+}
+
+fn retain(facts: &Facts, server: &Arc<Server>) -> Decision {
+    Decision::unchanged(facts).with(Effect::AddTag {
+        uuid: server.id.as_str().into(),
+        tag: RETAINED_TAG.into(),
+        when: TagProof::OwnMark,
+    })
+}
+
+/// Sends the DELETE, or waits for what the last one does.
+fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
+    let effect = Effect::Release {
+        uuid: server.id.as_str().into(),
+    };
+    let releasing = |hold| showing(facts, server, hold);
+    let retry = |at: Duration, pause: Duration| {
+        pause
+            .checked_sub(facts.now.since(at))
+            .filter(|r| !r.is_zero())
+    };
+    match facts.memory.release.answer {
+        None => releasing(Hold::waits(Reason::Releasing, "the release is being sent")).with(effect),
+        Some((ReleaseAnswer::Refused, at)) => {
+            let hold = Hold::waits(
+                Reason::WaitingForProvider,
+                format!(
+                    "the provider does not release the machine while it is {:?}; asking again",
+                    server.status.as_str()
+                ),
+            );
+            match retry(at, view.times.poll_moving) {
+                Some(rest) => releasing(hold).again(rest),
+                None => releasing(hold).with(effect),
+            }
+        }
+        Some((answer, at)) => {
+            let hold = Hold::waits(
+                Reason::Releasing,
+                "the release was sent; waiting for the provider",
+            );
+            let pause = match answer {
+                ReleaseAnswer::Accepted => ACCEPTED_PAUSE.max(view.times.poll_moving),
+                _ => Duration::ZERO,
+            };
+            match retry(at, pause) {
+                Some(rest) => releasing(hold).again(rest),
+                None => releasing(hold).with(effect),
+            }
+        }
+    }
+}
+
+/// A failed machine: DELETE once; when that is refused and it was never delivered, it may go.
+fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
+    let said = said(server);
+    let effect = Effect::Release {
+        uuid: server.id.as_str().into(),
+    };
+    let read = Effect::Read {
+        uuid: server.id.as_str().into(),
+        not_listed: None,
+    };
+    let spacing = view.times.listing_spacing;
+    let held = |why: &str| {
+        showing(
+            facts,
+            server,
+            Hold::needs_person(
+                Reason::FailedNotReleased,
+                format!(
+                    "the machine failed{said}, and {why}; settle it with the provider, then set spec.deletionPolicy to Retain or wait"
+                ),
+            ),
+        )
+    };
+    match facts.memory.release.answer {
+        None | Some((ReleaseAnswer::Unknown, _)) => showing(
+            facts,
+            server,
+            Hold::waits(
+                Reason::Releasing,
+                "the release of the failed machine is being sent",
+            ),
+        )
+        .with(effect),
+        Some((ReleaseAnswer::Accepted, at)) => {
+            let pause = ACCEPTED_PAUSE.max(spacing);
+            if facts.now.since(at) >= pause * 5 {
+                return held("the provider took the release without doing it").with(effect);
+            }
+            showing(
+                facts,
+                server,
+                Hold::waits(
+                    Reason::Releasing,
+                    "the release of the failed machine was sent",
+                ),
+            )
+            .again(pause)
+        }
+        Some((ReleaseAnswer::Refused, _)) if server.delivered_at.is_some() => {
+            held("the provider does not release it although it was delivered")
+                .again(view.times.poll_still)
+        }
+        Some((ReleaseAnswer::Refused, _)) => {
+            let reads = &facts.memory.release.failed_reads;
+            if reads.len() >= 2 {
+                return showing(
+                    facts,
+                    server,
+                    Hold::waits(
+                        Reason::Released,
+                        "the machine failed before it was delivered; the provider keeps the record",
+                    ),
+                )
+                .with(Effect::LetGo);
+            }
+            let hold = Hold::waits(
+                Reason::Releasing,
+                "the machine failed and cannot be released; making sure that it was never delivered",
+            );
+            match reads
+                .last()
+                .and_then(|last| spacing.checked_sub(facts.now.since(*last)))
+                .filter(|r| !r.is_zero())
+            {
+                Some(rest) => showing(facts, server, hold).again(rest),
+                None => showing(facts, server, hold).with(read),
+            }
+        }
+    }
+}
+
+/// An order whose machine is recorded but does not bear the mark, or is not shown at all.
+fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
+    if let Some(sighting) = &facts.recorded {
+        if sighting.server.status == ServerStatus::Released {
+            return showing(
+                facts,
+                &sighting.server,
+                Hold::waits(Reason::Released, "the machine is released"),
+            )
+            .with(Effect::LetGo);
+        }
+        return missing::marks_missing(facts, attempt, &sighting.server);
+    }
+    let view = match usable_account(facts, false) {
+        Ok(view) => view,
+        Err(hold) => return Decision::hold(facts, hold),
+    };
+    let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
+    let retained =
+        facts.object.spec.deletion_policy == DeletionPolicy::Retain || facts.kind_deleting;
+    match missing::progress(facts, view, attempt) {
+        missing::Progress::Gone => Decision::unchanged(facts).with(Effect::LetGo),
+        // Retain needs no proof of the end, only a look.
+        missing::Progress::Looking(..) if retained && !facts.memory.missing.reads.is_empty() => {
+            Decision::unchanged(facts).with(Effect::LetGo)
+        }
+        missing::Progress::Looking(effect, proof) => {
+            let hold = if view.proof.is_some() && control(view).is_none() {
+                Hold::needs_person(
+                    Reason::MachineNotFound,
+                    format!(
+                        "machine {uuid} is not shown, and no other machine that we know shows that the provider tells the truth; if it is over, set spec.deletionPolicy to Retain to let this object go"
+                    ),
+                )
+            } else {
+                Hold::waits(
+                    Reason::MachineNotFound,
+                    format!("machine {uuid} is not shown; making sure that it is gone"),
+                )
+            };
+            let mut decision = Decision::hold(facts, hold).again(view.times.listing_spacing);
+            decision.effect = effect;
+            decision.wants_proof = proof;
+            decision
+        }
+    }
+}
+
+/// An order of unknown outcome: resolved before anything is let go, and never followed by another.
+fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
+    let view = match usable_account(facts, false) {
+        Ok(view) => view,
+        Err(hold) => return Decision::hold(facts, hold),
+    };
+    match resolve::progress(facts, view, evidence) {
+        resolve::Progress::Absent(_) => Decision::unchanged(facts).with(Effect::LetGo),
+        progress => resolve::waiting(facts, view, evidence, progress),
+    }
+}
+
+/// The status of a deleted object with a machine.
+fn showing(facts: &Facts, server: &Server, hold: Hold) -> Decision {
+    let mut draft = Draft::unchanged(facts);
+    draft.show(server);
+    draft.set(facts, false, hold, None);
+    Decision::of(draft)
+}

@@ -1,0 +1,196 @@
+//! What a decision rests on: everything observe gathered, as plain data.
+
+use super::{
+    mark::{ClusterId, Mark},
+    memory::Memory,
+};
+use crate::{
+    account::view::{Sighting, View},
+    kinds::{
+        BareMetalServer, Reason,
+        names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+        server::{BareMetalServerStatus, Intent},
+    },
+    runtime::Moment,
+};
+use std::sync::Arc;
+
+/// All that one decision is allowed to know.
+#[derive(Clone)]
+pub struct Facts {
+    /// The moment of the decision.
+    pub now: Moment,
+    /// Identity of the cluster that this process works for.
+    pub cluster: ClusterId,
+    /// Whether this process sees the objects of all namespaces.
+    pub all_namespaces: bool,
+    /// Whether the kind itself is being deleted, which turns every object into Retain.
+    pub kind_deleting: bool,
+    /// The object, as fresh as this process has seen it.
+    pub object: Arc<BareMetalServer>,
+    /// The account that pays.
+    pub account: AccountFacts,
+    /// The SSH keys, read from where the spec says.
+    pub ssh_keys: Result<Vec<String>, Hold>,
+    /// Every machine that is known to bear this object's mark, any epoch, any state.
+    pub own: Vec<Sighting>,
+    /// The machine that status names, whatever its tags.
+    pub recorded: Option<Sighting>,
+    /// What is known of the mark in an order annotation that is not this object's own.
+    pub former: Option<Former>,
+    /// What this process remembers of the object.
+    pub memory: Memory,
+}
+
+/// The account, as the object's reference was resolved.
+#[derive(Clone)]
+pub enum AccountFacts {
+    /// There is no such account. Says which.
+    Missing(String),
+    /// There is one.
+    Found {
+        /// The account at this moment.
+        view: View,
+        /// The account does not allow this namespace; it stops orders, never releases.
+        not_allowed: Option<String>,
+    },
+}
+
+/// What is known of another mark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Former {
+    /// Whether a living object bears the mark; None where not all namespaces are visible.
+    pub claimed: Option<bool>,
+    /// Machines with that mark.
+    pub machines: Vec<Sighting>,
+}
+
+/// Why an object waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hold {
+    /// The reason.
+    pub reason: Reason,
+    /// The cause and the remedy, for people.
+    pub message: String,
+    /// Whether a person is needed.
+    pub stalled: bool,
+}
+
+impl Hold {
+    /// Waiting that ends by itself.
+    pub fn waits(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            stalled: false,
+        }
+    }
+
+    /// Waiting for a person.
+    pub fn needs_person(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            stalled: true,
+        }
+    }
+}
+
+impl Facts {
+    /// Namespace of the object.
+    pub fn namespace(&self) -> &str {
+        self.object
+            .metadata
+            .namespace
+            .as_deref()
+            .unwrap_or_default()
+    }
+
+    /// Name of the object.
+    pub fn name(&self) -> &str {
+        self.object.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// UID of the object.
+    pub fn uid(&self) -> &str {
+        self.object.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The object's mark.
+    pub fn mark(&self) -> Mark {
+        self.cluster
+            .object_mark(self.namespace(), self.name(), self.uid())
+    }
+
+    /// Whether the object is being deleted.
+    pub fn deleting(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether our finalizer is on the object.
+    pub fn has_finalizer(&self) -> bool {
+        has_finalizer(&self.object)
+    }
+
+    /// The order annotation: absent, readable, or the text that could not be read.
+    pub fn annotation(&self) -> Option<Result<Intent, String>> {
+        order_annotation(&self.object)
+    }
+
+    /// The machine whose release has begun.
+    pub fn release_begun(&self) -> Option<&str> {
+        annotation(&self.object, RELEASE_ANNOTATION)
+    }
+
+    /// The order tag of which a person says that it made no machine.
+    pub fn acknowledged(&self) -> Option<&str> {
+        annotation(&self.object, ACKNOWLEDGE_ABSENT)
+    }
+
+    /// The status, empty when there is none.
+    pub fn status(&self) -> BareMetalServerStatus {
+        self.object.status.clone().unwrap_or_default()
+    }
+
+    /// The host name that the spec asks for.
+    pub fn hostname(&self) -> &str {
+        self.object
+            .spec
+            .hostname
+            .as_deref()
+            .unwrap_or_else(|| self.name())
+    }
+
+    /// The account's view, where there is an account.
+    pub fn view(&self) -> Option<&View> {
+        match &self.account {
+            AccountFacts::Found { view, .. } => Some(view),
+            AccountFacts::Missing(_) => None,
+        }
+    }
+}
+
+fn annotation<'a>(object: &'a BareMetalServer, name: &str) -> Option<&'a str> {
+    object
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(name)
+        .map(String::as_str)
+}
+
+/// Whether our finalizer is on the object.
+pub fn has_finalizer(object: &BareMetalServer) -> bool {
+    object
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|f| f == SERVER_FINALIZER)
+}
+
+/// The order annotation of an object: absent, readable, or the text that could not be read.
+pub fn order_annotation(object: &BareMetalServer) -> Option<Result<Intent, String>> {
+    let text = annotation(object, ORDER_ANNOTATION)?;
+    Some(serde_json::from_str(text).map_err(|_| text.chars().take(120).collect()))
+}

@@ -1,0 +1,243 @@
+//! What one process remembers of one object between passes.
+//!
+//! Losing it is always safe: every proof that is collected here starts anew after a restart.
+
+use super::mark::Mark;
+use crate::kinds::{Reason, server::OrderRecord};
+use std::time::Duration;
+
+/// Memory of one object, by the process that holds it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// The last own order that this process has seen or made, with its outcome where that is known.
+    /// Survives what is stripped from the object while the process lives.
+    pub order: Option<OrderRecord>,
+    /// The machine that came of it.
+    pub uuid: Option<String>,
+    /// The search for an order of unknown outcome.
+    pub search: Option<Search>,
+    /// The recorded machine is not shown: what was tried.
+    pub missing: Missing,
+    /// The release under way.
+    pub release: Release,
+    /// An annotation of another mark: which, and since when.
+    pub former: Option<(Mark, Duration)>,
+    /// The last order was not begun because the account said no: why, and when.
+    pub denied: Option<Denied>,
+    /// Effects that failed in a row, and not before when the next one may be tried.
+    pub failures: u32,
+    /// No effect before this.
+    pub not_before: Duration,
+}
+
+/// The search for an order of unknown outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Search {
+    /// The attempt, by its random word; empty where only the finalizer tells of one.
+    pub attempt: String,
+    /// This process's first sight of it.
+    pub first_seen: Duration,
+    /// Begins of the proof listings that, with all else that was asked, showed nothing.
+    pub samples: Vec<Duration>,
+    /// Begin of the listing of the last look, good or not.
+    pub looked: Option<Duration>,
+    /// What stands in the way of the proof.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// What stands in the way of a proof of absence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Obstacle {
+    /// The control machine's own tag was not shown: such look-ups prove nothing.
+    NoControl,
+    /// The order's tag exists although no machine with it is shown.
+    TagExists,
+    /// A live machine of this host name, made since the begin, bears no mark.
+    Unmarked(String),
+}
+
+/// The recorded machine is not shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Missing {
+    /// Moments of reads that answered 404, spaced.
+    pub reads: Vec<Duration>,
+    /// Begins of proof listings, with control, that did not show it, spaced.
+    pub listings: Vec<Duration>,
+}
+
+/// The release under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Release {
+    /// The last answer to a DELETE, and when.
+    pub answer: Option<(ReleaseAnswer, Duration)>,
+    /// Moments of reads that said failed and never delivered, spaced.
+    pub failed_reads: Vec<Duration>,
+}
+
+/// How a DELETE ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReleaseAnswer {
+    /// The provider took it.
+    Accepted,
+    /// The provider refused it.
+    Refused,
+    /// It is not known.
+    Unknown,
+}
+
+/// The account did not let an order begin.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Denied {
+    /// Why.
+    pub reason: Reason,
+    /// In words.
+    pub message: String,
+    /// When.
+    pub at: Duration,
+}
+
+/// What an effect or a look brought to light.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// An order has this outcome now (none: unknown).
+    Ordered {
+        /// The order, with its outcome where there is one.
+        order: OrderRecord,
+        /// The machine, when one was made.
+        uuid: Option<String>,
+    },
+    /// The account did not let an order begin.
+    Denied(Denied),
+    /// Look-ups for an order of unknown outcome.
+    Looked {
+        /// The attempt.
+        attempt: String,
+        /// Begin of the proof listing that goes with it.
+        proof_began: Duration,
+        /// What stands in the way, if anything.
+        obstacle: Option<Obstacle>,
+    },
+    /// The recorded machine was read and is not there.
+    NotFound {
+        /// When it was asked for.
+        at: Duration,
+        /// Begin of the newest proof listing with control that does not show it either.
+        listing: Option<Duration>,
+    },
+    /// The recorded machine was read.
+    Found {
+        /// When it was asked for.
+        at: Duration,
+        /// Whether it says failed and never delivered.
+        failed: bool,
+    },
+    /// A DELETE ended.
+    Released(ReleaseAnswer, Duration),
+    /// An effect was done.
+    Done,
+    /// An effect failed without harm; the next one waits.
+    Failed {
+        /// When.
+        at: Duration,
+    },
+}
+
+impl Memory {
+    /// Takes in what came to light. `spacing` is the least time between two looks that together prove something.
+    pub fn note(&mut self, observation: Observation, spacing: Duration) {
+        match observation {
+            Observation::Ordered { order, uuid } => {
+                self.order = Some(order);
+                self.uuid = uuid;
+                self.search = None;
+                self.denied = None;
+                self.succeed();
+            }
+            Observation::Denied(denied) => self.denied = Some(denied),
+            Observation::Looked {
+                attempt,
+                proof_began,
+                obstacle,
+            } => {
+                if let Some(search) = self.search.as_mut().filter(|s| s.attempt == attempt) {
+                    if obstacle.is_none() {
+                        push_spaced(&mut search.samples, proof_began, spacing);
+                    } else {
+                        // A contradiction voids what was collected before it.
+                        search.samples.clear();
+                    }
+                    search.looked = Some(proof_began);
+                    search.obstacle = obstacle;
+                }
+                self.succeed();
+            }
+            Observation::NotFound { at, listing } => {
+                push_spaced(&mut self.missing.reads, at, spacing);
+                if let Some(began) = listing {
+                    push_spaced(&mut self.missing.listings, began, spacing);
+                }
+                self.succeed();
+            }
+            Observation::Found { at, failed } => {
+                self.missing = Missing::default();
+                if failed {
+                    push_spaced(&mut self.release.failed_reads, at, spacing);
+                } else {
+                    self.release.failed_reads.clear();
+                }
+                self.succeed();
+            }
+            Observation::Released(answer, at) => {
+                self.release.answer = Some((answer, at));
+                self.succeed();
+            }
+            Observation::Done => self.succeed(),
+            Observation::Failed { at } => {
+                self.failures = self.failures.saturating_add(1);
+                self.not_before = at + pace(self.failures);
+            }
+        }
+    }
+
+    fn succeed(&mut self) {
+        self.failures = 0;
+        self.not_before = Duration::ZERO;
+    }
+
+    /// Starts the search for an attempt, or goes on with it.
+    pub fn search_for(&mut self, attempt: &str, now: Duration) {
+        if self.search.as_ref().is_none_or(|s| s.attempt != attempt) {
+            self.search = Some(Search {
+                attempt: attempt.into(),
+                first_seen: now,
+                samples: Vec::new(),
+                looked: None,
+                obstacle: None,
+            });
+        }
+    }
+
+    /// Notes that the annotation speaks of another mark, or of none.
+    pub fn former_seen(&mut self, mark: Option<&Mark>, now: Duration) {
+        match mark {
+            None => self.former = None,
+            Some(mark) => {
+                if self.former.as_ref().is_none_or(|(m, _)| m != mark) {
+                    self.former = Some((mark.clone(), now));
+                }
+            }
+        }
+    }
+}
+
+/// Keeps at most the moments that matter: each at least `spacing` after the one before.
+fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
+    if moments.last().is_none_or(|last| at >= *last + spacing) && moments.len() < 8 {
+        moments.push(at);
+    }
+}
+
+/// The pace of retries: 1 s doubling to 5 min.
+pub fn pace(failures: u32) -> Duration {
+    Duration::from_secs(1u64 << failures.saturating_sub(1).min(9)).min(Duration::from_secs(300))
+}

@@ -1,0 +1,169 @@
+//! From an answer on the wire to a body or an [`Error`].
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header};
+use serde_json::Value;
+
+use super::error::{Error, NotSent, Refusal};
+use super::record::{self, Misfit, Record};
+use super::secret::ApiKey;
+use super::text;
+use super::transport::{Cut, Response, TransportError};
+
+/// The most entries of `errors` that are kept.
+const FIELDS: usize = 16;
+
+/// The longest wait that is believed.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A 2xx with its whole body.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Reads the body with `read`, which sees plain JSON.
+    pub(super) fn decode<T>(
+        &self,
+        read: impl FnOnce(&Value) -> Result<T, Misfit>,
+    ) -> Result<T, Error> {
+        record::body(&self.body)
+            .and_then(|body| read(&body))
+            .map_err(|why| Error::Undecodable {
+                status: self.status,
+                why,
+            })
+    }
+}
+
+impl From<TransportError> for Error {
+    fn from(error: TransportError) -> Self {
+        match error {
+            TransportError::Build(cause) => Self::NotSent(NotSent::Build(cause)),
+            TransportError::Connect(cause) => Self::NotSent(NotSent::Connect(cause)),
+            TransportError::Interrupted(cause) => Self::Interrupted(cause),
+        }
+    }
+}
+
+/// Sorts an answer. The status decides first: a refusal stays a refusal when
+/// its text broke off on the way.
+pub(super) fn sort(response: Response, cap: usize, key: &ApiKey) -> Result<Answer, Error> {
+    let status = response.status;
+    if status.is_success() {
+        return match response.cut {
+            None => Ok(Answer {
+                status: status.as_u16(),
+                body: response.body,
+            }),
+            Some(Cut::TooLarge) => Err(Error::TooLarge { cap }),
+            Some(Cut::Broken(cause)) => Err(Error::Interrupted(cause)),
+        };
+    }
+    let refusal = refusal(status, &response.body, key);
+    Err(match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Error::AccessDenied(refusal),
+        StatusCode::NOT_FOUND => Error::NotFound(refusal),
+        StatusCode::TOO_MANY_REQUESTS => Error::RateLimited {
+            retry_after: retry_after(&response.headers),
+            refusal,
+        },
+        status if status.is_client_error() => Error::Refused(refusal),
+        status if status.is_server_error() => Error::Server(refusal),
+        _ => Error::Unexpected(refusal),
+    })
+}
+
+fn refusal(status: StatusCode, body: &[u8], key: &ApiKey) -> Refusal {
+    let mut refusal = Refusal {
+        status: status.as_u16(),
+        code: None,
+        message: String::new(),
+        fields: Vec::new(),
+    };
+    match record::body(body) {
+        Ok(value) => {
+            if let Some(record) = first(&value) {
+                refusal.code = record.number("errorCode");
+                refusal.message = text::message(words(&record), key);
+                refusal.fields = fields(&record, key);
+            } else if let Some(words) = record::scalar(&value) {
+                refusal.message = text::message(&words, key);
+            }
+        }
+        Err(_) => {
+            let words = String::from_utf8_lossy(body);
+            let words = if words.trim_start().starts_with('<') {
+                text::without_markup(&words)
+            } else {
+                words.into_owned()
+            };
+            refusal.message = text::message(&words, key);
+        }
+    }
+    if refusal.message.is_empty() && refusal.fields.is_empty() {
+        refusal.message = status.canonical_reason().unwrap_or("no text").to_owned();
+    }
+    refusal
+}
+
+/// The error record of a body: an object, or the first one of an array.
+fn first(value: &Value) -> Option<Record<'_>> {
+    match value {
+        Value::Array(entries) => entries.iter().find_map(Record::of),
+        other => Record::of(other),
+    }
+}
+
+/// What the record says. What stands in front of the API (a gateway, a
+/// filter) has words of its own.
+fn words<'a>(record: &Record<'a>) -> &'a str {
+    ["errorMessage", "message", "error", "detail"]
+        .iter()
+        .map(|field| record.raw_text(field))
+        .find(|words| !words.is_empty())
+        .unwrap_or_default()
+}
+
+fn fields(record: &Record<'_>, key: &ApiKey) -> Vec<(String, String)> {
+    record
+        .records("errors")
+        .iter()
+        .take(FIELDS)
+        .map(|field| {
+            (
+                text::message(field.raw_text("property"), key),
+                text::message(field.raw_text("message"), key),
+            )
+        })
+        .filter(|(property, message)| !property.is_empty() || !message.is_empty())
+        .collect()
+}
+
+/// `Retry-After` in both its forms: seconds, or a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let wait = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = match wait.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            // Against the server's own clock where it tells it, so that a
+            // wrong clock on this side does not matter.
+            let now = headers
+                .get(header::DATE)
+                .and_then(|date| http_date(date.to_str().ok()?))
+                .unwrap_or_else(jiff::Timestamp::now);
+            // A date in the past means: now.
+            Duration::try_from(http_date(wait)?.duration_since(now)).unwrap_or_default()
+        }
+    };
+    Some(wait.min(LONGEST_WAIT))
+}
+
+fn http_date(text: &str) -> Option<jiff::Timestamp> {
+    jiff::fmt::rfc2822::DateTimeParser::new()
+        .parse_timestamp(text)
+        .ok()
+}

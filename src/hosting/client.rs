@@ -1,0 +1,242 @@
+//! The client of one account, and the way of one call.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method, header};
+use serde::Serialize;
+
+use super::answer::{self, Answer};
+use super::endpoint::BaseUrl;
+use super::error::{Error, NotSent};
+use super::http::{ClientError, HttpTransport};
+use super::page::Page;
+use super::secret::ApiKey;
+use super::transport::{Cause, Request, Transport};
+
+/// The most bytes of a listing or record.
+const READ_CAP: usize = 8 << 20;
+
+/// The most bytes of the answer to a change.
+const MUTATION_CAP: usize = 1 << 20;
+
+/// How the API is reached. Build it with [`ClientOptions::new`] and change
+/// what differs.
+pub struct ClientOptions {
+    /// Where the API is.
+    pub base_url: BaseUrl,
+    /// The key of the account.
+    pub key: ApiKey,
+    /// PEM certificates. Where given, they are the only roots that are
+    /// trusted; otherwise those of the system are.
+    pub ca_bundle: Option<Vec<u8>>,
+    /// How long an order may take; 180 s. Orders are slow, and one that is
+    /// given up leaves an unknown outcome behind.
+    pub order_timeout: Duration,
+    /// How long a question may take; 30 s.
+    pub read_timeout: Duration,
+    /// How long any other change may take; 180 s.
+    pub mutation_timeout: Duration,
+}
+
+impl ClientOptions {
+    /// The usual time-outs and the roots of the system.
+    pub fn new(base_url: BaseUrl, key: ApiKey) -> Self {
+        Self {
+            base_url,
+            key,
+            ca_bundle: None,
+            order_timeout: Timeouts::USUAL.order,
+            read_timeout: Timeouts::USUAL.read,
+            mutation_timeout: Timeouts::USUAL.mutation,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Timeouts {
+    order: Duration,
+    read: Duration,
+    mutation: Duration,
+}
+
+impl Timeouts {
+    const USUAL: Self = Self {
+        order: Duration::from_secs(180),
+        read: Duration::from_secs(30),
+        mutation: Duration::from_secs(180),
+    };
+}
+
+/// The client of one account. A clone is the same client.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    base_url: BaseUrl,
+    key: ApiKey,
+    timeouts: Timeouts,
+    transport: Arc<dyn Transport>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("base_url", &self.inner.base_url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client that speaks HTTP.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] where the CA bundle cannot be read or TLS cannot be set
+    /// up.
+    pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
+        let transport = HttpTransport::new(&options.base_url, options.ca_bundle.as_deref())?;
+        let timeouts = Timeouts {
+            order: options.order_timeout,
+            read: options.read_timeout,
+            mutation: options.mutation_timeout,
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                base_url: options.base_url,
+                key: options.key,
+                timeouts,
+                transport: Arc::new(transport),
+            }),
+        })
+    }
+
+    /// A client over another transport, with the usual time-outs.
+    pub fn with_transport(base_url: BaseUrl, key: ApiKey, transport: Arc<dyn Transport>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                base_url,
+                key,
+                timeouts: Timeouts::USUAL,
+                transport,
+            }),
+        }
+    }
+
+    /// Where this client sends to.
+    pub fn base_url(&self) -> &BaseUrl {
+        &self.inner.base_url
+    }
+
+    /// The key, for texts that it must not stand in.
+    pub(super) fn key(&self) -> &ApiKey {
+        &self.inner.key
+    }
+
+    /// Asks for something.
+    pub(super) async fn get(&self, path: &[&str]) -> Result<Answer, Error> {
+        self.call(Call::new(Method::GET, path)).await
+    }
+
+    /// Makes one call, with at most one request.
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<Answer, Error> {
+        let request = self.request(call)?;
+        let (method, path, cap) = (
+            request.method.clone(),
+            request.url.path().to_owned(),
+            request.cap,
+        );
+        let result = match self.inner.transport.send(request).await {
+            Ok(response) => answer::sort(response, cap, &self.inner.key),
+            Err(error) => Err(error.into()),
+        };
+        match &result {
+            Ok(answer) => tracing::debug!(%method, path, status = answer.status, "call"),
+            Err(error) => {
+                tracing::debug!(%method, path, status = error.status(), outcome = error.category(), "call");
+            }
+        }
+        result
+    }
+
+    fn request(&self, call: Call<'_>) -> Result<Request, Error> {
+        let mut headers = HeaderMap::new();
+        let key = self.inner.key.header_value().map_err(not_built)?;
+        headers.insert("private-token", key);
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(page) = call.page {
+            let range = HeaderValue::try_from(page.header()).map_err(not_built)?;
+            headers.insert("ranged-data", range);
+        }
+        if call.body.is_some() {
+            let json = HeaderValue::from_static("application/json");
+            headers.insert(header::CONTENT_TYPE, json);
+        }
+        let timeouts = self.inner.timeouts;
+        let (deadline, cap) = match (&call.method, call.is_order) {
+            (_, true) => (timeouts.order, MUTATION_CAP),
+            (&Method::GET, _) => (timeouts.read, READ_CAP),
+            _ => (timeouts.mutation, MUTATION_CAP),
+        };
+        Ok(Request {
+            method: call.method,
+            url: self.inner.base_url.join(call.path, &call.query),
+            headers,
+            body: call.body,
+            deadline,
+            cap,
+        })
+    }
+}
+
+/// One operation, on its way to a request.
+pub(super) struct Call<'a> {
+    method: Method,
+    path: &'a [&'a str],
+    query: Vec<(&'a str, &'a str)>,
+    page: Option<Page>,
+    body: Option<Vec<u8>>,
+    is_order: bool,
+}
+
+impl<'a> Call<'a> {
+    /// A call to `/v3/` and these segments.
+    pub(super) fn new(method: Method, path: &'a [&'a str]) -> Self {
+        Self {
+            method,
+            path,
+            query: Vec::new(),
+            page: None,
+            body: None,
+            is_order: false,
+        }
+    }
+
+    pub(super) fn query(mut self, name: &'a str, value: &'a str) -> Self {
+        self.query.push((name, value));
+        self
+    }
+
+    pub(super) fn page(mut self, page: Page) -> Self {
+        self.page = Some(page);
+        self
+    }
+
+    pub(super) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
+        self.body = Some(serde_json::to_vec(body).map_err(not_built)?);
+        Ok(self)
+    }
+
+    /// The order has a time-out of its own.
+    pub(super) fn order(mut self) -> Self {
+        self.is_order = true;
+        self
+    }
+}
+
+fn not_built(cause: impl Into<Cause>) -> Error {
+    Error::NotSent(NotSent::Build(cause.into()))
+}

@@ -1,0 +1,125 @@
+//! Where an account's API is found, and how paths are joined to it.
+
+use std::fmt;
+
+use url::{Host, Url};
+
+/// The base URL of the hosting API, without the version: `https://host[/prefix]`.
+///
+/// Kept without a slash at the end, so that two spellings of one address are
+/// equal.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct BaseUrl {
+    url: Url,
+    text: String,
+}
+
+/// Why a text is not a usable base URL. Each message names the field `baseURL`
+/// and the remedy; none repeats the text, which may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BaseUrlError {
+    /// Not an absolute URL with a host.
+    #[error("baseURL is not an absolute URL: write it as https://host")]
+    NotAUrl,
+    /// Neither https nor http.
+    #[error("baseURL has another scheme than https: write it as https://host")]
+    Scheme,
+    /// http to another machine, and not allowed.
+    #[error(
+        "baseURL is plain http, so the key would travel in the clear: use https, or set allowPlainHTTP"
+    )]
+    PlainHttp,
+    /// A user name or password in front of the host.
+    #[error("baseURL holds user information: take it out, the key belongs into the Secret")]
+    UserInfo,
+    /// A query or fragment at the end.
+    #[error("baseURL holds a query or a fragment: take away everything from ? or # on")]
+    QueryOrFragment,
+    /// The version prefix is part of it.
+    #[error("baseURL ends with the version: take /v3 away, every call adds it")]
+    Version,
+}
+
+impl BaseUrl {
+    /// Reads a base URL: https, or http to the loopback or where
+    /// `allow_plain_http` says so.
+    ///
+    /// # Errors
+    ///
+    /// [`BaseUrlError`] names the field and the remedy.
+    pub fn parse(text: &str, allow_plain_http: bool) -> Result<Self, BaseUrlError> {
+        let mut url = Url::parse(text.trim()).map_err(|_| BaseUrlError::NotAUrl)?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(BaseUrlError::UserInfo);
+        }
+        match url.scheme() {
+            "https" => {}
+            "http" if allow_plain_http || is_loopback(&url) => {}
+            "http" => return Err(BaseUrlError::PlainHttp),
+            _ => return Err(BaseUrlError::Scheme),
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(BaseUrlError::QueryOrFragment);
+        }
+        let path = url.path().trim_end_matches('/').to_owned();
+        if path == "/v3" || path.ends_with("/v3") {
+            return Err(BaseUrlError::Version);
+        }
+        url.set_path(&path);
+        let text = url.as_str().trim_end_matches('/').to_owned();
+        Ok(Self { url, text })
+    }
+
+    /// The URL, without a slash at the end.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Scheme, host and port: the one place that the key is sent to.
+    pub fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
+    /// Whether it is plain http.
+    pub(super) fn is_plain(&self) -> bool {
+        self.url.scheme() == "http"
+    }
+
+    /// The URL of `/v3/` and the segments, each encoded as one segment.
+    ///
+    /// Segments must not be `.` or `..`: the URL standard drops these, and a
+    /// call for one thing would become a call for all of them. The types that
+    /// are put into paths exclude both.
+    pub(super) fn join(&self, segments: &[&str], query: &[(&str, &str)]) -> Url {
+        let mut url = self.url.clone();
+        // A URL with a host always has path segments.
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().push("v3").extend(segments);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BaseUrl({})", self.text)
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}

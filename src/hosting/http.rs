@@ -1,0 +1,141 @@
+//! The transport of the product: HTTP over TLS.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use reqwest::{Certificate, ClientBuilder, redirect, retry};
+
+use super::endpoint::BaseUrl;
+use super::transport::{Cut, Request, Response, Transport, TransportError};
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long a connection for questions is kept without use. Shorter than
+/// servers and middle boxes commonly keep theirs, so that seldom one is used
+/// that the other side has just closed.
+const IDLE: Duration = Duration::from_secs(15);
+
+const USER_AGENT: &str = concat!("flexmetal-operator/", env!("CARGO_PKG_VERSION"));
+
+/// Why no client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The CA bundle cannot be read.
+    #[error("caBundle does not hold readable certificates: give the PEM text of the root")]
+    CaBundle(#[source] reqwest::Error),
+    /// The CA bundle has no certificate in it.
+    #[error("caBundle holds no certificate: give the PEM text of the root, or leave it out")]
+    CaBundleEmpty,
+    /// TLS could not be set up with the roots of the system.
+    #[error("TLS could not be set up: install the system's CA certificates, or give caBundle")]
+    SystemRoots(#[source] reqwest::Error),
+}
+
+/// Two clients: questions may share connections, changes may not.
+pub(super) struct HttpTransport {
+    questions: reqwest::Client,
+    changes: reqwest::Client,
+}
+
+impl HttpTransport {
+    /// `ca_bundle` is PEM text and replaces the roots of the system.
+    pub(super) fn new(base_url: &BaseUrl, ca_bundle: Option<&[u8]>) -> Result<Self, ClientError> {
+        let roots = match ca_bundle {
+            Some(bundle) => Some(certificates(bundle)?),
+            // No TLS, no roots: an image without any must do here.
+            None if base_url.is_plain() => Some(Vec::new()),
+            None => None,
+        };
+        let common = || {
+            let builder = ClientBuilder::new()
+                .user_agent(USER_AGENT)
+                .http1_only()
+                .redirect(redirect::Policy::none())
+                .retry(retry::never())
+                .referer(false)
+                // Whatever the environment says: the key goes to one origin,
+                // and a proxy for plain http would read it.
+                .no_proxy()
+                .connect_timeout(CONNECT);
+            match &roots {
+                Some(roots) => builder.tls_certs_only(roots.clone()),
+                None => builder,
+            }
+        };
+        let failed = |cause| match ca_bundle {
+            Some(_) => ClientError::CaBundle(cause),
+            None => ClientError::SystemRoots(cause),
+        };
+        Ok(Self {
+            questions: common().pool_idle_timeout(IDLE).build().map_err(failed)?,
+            // No idle connections: below this client a request that meets a
+            // closed pooled connection is put on another one, and nobody up
+            // here would know of it.
+            changes: common().pool_max_idle_per_host(0).build().map_err(failed)?,
+        })
+    }
+}
+
+fn certificates(bundle: &[u8]) -> Result<Vec<Certificate>, ClientError> {
+    let certificates = Certificate::from_pem_bundle(bundle).map_err(ClientError::CaBundle)?;
+    if certificates.is_empty() {
+        return Err(ClientError::CaBundleEmpty);
+    }
+    Ok(certificates)
+}
+
+impl Transport for HttpTransport {
+    fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>> {
+        let client = if request.is_read() {
+            &self.questions
+        } else {
+            &self.changes
+        };
+        send(client, request).boxed()
+    }
+}
+
+async fn send(client: &reqwest::Client, request: Request) -> Result<Response, TransportError> {
+    let cap = request.cap;
+    let mut builder = client
+        .request(request.method, request.url)
+        .headers(request.headers)
+        // From here to the end of the body.
+        .timeout(request.deadline);
+    if let Some(body) = request.body {
+        builder = builder.body(body);
+    }
+    let mut response = builder.send().await.map_err(sort)?;
+    let status = response.status();
+    let headers = std::mem::take(response.headers_mut());
+    let mut body = Vec::new();
+    let cut = loop {
+        match response.chunk().await {
+            Ok(None) => break None,
+            Ok(Some(chunk)) if body.len() + chunk.len() > cap => break Some(Cut::TooLarge),
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Err(error) => break Some(Cut::Broken(error.without_url().into())),
+        }
+    };
+    Ok(Response {
+        status,
+        headers,
+        body,
+        cut,
+    })
+}
+
+/// Only what is sure counts as not sent. A time-out of the whole call is not
+/// sure, even where it struck while connecting.
+fn sort(error: reqwest::Error) -> TransportError {
+    let error = error.without_url();
+    if error.is_connect() {
+        TransportError::Connect(error.into())
+    } else if error.is_builder() {
+        TransportError::Build(error.into())
+    } else {
+        TransportError::Interrupted(error.into())
+    }
+}

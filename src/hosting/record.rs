@@ -1,0 +1,176 @@
+//! Tolerant reading of the API's records.
+//!
+//! The published descriptions differ in what may be missing, `null` or `""`,
+//! and in whether one record comes alone or in an array. So bodies are read as
+//! plain JSON first, and each field is picked by name. Fields that nobody
+//! asked for are never looked at.
+
+use serde_json::{Map, Value};
+
+use super::text::clean;
+
+/// The longest name, word or address that is kept, in bytes.
+const NAME: usize = 1024;
+
+/// What did not fit. Holds field names and kinds, never a value.
+pub(super) type Misfit = String;
+
+/// One JSON object of an answer.
+pub(super) struct Record<'a>(&'a Map<String, Value>);
+
+/// Reads a whole body.
+pub(super) fn body(bytes: &[u8]) -> Result<Value, Misfit> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err("the body is empty".to_owned());
+    }
+    // The parser's message has the place and no text of the body.
+    serde_json::from_slice(bytes).map_err(|error| format!("the body is not JSON: {error}"))
+}
+
+/// All records of a listing: an array of objects, or one object alone.
+///
+/// `null` is no empty listing: nobody may conclude from it that nothing is
+/// there.
+pub(super) fn all(body: &Value) -> Result<Vec<Record<'_>>, Misfit> {
+    match body {
+        Value::Array(entries) => entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| {
+                Record::of(entry).ok_or_else(|| format!("entry {index} is {}", kind(entry)))
+            })
+            .collect(),
+        Value::Object(record) => Ok(vec![Record(record)]),
+        other => Err(format!("expected records, found {}", kind(other))),
+    }
+}
+
+/// The one record of an answer: an object, or an array of exactly one.
+pub(super) fn one(body: &Value) -> Result<Record<'_>, Misfit> {
+    let mut records = all(body)?;
+    match (records.pop(), records.len()) {
+        (Some(record), 0) => Ok(record),
+        (None, _) => Err("expected one record, found none".to_owned()),
+        (Some(_), more) => Err(format!("expected one record, found {}", more + 1)),
+    }
+}
+
+impl<'a> Record<'a> {
+    pub(super) fn of(value: &'a Value) -> Option<Self> {
+        value.as_object().map(Record)
+    }
+
+    /// The text of a field that no record of its kind can do without.
+    pub(super) fn required_text(&self, field: &str) -> Result<String, Misfit> {
+        self.optional_text(field)
+            .ok_or_else(|| format!("a record has no {field}"))
+    }
+
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.0.contains_key(field)
+    }
+
+    pub(super) fn value(&self, field: &str) -> &'a Value {
+        self.0.get(field).unwrap_or(&Value::Null)
+    }
+
+    /// The text of a field, cleaned; empty where there is none.
+    pub(super) fn text(&self, field: &str) -> String {
+        scalar(self.value(field)).unwrap_or_default()
+    }
+
+    /// The text of a field, as it came.
+    pub(super) fn raw_text(&self, field: &str) -> &'a str {
+        self.value(field).as_str().unwrap_or_default()
+    }
+
+    /// The text of a field that may be absent: missing, `null` and `""` are
+    /// all the same.
+    pub(super) fn optional_text(&self, field: &str) -> Option<String> {
+        Some(self.text(field)).filter(|text| !text.is_empty())
+    }
+
+    /// A whole number, also where it comes as text.
+    pub(super) fn number(&self, field: &str) -> Option<i64> {
+        match self.value(field) {
+            Value::Number(number) => number.as_i64(),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// A time in Unix seconds; 0 says that there is none.
+    pub(super) fn seconds(&self, field: &str) -> Option<i64> {
+        self.number(field).filter(|seconds| *seconds > 0)
+    }
+
+    /// A switch: `true` and `false`, or 1 and 0.
+    pub(super) fn flag(&self, field: &str) -> bool {
+        match self.value(field) {
+            Value::Bool(flag) => *flag,
+            _ => self.number(field) == Some(1),
+        }
+    }
+
+    /// An object inside; one without fields where there is none.
+    pub(super) fn record(&self, field: &str) -> Option<Record<'a>> {
+        Record::of(self.value(field))
+    }
+
+    /// The objects of a list inside; whatever else the list holds is left out.
+    pub(super) fn records(&self, field: &str) -> Vec<Record<'a>> {
+        match self.value(field) {
+            Value::Array(entries) => entries.iter().filter_map(Record::of).collect(),
+            Value::Object(record) => vec![Record(record)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The member `inner` of an object inside, or the field itself where it is
+    /// a plain text: requests write `"location": "x"`, answers
+    /// `"location": {"name": "x"}`.
+    pub(super) fn inner_text(&self, field: &str, inner: &str) -> String {
+        match self.record(field) {
+            Some(record) => record.text(inner),
+            None => self.text(field),
+        }
+    }
+
+    /// A list of texts. A list with gaps may come as an object with its
+    /// indexes as names.
+    ///
+    /// Strict where the others are not: an entry that cannot be read is a
+    /// misfit, as a tag that is overlooked could make a machine look like
+    /// nobody's.
+    pub(super) fn texts(&self, field: &str) -> Result<Vec<String>, Misfit> {
+        let read =
+            |value: &Value| scalar(value).ok_or_else(|| format!("{field} holds {}", kind(value)));
+        match self.value(field) {
+            Value::Null => Ok(Vec::new()),
+            Value::String(text) if text.is_empty() => Ok(Vec::new()),
+            Value::Array(entries) => entries.iter().map(read).collect(),
+            Value::Object(entries) => entries.values().map(read).collect(),
+            other => Err(format!("{field} is {}", kind(other))),
+        }
+    }
+}
+
+/// A text or a number, as a cleaned text.
+pub(super) fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(clean(text, NAME)),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}

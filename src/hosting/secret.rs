@@ -1,0 +1,111 @@
+//! The key of an account.
+
+use http::HeaderValue;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+
+/// The longest key that is accepted, in bytes. A longer value is a file that
+/// was put into the Secret by mistake.
+const LONGEST: usize = 4096;
+
+/// An API key (section 5 of the API: the value of the header `PRIVATE-TOKEN`).
+///
+/// It has no `Debug`, `Display` or `Serialize` on purpose: the compiler then
+/// keeps it out of logs, events and status. What it holds is wiped on drop; the
+/// header of a request in flight is a copy.
+#[derive(Clone)]
+pub struct ApiKey(SecretString);
+
+/// Why bytes are not a usable API key. No variant carries any of the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Nothing, or nothing but one line end.
+    #[error("the API key is empty: put the key of the account into the Secret")]
+    Empty,
+    /// A line break inside, or more than one at the end.
+    #[error(
+        "the API key holds a line break: store the key as one line, for example with `printf %s`"
+    )]
+    LineBreak,
+    /// A blank at the begin, inside or at the end.
+    #[error("the API key holds a blank: store the key alone, without quotes, names or blanks")]
+    Blank,
+    /// A control character.
+    #[error("the API key holds a control character: copy the key again as plain text")]
+    Control,
+    /// A byte outside ASCII.
+    #[error("the API key holds a character outside ASCII: copy the key again as plain text")]
+    NotAscii,
+    /// More than 4096 bytes.
+    #[error(
+        "the API key is longer than {LONGEST} bytes: store the key alone, not a file around it"
+    )]
+    TooLong,
+}
+
+impl ApiKey {
+    /// Reads a key from the bytes of a Secret.
+    ///
+    /// One line end (`\n` or `\r\n`) is taken off, because editors and `echo`
+    /// add it. Nothing else is repaired: a key that is changed in silence is
+    /// refused by the API with no hint at the cause.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] names the defect and the remedy.
+    pub fn parse(bytes: &[u8]) -> Result<Self, KeyError> {
+        let key = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let key = key.strip_suffix(b"\r").unwrap_or(key);
+        if key.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        if key.len() > LONGEST {
+            return Err(KeyError::TooLong);
+        }
+        let defect = key.iter().find_map(|byte| match byte {
+            b'\n' | b'\r' => Some(KeyError::LineBreak),
+            b' ' => Some(KeyError::Blank),
+            byte if byte.is_ascii_control() => Some(KeyError::Control),
+            byte if !byte.is_ascii() => Some(KeyError::NotAscii),
+            _ => None,
+        });
+        if let Some(defect) = defect {
+            return Err(defect);
+        }
+        match std::str::from_utf8(key) {
+            Ok(text) => Ok(Self(SecretString::from(text))),
+            Err(_) => Err(KeyError::NotAscii),
+        }
+    }
+
+    /// Twelve hex digits that tell keys apart and are safe to show: a prefix
+    /// of a hash, far too short to find the key from.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        // A name of our own in front, so that the value is in no table of
+        // plain hashes.
+        hash.update(b"flexmetal-operator/api-key\0");
+        hash.update(self.expose().as_bytes());
+        hash.finalize()[..6]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    /// Whether both are the same key.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+
+    pub(super) fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The key as a header value that is never printed and never put into a
+    /// header compression table.
+    pub(super) fn header_value(&self) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+        let mut value = HeaderValue::from_str(self.expose())?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}

@@ -1,0 +1,169 @@
+//! The operations on servers (sections 4.4 and 4.6 of the API).
+
+use http::Method;
+
+use crate::hosting::answer::Answer;
+use crate::hosting::client::{Call, Client};
+use crate::hosting::error::{Error, NotSent};
+use crate::hosting::page::Page;
+use crate::hosting::record;
+use crate::hosting::server::{
+    InvalidOrder, Order, OrderOutcome, Server, ServerFilter, ServerId, decode,
+};
+use crate::hosting::tag::check_tag;
+
+const SERVERS: [&str; 2] = ["flexMetal", "servers"];
+
+impl Client {
+    /// Orders a server: `POST /v3/flexMetal/servers`, one request at most.
+    ///
+    /// `order_tag` must be one of the order's tags. It is what proves that the
+    /// answer speaks of this order, and what the machine is found by when no
+    /// answer came.
+    ///
+    /// Once polled, the future must be polled to its end: dropped on the way
+    /// it leaves an outcome that nobody knows.
+    pub async fn order(&self, order: &Order, order_tag: &str) -> OrderOutcome {
+        match self.send_order(order, order_tag).await {
+            Ok(answer) => self.created(&answer, order_tag),
+            Err(error @ Error::NotSent(_)) => OrderOutcome::NotSent(error),
+            Err(error) if error.may_have_taken_effect() => OrderOutcome::Unknown(error.explain()),
+            Err(error) => OrderOutcome::Refused(error),
+        }
+    }
+
+    async fn send_order(&self, order: &Order, order_tag: &str) -> Result<Answer, Error> {
+        let invalid = |rule: InvalidOrder| Error::NotSent(NotSent::Order(rule));
+        order.check().map_err(invalid)?;
+        if !order.tags.iter().any(|tag| tag == order_tag) {
+            return Err(invalid(InvalidOrder::OrderTag));
+        }
+        let call = Call::new(Method::POST, &SERVERS).order();
+        self.call(call.json(&order.body())?).await
+    }
+
+    /// A success is one only with a record that is surely this order's.
+    fn created(&self, answer: &Answer, order_tag: &str) -> OrderOutcome {
+        let server = match self.one_server(answer) {
+            Ok(server) => server,
+            Err(error) => return OrderOutcome::Unknown(error.explain()),
+        };
+        if server.has_tag(order_tag) {
+            OrderOutcome::Created(Box::new(server))
+        } else {
+            OrderOutcome::Unknown(format!(
+                "the answer shows server {}, which does not bear the tag of this order",
+                server.id
+            ))
+        }
+    }
+
+    /// One page of servers: `GET /v3/flexMetal/servers`, one request.
+    ///
+    /// The list of an account holds released servers too and only grows. Its
+    /// order is not documented.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Undecodable`] when a single record of the page cannot be read,
+    /// since a page with a gap proves nothing; else as the answer says. 403
+    /// and 500 are documented.
+    pub async fn servers(
+        &self,
+        filter: &ServerFilter<'_>,
+        page: Page,
+    ) -> Result<Vec<Server>, Error> {
+        for tag in &filter.tags {
+            check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+        }
+        let mut call = Call::new(Method::GET, &SERVERS).page(page);
+        if let Some(status) = filter.status {
+            call = call.query("status", status);
+        }
+        for tag in &filter.tags {
+            call = call.query("tag", tag);
+        }
+        self.call(call).await?.decode(|body| {
+            record::all(body)?
+                .iter()
+                .map(|record| decode::server(record, self.key()))
+                .collect()
+        })
+    }
+
+    /// One server: `GET /v3/flexMetal/servers/{uuid}`. Released servers are
+    /// answered too.
+    ///
+    /// # Errors
+    ///
+    /// 403, 404 and 500 are documented; [`Error::Undecodable`] also when the
+    /// answer shows another server.
+    pub async fn server(&self, id: &ServerId) -> Result<Server, Error> {
+        let [product, servers] = SERVERS;
+        let path = [product, servers, id.as_str()];
+        let answer = self.call(Call::new(Method::GET, &path)).await?;
+        self.this_server(&answer, id)
+    }
+
+    /// Gives a server back: `DELETE /v3/flexMetal/servers/{uuid}`. All its data
+    /// is erased.
+    ///
+    /// The answer shows the begin of the release; its end is the status
+    /// `released` in a later look. A failed server may be refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::server`].
+    pub async fn release(&self, id: &ServerId) -> Result<Server, Error> {
+        let [product, servers] = SERVERS;
+        let path = [product, servers, id.as_str()];
+        let answer = self.call(Call::new(Method::DELETE, &path)).await?;
+        self.this_server(&answer, id)
+    }
+
+    /// Adds a tag to a server: `POST /v3/flexMetal/servers/{uuid}/tag/{tag}`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a tag that breaks the rule; 403, 404 and 500 are
+    /// documented.
+    pub async fn add_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
+        self.change_tag(Method::POST, id, tag).await
+    }
+
+    /// Takes a tag off a server:
+    /// `DELETE /v3/flexMetal/servers/{uuid}/tag/{tag}`. The tag stays in the
+    /// account's list.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::add_tag`].
+    pub async fn remove_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
+        self.change_tag(Method::DELETE, id, tag).await
+    }
+
+    async fn change_tag(&self, method: Method, id: &ServerId, tag: &str) -> Result<Server, Error> {
+        check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+        let [product, servers] = SERVERS;
+        let path = [product, servers, id.as_str(), "tag", tag];
+        let answer = self.call(Call::new(method, &path)).await?;
+        self.this_server(&answer, id)
+    }
+
+    fn one_server(&self, answer: &Answer) -> Result<Server, Error> {
+        answer.decode(|body| decode::server(&record::one(body)?, self.key()))
+    }
+
+    /// The one server of an answer, which must be the one asked for: what is
+    /// read here decides about releases.
+    fn this_server(&self, answer: &Answer, id: &ServerId) -> Result<Server, Error> {
+        let server = self.one_server(answer)?;
+        if server.id.as_str().eq_ignore_ascii_case(id.as_str()) {
+            return Ok(server);
+        }
+        Err(Error::Undecodable {
+            status: answer.status,
+            why: format!("asked for server {id}, the answer shows {}", server.id),
+        })
+    }
+}

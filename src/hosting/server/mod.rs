@@ -1,0 +1,102 @@
+//! On-demand servers (sections 2.6, 2.7 and 4.4 of the API).
+
+mod calls;
+mod decode;
+mod order;
+mod status;
+
+use std::fmt;
+
+pub use order::{InvalidOrder, Order, OrderOutcome};
+pub use status::ServerStatus;
+
+/// The identity of a server: a UUID in its usual form of 36 characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(String);
+
+/// A text that is not a UUID in its usual form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a server is named by a UUID such as 01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f")]
+pub struct InvalidServerId;
+
+impl ServerId {
+    /// Reads a UUID. The spelling is kept, as the API may tell cases apart.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidServerId`] where the text has another form; a text that passes
+    /// is safe as a segment of a path.
+    pub fn parse(text: &str) -> Result<Self, InvalidServerId> {
+        // The parser also takes the forms without hyphens, in braces and with
+        // a prefix; the length leaves one.
+        if text.len() == 36 && uuid::Uuid::try_parse(text).is_ok() {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidServerId)
+        }
+    }
+
+    /// The text as the API gave it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One on-demand server (section 2.6).
+///
+/// Texts are cleaned of control characters. A field that was missing, `null`
+/// or empty is empty or `None` here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// `uuid`.
+    pub id: ServerId,
+    /// The host name; not unique in an account.
+    pub name: String,
+    /// The state.
+    pub status: ServerStatus,
+    /// Describes the problem of a failed server; our key is replaced in it.
+    pub status_message: String,
+    /// The name of the location; case and blanks may differ from the order's.
+    pub location: String,
+    /// The name of the instance type; case and blanks may differ as well.
+    pub instance_type: String,
+    /// The slug of the operating system.
+    pub os_slug: String,
+    /// IP addresses as text, in the API's order; empty until the network is
+    /// configured.
+    pub addresses: Vec<String>,
+    /// All tags.
+    pub tags: Vec<String>,
+    /// Unix seconds.
+    pub created_at: Option<i64>,
+    /// Unix seconds; the API's 0 is `None`.
+    pub delivered_at: Option<i64>,
+    /// Unix seconds; the API's 0 is `None`.
+    pub released_at: Option<i64>,
+    /// Only of servers out of a committed quota.
+    pub contract_id: Option<String>,
+}
+
+impl Server {
+    /// Whether the server bears this tag, to the letter.
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags.iter().any(|own| own == tag)
+    }
+}
+
+/// Which servers to list. All conditions hold at once; none means all servers,
+/// the released ones included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerFilter<'a> {
+    /// A state as the API filters by it. Which states a word covers is not
+    /// documented, so nothing may be proved by it.
+    pub status: Option<&'a str>,
+    /// Only servers that bear all of these tags.
+    pub tags: Vec<String>,
+}

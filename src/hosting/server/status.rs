@@ -1,0 +1,87 @@
+//! The states of a server.
+
+/// The state of a server (section 3.1), in both views that the API gives.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ServerStatus {
+    /// Accepted; provisioning has begun.
+    Created,
+    /// In progress; a word of the list filter.
+    Creating,
+    /// In progress.
+    Discovering,
+    /// In progress.
+    Discovered,
+    /// In progress.
+    Allocating,
+    /// In progress.
+    Allocated,
+    /// In progress.
+    ConfiguringNetwork,
+    /// In progress.
+    NetworkConfigured,
+    /// In progress.
+    Provisioning,
+    /// In progress.
+    Provisioned,
+    /// Usable.
+    Delivered,
+    /// Provisioning failed; the status message has the cause.
+    Failed,
+    /// On its way to released.
+    Releasing,
+    /// Gone for good; the record stays.
+    Released,
+    /// A word that is not known here: taken as in progress.
+    Other(String),
+}
+
+impl ServerStatus {
+    /// Reads the API's word. Never fails: a word that is not known is kept.
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "created" => Self::Created,
+            "creating" => Self::Creating,
+            "discovering" => Self::Discovering,
+            "discovered" => Self::Discovered,
+            "allocating" => Self::Allocating,
+            "allocated" => Self::Allocated,
+            "configuring_network" => Self::ConfiguringNetwork,
+            "network_configured" => Self::NetworkConfigured,
+            "provisioning" => Self::Provisioning,
+            "provisioned" => Self::Provisioned,
+            "delivered" => Self::Delivered,
+            "failed" => Self::Failed,
+            "releasing" => Self::Releasing,
+            "released" => Self::Released,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+
+    /// The word as it came.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Created => "created",
+            Self::Creating => "creating",
+            Self::Discovering => "discovering",
+            Self::Discovered => "discovered",
+            Self::Allocating => "allocating",
+            Self::Allocated => "allocated",
+            Self::ConfiguringNetwork => "configuring_network",
+            Self::NetworkConfigured => "network_configured",
+            Self::Provisioning => "provisioning",
+            Self::Provisioned => "provisioned",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Releasing => "releasing",
+            Self::Released => "released",
+            Self::Other(word) => word,
+        }
+    }
+
+    /// Whether the machine is there or on its way: anything but failed,
+    /// releasing and released. A word that is not known counts as live, since
+    /// to take a paid machine for gone is the worse mistake.
+    pub fn is_live(&self) -> bool {
+        !matches!(self, Self::Failed | Self::Releasing | Self::Released)
+    }
+}

@@ -1,0 +1,105 @@
+//! Texts from outside, made safe to show.
+
+use super::secret::ApiKey;
+
+/// The most bytes of a message that are kept.
+pub(super) const MESSAGE: usize = 1024;
+
+/// What stands in place of our key.
+const MASK: &str = "[API key]";
+
+/// Takes out what could forge or disturb a line of a log, and cuts at `cap`
+/// bytes. A run of blanks and control characters becomes one blank.
+pub(super) fn clean(text: &str, cap: usize) -> String {
+    let mut clean = String::with_capacity(text.len().min(cap));
+    let mut blank = false;
+    for letter in text.chars() {
+        if letter.is_control() || letter.is_whitespace() {
+            blank = !clean.is_empty();
+            continue;
+        }
+        if is_invisible(letter) {
+            continue;
+        }
+        if clean.len() + usize::from(blank) + letter.len_utf8() > cap {
+            break;
+        }
+        if blank {
+            clean.push(' ');
+            blank = false;
+        }
+        clean.push(letter);
+    }
+    clean
+}
+
+/// A message for people: our key replaced, then cleaned.
+pub(super) fn message(text: &str, key: &ApiKey) -> String {
+    // The key is looked for in the cleaned text, as a control character inside
+    // would hide it, and before the cut, which would leave its begin.
+    let mut whole = clean(text, usize::MAX);
+    for spelling in spellings(key) {
+        if whole.contains(&spelling) {
+            whole = whole.replace(&spelling, MASK);
+        }
+    }
+    clean(&whole, MESSAGE)
+}
+
+/// The key as it may stand in an echo of the request.
+fn spellings(key: &ApiKey) -> Vec<String> {
+    let plain = key.expose();
+    let quoted = serde_json::Value::from(plain).to_string();
+    let percent: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();
+    let mut all = vec![
+        plain.to_owned(),
+        quoted.trim_matches('"').to_owned(),
+        plain.replace('/', "\\/"),
+        percent,
+    ];
+    // The longest first: a spelling may hold another one.
+    all.sort_by_key(|spelling| std::cmp::Reverse(spelling.len()));
+    all.dedup();
+    all
+}
+
+/// Characters without a shape that reorder or hide what stands around them.
+fn is_invisible(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{00AD}'
+            | '\u{200B}'..='\u{200F}'
+            | '\u{202A}'..='\u{202E}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}'
+    )
+}
+
+/// What is left of a page of HTML for a reader: the text between the tags,
+/// without scripts and styles.
+pub(super) fn without_markup(page: &str) -> String {
+    let mut text = String::new();
+    let mut rest = page;
+    while let Some((before, tag_on)) = rest.split_once('<') {
+        text.push_str(before);
+        text.push(' ');
+        // ASCII lowering keeps all byte positions.
+        let lower = tag_on.get(..6).map(str::to_ascii_lowercase);
+        let end = match lower.as_deref() {
+            Some(tag) if tag.starts_with("script") => "</script",
+            Some(tag) if tag.starts_with("style") => "</style",
+            _ => "",
+        };
+        let inside = match end {
+            "" => tag_on,
+            end => match tag_on.to_ascii_lowercase().find(end) {
+                Some(at) => &tag_on[at..],
+                None => "",
+            },
+        };
+        rest = inside.split_once('>').map_or("", |(_, after)| after);
+    }
+    text.push_str(rest);
+    text
+}

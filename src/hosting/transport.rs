@@ -1,0 +1,81 @@
+//! How a request gets to the API and an answer back: one method, so that the
+//! real code runs under simulated time and faults.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{HeaderMap, Method, StatusCode};
+use url::Url;
+
+/// The error of a layer below, kept as it came.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// One request, complete with the key in its headers.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// The whole address, always of the account's own origin.
+    pub url: Url,
+    /// All headers; the key among them is marked as sensitive.
+    pub headers: HeaderMap,
+    /// The body, if there is one.
+    pub body: Option<Vec<u8>>,
+    /// When to give up, from the begin of the call to the end of the body.
+    pub deadline: Duration,
+    /// The most bytes of the body to take.
+    pub cap: usize,
+}
+
+impl Request {
+    /// Whether the request only asks.
+    pub fn is_read(&self) -> bool {
+        self.method == Method::GET
+    }
+}
+
+/// One answer. The status counts even where the body broke off.
+#[derive(Debug)]
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, or as much of it as came.
+    pub body: Vec<u8>,
+    /// Why the body is not whole, if it is not.
+    pub cut: Option<Cut>,
+}
+
+/// Why a body ends before its end.
+#[derive(Debug)]
+pub enum Cut {
+    /// It is larger than [`Request::cap`].
+    TooLarge,
+    /// The connection broke or the deadline passed.
+    Broken(Cause),
+}
+
+/// No status came.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// The request could not be put together; nothing was sent.
+    #[error("the request could not be built")]
+    Build(#[source] Cause),
+    /// No connection was made; nothing was sent.
+    #[error("no connection")]
+    Connect(#[source] Cause),
+    /// Something may have been sent.
+    #[error("no answer")]
+    Interrupted(#[source] Cause),
+}
+
+/// Carries one request and brings back its answer.
+///
+/// An implementation sends at most one request for each call, follows no
+/// redirect, repeats nothing, and ends within [`Request::deadline`]. In doubt
+/// whether anything was sent it says [`TransportError::Interrupted`].
+pub trait Transport: Send + Sync {
+    /// Sends one request.
+    fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>>;
+}

@@ -1,0 +1,368 @@
+//! `ProviderAccount` and `ClusterProviderAccount`: where the hosting API is, and with which key.
+
+use super::Interval;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An account of the hosting API for the servers of its own namespace.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "flexmetal.dev",
+    version = "v1alpha1",
+    kind = "ProviderAccount",
+    plural = "provideraccounts",
+    singular = "provideraccount",
+    shortname = "pacct",
+    category = "flexmetal",
+    namespaced,
+    status = "AccountStatus",
+    derive = "PartialEq",
+    doc = "An account of the hosting API for the servers of its own namespace.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether the account works."
+    ),
+    printcolumn(
+        name = "Servers",
+        type_ = "integer",
+        json_path = ".status.servers.live",
+        description = "Live machines of this cluster in the account."
+    ),
+    printcolumn(
+        name = "Orphans",
+        type_ = "integer",
+        json_path = ".status.servers.orphans",
+        description = "Live machines of this cluster that no object claims."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
+    ),
+    printcolumn(
+        name = "URL",
+        type_ = "string",
+        json_path = ".spec.baseURL",
+        priority = 1,
+        description = "Base URL of the hosting API."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        priority = 1,
+        description = "Why the account works or not."
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1,
+        description = "The reason in words."
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderAccountSpec {
+    /// Where the account is and how to talk to it.
+    #[serde(flatten)]
+    pub account: AccountSpec,
+}
+
+/// An account of the hosting API for the namespaces that it allows. Its key Secret lies in the operator's namespace.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "flexmetal.dev",
+    version = "v1alpha1",
+    kind = "ClusterProviderAccount",
+    plural = "clusterprovideraccounts",
+    singular = "clusterprovideraccount",
+    shortname = "cpacct",
+    category = "flexmetal",
+    status = "AccountStatus",
+    derive = "PartialEq",
+    doc = "An account of the hosting API for the namespaces that it allows. Its key Secret lies in the operator's namespace.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether the account works."
+    ),
+    printcolumn(
+        name = "Servers",
+        type_ = "integer",
+        json_path = ".status.servers.live",
+        description = "Live machines of this cluster in the account."
+    ),
+    printcolumn(
+        name = "Orphans",
+        type_ = "integer",
+        json_path = ".status.servers.orphans",
+        description = "Live machines of this cluster that no object claims."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
+    ),
+    printcolumn(
+        name = "URL",
+        type_ = "string",
+        json_path = ".spec.baseURL",
+        priority = 1,
+        description = "Base URL of the hosting API."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        priority = 1,
+        description = "Why the account works or not."
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1,
+        description = "The reason in words."
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterProviderAccountSpec {
+    /// Where the account is and how to talk to it.
+    #[serde(flatten)]
+    pub account: AccountSpec,
+    /// Which namespaces may use the account. Default: none. Mutable; it stops orders, never releases.
+    #[serde(default)]
+    pub allowed_namespaces: AllowedNamespaces,
+}
+
+/// Which namespaces may use a cluster account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AllowedNamespaces {
+    /// Names of namespaces, at most 1000; `*` allows every namespace. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000), inner(length(min = 1, max = 63), regex(pattern = r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")), extend("x-kubernetes-list-type" = "set"))]
+    pub names: Vec<String>,
+}
+
+impl AllowedNamespaces {
+    /// Whether the namespace may use the account.
+    pub fn allows(&self, namespace: &str) -> bool {
+        self.names.iter().any(|n| n == "*" || n == namespace)
+    }
+}
+
+/// What both kinds of account share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountSpec {
+    /// Base URL of the hosting API, without `/v3`, for example `https://api.example.com`. Always given; https, unless the
+    /// host is loopback or `allowPlainHTTP` is true. No user information, query or fragment. Mutable.
+    #[serde(rename = "baseURL")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub base_url: String,
+
+    /// Whether the base URL may be plain http to a host that is not loopback. Default: false. Mutable.
+    #[serde(default, rename = "allowPlainHTTP")]
+    pub allow_plain_http: bool,
+
+    /// PEM certificates to trust beside the system's, for a private root. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 131072))]
+    pub ca_bundle: Option<String>,
+
+    /// The Secret that holds the API key. It is read by name and never listed. Mutable.
+    pub api_key_secret_ref: ApiKeySecretRef,
+
+    /// How often and how long. Mutable.
+    #[serde(default)]
+    pub timing: Timing,
+
+    /// Limits on what is ordered through this account. Default: none. Mutable; they stop orders, never releases.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// Names the Secret that holds the API key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiKeySecretRef {
+    /// Name of the Secret: in the same namespace, or in the operator's for the cluster kind.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key inside the Secret. Default: `apiKey`.
+    #[serde(default = "default_key")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
+    pub key: String,
+}
+
+fn default_key() -> String {
+    "apiKey".into()
+}
+
+/// How often and how long. All are durations such as `90s` or `10m`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("duration(self.settle) >= duration(self.orderTimeout) + duration(self.orderTimeout)").message("timing.settle must be at least twice timing.orderTimeout"))]
+#[x_kube(validation = Rule::new("duration(self.settle) > duration('0s') && duration(self.listingSpacing) > duration('0s') && duration(self.pollMoving) > duration('0s') && duration(self.pollStill) > duration('0s') && duration(self.sweep) > duration('0s') && duration(self.orderTimeout) > duration('0s')").message("every time in timing must be longer than 0s"))]
+#[serde(rename_all = "camelCase")]
+pub struct Timing {
+    /// How long after the first sight of an order of unknown outcome its absence may be believed. Default: 10m.
+    #[serde(default = "default_settle")]
+    pub settle: Interval,
+    /// Least time between two listings, or two reads, that together prove something. Default: 60s.
+    #[serde(default = "default_listing_spacing")]
+    pub listing_spacing: Interval,
+    /// Time between polls while a machine is in motion. Default: 30s.
+    #[serde(default = "default_poll_moving")]
+    pub poll_moving: Interval,
+    /// Time between polls while all is still. Default: 5m.
+    #[serde(default = "default_poll_still")]
+    pub poll_still: Interval,
+    /// Time between complete listings that look for orphans. Default: 30m.
+    #[serde(default = "default_sweep")]
+    pub sweep: Interval,
+    /// How long the answer to an order is awaited. Default: 180s.
+    #[serde(default = "default_order_timeout")]
+    pub order_timeout: Interval,
+}
+
+fn default_settle() -> Interval {
+    Interval::seconds(600)
+}
+
+fn default_listing_spacing() -> Interval {
+    Interval::seconds(60)
+}
+
+fn default_poll_moving() -> Interval {
+    Interval::seconds(30)
+}
+
+fn default_poll_still() -> Interval {
+    Interval::seconds(300)
+}
+
+fn default_sweep() -> Interval {
+    Interval::seconds(1800)
+}
+
+fn default_order_timeout() -> Interval {
+    Interval::seconds(180)
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            settle: default_settle(),
+            listing_spacing: default_listing_spacing(),
+            poll_moving: default_poll_moving(),
+            poll_still: default_poll_still(),
+            sweep: default_sweep(),
+            order_timeout: default_order_timeout(),
+        }
+    }
+}
+
+/// Limits on what is ordered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Most live machines of this cluster in the account, orders under way included. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000000))]
+    pub max_servers: Option<i32>,
+    /// Most orders within an hour. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000000))]
+    pub max_orders_per_hour: Option<i32>,
+}
+
+/// What is known of the account. Written by the operator only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AccountStatus {
+    /// Generation of the spec that this status speaks of; -1 before the first look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready, Reconciling, Stalled, KeyAccepted and OrphansFound.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// How many machines and objects there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub servers: Option<ServerCounts>,
+
+    /// Live machines of this cluster that no object claims, the first 20.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub orphans: Vec<Orphan>,
+
+    /// The URL and key (by a short hash) that were last seen to lead to this account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<Endpoint>,
+
+    /// Up to three machines that this account is known by. They show that a listing is the right one and tells the truth.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 3))]
+    pub known_machines: Vec<KnownMachine>,
+
+    /// When the last complete look for orphans ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_sweep: Option<Time>,
+}
+
+/// Counts of an account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerCounts {
+    /// Objects that use the account.
+    pub objects: i32,
+    /// Live machines of this cluster.
+    pub live: i32,
+    /// Machines that were let go by policy Retain.
+    pub retained: i32,
+    /// Live machines of this cluster that no object claims.
+    pub orphans: i32,
+}
+
+/// A live machine that no object claims.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Orphan {
+    /// The provider's identifier.
+    pub uuid: String,
+    /// Host name.
+    pub hostname: String,
+    /// The order tag that it bears.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_tag: Option<String>,
+}
+
+/// Where an account was last seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// Base URL.
+    #[serde(rename = "baseURL")]
+    pub base_url: String,
+    /// Short hash of the key.
+    pub key_hash: String,
+}
+
+/// A machine that the account is known by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KnownMachine {
+    /// The provider's identifier.
+    pub uuid: String,
+    /// The order tag that it bears.
+    pub order_tag: String,
+}

@@ -1,0 +1,111 @@
+//! Conditions in the form that kstatus, `kubectl wait` and GitOps tools read.
+
+use super::Reason;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// The condition types that this project writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Type {
+    /// Usable and as declared.
+    Ready,
+    /// Work is under way (True is not yet good).
+    Reconciling,
+    /// A person is needed (True is bad).
+    Stalled,
+    /// The last exchange with the provider worked and nothing is left to send.
+    Synced,
+    /// The provider accepts the account's key.
+    KeyAccepted,
+    /// Marked machines without an object exist (True is bad).
+    OrphansFound,
+}
+
+impl Type {
+    /// The word as it appears in manifests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Reconciling => "Reconciling",
+            Self::Stalled => "Stalled",
+            Self::Synced => "Synced",
+            Self::KeyAccepted => "KeyAccepted",
+            Self::OrphansFound => "OrphansFound",
+        }
+    }
+}
+
+/// A condition as decided: without times, which only the writing of it knows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    /// Which condition.
+    pub kind: Type,
+    /// True, False, or None for Unknown.
+    pub status: Option<bool>,
+    /// Why.
+    pub reason: Reason,
+    /// For people: the cause, and the remedy where there is one.
+    pub message: String,
+}
+
+impl Wanted {
+    /// A condition that is True or False.
+    pub fn new(kind: Type, status: bool, reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            status: Some(status),
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// The status word.
+    pub const fn status_word(&self) -> &'static str {
+        match self.status {
+            Some(true) => "True",
+            Some(false) => "False",
+            None => "Unknown",
+        }
+    }
+}
+
+/// Merges wanted conditions into what is there: the transition time moves only with the status,
+/// and types that are not wanted stay as they are. Returns the list in the order of `wanted`, others behind.
+pub fn merge(
+    existing: &[Condition],
+    wanted: &[Wanted],
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let mut merged: Vec<Condition> = wanted
+        .iter()
+        .map(|w| {
+            let before = existing.iter().find(|c| c.type_ == w.kind.as_str());
+            let last_transition_time = match before {
+                Some(c) if c.status == w.status_word() => c.last_transition_time.clone(),
+                _ => Time(now),
+            };
+            Condition {
+                type_: w.kind.as_str().into(),
+                status: w.status_word().into(),
+                reason: w.reason.as_str().into(),
+                message: w.message.clone(),
+                observed_generation: generation,
+                last_transition_time,
+            }
+        })
+        .collect();
+    for other in existing {
+        if !merged.iter().any(|c| c.type_ == other.type_) {
+            merged.push(other.clone());
+        }
+    }
+    merged
+}
+
+/// Whether a condition of this type is True in the list.
+pub fn is_true(conditions: &[Condition], kind: Type) -> bool {
+    conditions
+        .iter()
+        .any(|c| c.type_ == kind.as_str() && c.status == "True")
+}

@@ -1,0 +1,124 @@
+//! The fixed words that say why: one set for conditions, events, logs and metrics.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $word:ident),+ $(,)?) => {
+        /// Why an object is in the condition it is in. Each word has an entry in the troubleshooting page.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Reason { $($(#[$doc])* $word),+ }
+
+        impl Reason {
+            /// Every reason, for documentation and tests.
+            pub const ALL: &'static [Reason] = &[$(Reason::$word),+];
+
+            /// The word as it appears in conditions, events and metrics.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Reason::$word => stringify!($word)),+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The machine is delivered and has an address.
+    Delivered,
+    /// An order is under way, or its first checks are.
+    Ordering,
+    /// The machine is ordered and not delivered yet.
+    Provisioning,
+    /// Delivered, but no address is known yet.
+    WaitingForAddress,
+    /// The provider says that provisioning failed.
+    ProvisioningFailed,
+    /// Somebody released the machine outside this operator.
+    ReleasedExternally,
+    /// The recorded machine cannot be found at the provider.
+    MachineNotFound,
+    /// The machine lacks the marks that say whose it is.
+    MarksMissing,
+    /// The order annotation belongs to another object or cluster.
+    OwnershipConflict,
+    /// More than one live machine bears this object's mark.
+    DuplicateServers,
+    /// It is not known whether an order made a machine.
+    OutcomeUnknown,
+    /// The provider refused the order.
+    OrderRefused,
+    /// The order never left this process.
+    OrderNotSent,
+    /// A field of the spec cannot be used.
+    InvalidSpec,
+    /// The object does not decode: it was stored by another version, or written past the schema.
+    Undecodable,
+    /// The account that the object names does not exist.
+    AccountNotFound,
+    /// The account does not allow this namespace.
+    NamespaceNotAllowed,
+    /// The account is not ready; its own conditions say why.
+    AccountNotReady,
+    /// The account's key Secret, or the key in it, does not exist.
+    SecretNotFound,
+    /// The account's key Secret holds something that is no key.
+    InvalidKey,
+    /// The account's base URL or CA bundle cannot be used.
+    InvalidEndpoint,
+    /// The provider rejects the account's key.
+    KeyRejected,
+    /// The account's key or URL now leads to another account.
+    AccountChanged,
+    /// A referenced Secret or ConfigMap, or a key in it, does not exist.
+    ReferenceNotFound,
+    /// The provider's quota is used up.
+    QuotaExceeded,
+    /// The provider has no machine of this kind at this place.
+    NoStock,
+    /// A limit of the account object is reached.
+    LimitReached,
+    /// The hosting API cannot be reached, or answers with errors.
+    ProviderUnreachable,
+    /// The hosting API asks for fewer calls.
+    RateLimited,
+    /// The first complete look at the account is not done yet.
+    WaitingForListing,
+    /// `spec.suspend` holds the object.
+    Suspended,
+    /// Edits since the order that nothing acts on.
+    PendingChanges,
+    /// The last exchange with the provider worked and nothing is left to send.
+    InSync,
+    /// The release is under way.
+    Releasing,
+    /// The release is done.
+    Released,
+    /// Deletion protection holds the release.
+    Protected,
+    /// The provider does not take the release yet.
+    WaitingForProvider,
+    /// The failed machine cannot be let go yet.
+    FailedNotReleased,
+    /// The machine stays by policy.
+    Retained,
+    /// The key works.
+    KeyAccepted,
+    /// Nothing is known yet.
+    Pending,
+    /// The account works.
+    AccountReady,
+    /// Machines bear this cluster's mark and no object claims them.
+    OrphansFound,
+    /// Every marked machine is claimed.
+    NoOrphans,
+    /// Not all namespaces are watched, so nothing is judged.
+    NotChecked,
+    /// The object is still used by others.
+    InUse,
+    /// All is well and nothing is under way.
+    Settled,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

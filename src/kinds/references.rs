@@ -1,0 +1,102 @@
+//! References from one object to another. None of them has a namespace field.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Kinds of account that a server can use.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+pub enum AccountKind {
+    /// An account in the server's own namespace.
+    #[default]
+    ProviderAccount,
+    /// An account for the namespaces that it allows.
+    ClusterProviderAccount,
+}
+
+impl AccountKind {
+    /// The kind's name as written in manifests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ProviderAccount => "ProviderAccount",
+            Self::ClusterProviderAccount => "ClusterProviderAccount",
+        }
+    }
+}
+
+/// Names the account that pays for a server. Default: the ProviderAccount `default` of the same namespace.
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountRef {
+    /// Kind of the account: `ProviderAccount` (default; in the same namespace) or `ClusterProviderAccount`.
+    #[serde(default)]
+    pub kind: AccountKind,
+    /// Name of the account. Default: `default`.
+    #[serde(default = "default_account")]
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+fn default_account() -> String {
+    "default".into()
+}
+
+impl Default for AccountRef {
+    fn default() -> Self {
+        Self {
+            kind: AccountKind::default(),
+            name: default_account(),
+        }
+    }
+}
+
+/// One key of a Secret or ConfigMap in the same namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeySelector {
+    /// Name of the Secret or ConfigMap.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key inside it.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
+    pub key: String,
+}
+
+/// One SSH key for the root user: exactly one of the four fields is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("[has(self.publicKey), has(self.uuid), has(self.secretKeyRef), has(self.configMapKeyRef)].filter(x, x).size() == 1").message("set exactly one of publicKey, uuid, secretKeyRef, configMapKeyRef"))]
+#[serde(rename_all = "camelCase")]
+pub struct SshKeySource {
+    /// A public key in OpenSSH form, given directly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 16384), regex(pattern = r"^[^\r\n]+$"))]
+    pub public_key: Option<String>,
+    /// UUID of a key that is stored at the provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 36),
+        regex(pattern = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+    )]
+    pub uuid: Option<String>,
+    /// A public key in a Secret of the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key_ref: Option<KeySelector>,
+    /// A public key in a ConfigMap of the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_key_ref: Option<KeySelector>,
+}

@@ -1,0 +1,20 @@
+//! A moment as one process sees it. Pure data: who reads the clocks is not said here.
+
+use std::time::Duration;
+
+/// A moment by both clocks. Decisions compare spans by the monotonic clock, which a person cannot
+/// turn back, and keep wall time only for what outlives the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Moment {
+    /// Unix seconds.
+    pub wall: i64,
+    /// Time since this process started.
+    pub mono: Duration,
+}
+
+impl Moment {
+    /// How long ago `earlier` was, by the monotonic clock; zero if it lies ahead.
+    pub fn since(&self, earlier: Duration) -> Duration {
+        self.mono.saturating_sub(earlier)
+    }
+}
