@@ -218,6 +218,9 @@ impl Accounts {
     /// Makes an account object known, before anything else is known of it.
     pub fn announce(&self, key: &AccountKey, used_before: bool) {
         let mut entries = self.entries();
+        if entries.accounts.contains_key(key) {
+            return;
+        }
         entries.accounts.entry(key.clone()).or_insert_with(|| {
             let text = format!("{key} was not read yet");
             Account::new(
@@ -238,10 +241,18 @@ impl Accounts {
         self.wake(key);
     }
 
-    /// Puts into force what the controller has made of an account object. Returns what wakes the
-    /// controller, or None if the object is not known.
-    pub fn install(&self, key: &AccountKey, installation: Installation) -> Option<Arc<Notify>> {
-        let account = self.get(key)?;
+    /// What wakes the controller of an account object: its live account, its users, orders that wait
+    /// for finalizers. An object that is not known yet is from here on.
+    pub fn changes(&self, key: &AccountKey) -> Arc<Notify> {
+        self.announce(key, false);
+        self.get(key)
+            .map(|a| a.changed().clone())
+            .unwrap_or_default()
+    }
+
+    /// Puts into force what the controller has made of an account object. One that is not known stays so.
+    pub fn install(&self, key: &AccountKey, installation: Installation) {
+        let Some(account) = self.get(key) else { return };
         let connection = installation.connection.map(|c| self.connect(key, c));
         let news = {
             let mut settings = account.settings();
@@ -279,7 +290,6 @@ impl Accounts {
         if news {
             self.wake(key);
         }
-        Some(account.changed().clone())
     }
 
     /// Says whether account and Secret are kept from vanishing. Orders wait for it.

@@ -198,7 +198,12 @@ fn trouble(facts: &Facts, identity: Identity) -> Option<Trouble> {
 }
 
 fn changed(facts: &Facts) -> String {
-    let known: Vec<_> = facts.status.known_machines.iter().map(|k| k.uuid.as_str()).collect();
+    let known: Vec<_> = facts
+        .status
+        .known_machines
+        .iter()
+        .map(|k| k.uuid.as_str())
+        .collect();
     let before = facts.status.endpoint.as_ref();
     format!(
         "base URL and key lead to an account that shows none of the machines that this one is known by ({}). Either put back the former ones (base URL {}, key hash {}), or, if those machines are given up, clear status.knownMachines: kubectl patch --subresource=status --type=merge -p '{{\"status\":{{\"knownMachines\":null}}}}'",
@@ -258,7 +263,7 @@ fn holding(facts: &Facts) -> (Option<Effect>, Option<bool>) {
             // Nothing can be put on an object that is being deleted.
             (false, _) => (!facts.deleting()).then_some(Effect::HoldAccount),
             (true, held) if held != Some(name) => Some(Effect::MoveHold {
-                from: held.map(str::to_owned),
+                from: held.filter(|_| !facts.secret_is_shared).map(str::to_owned),
             }),
             (true, _) => {
                 let can = matches!(facts.secret, SecretFact::Found { .. });
@@ -271,7 +276,7 @@ fn holding(facts: &Facts) -> (Option<Effect>, Option<bool>) {
     let effect = match facts.held_secret() {
         _ if !facts.has_finalizer() => None,
         Some(held) if held != name => Some(Effect::MoveHold {
-            from: Some(held.to_owned()),
+            from: (!facts.secret_is_shared).then(|| held.to_owned()),
         }),
         Some(_) if secret_held && !facts.secret_is_shared => {
             Some(Effect::LetSecretGo { name: name.clone() })
@@ -284,7 +289,8 @@ fn holding(facts: &Facts) -> (Option<Effect>, Option<bool>) {
 }
 
 fn conditions(facts: &Facts, trouble: Option<&Trouble>, accepted: bool) -> Vec<Wanted> {
-    let deleting = facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
+    let deleting =
+        facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
     let users = facts.users.unwrap_or_default();
     let (ready, busy, stalled) = match trouble {
         Some(t) => (
@@ -390,7 +396,8 @@ fn counts(facts: &Facts) -> Option<ServerCounts> {
 }
 
 fn again(facts: &Facts, trouble: Option<&Trouble>) -> Duration {
-    let ending = facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
+    let ending =
+        facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
     match trouble {
         _ if ending => ENDING,
         Some(t) if secret_is_awaited(t.reason) => SECRET_AWAITED,

@@ -31,7 +31,7 @@ pub struct Facts {
     pub endpoint: Result<String, String>,
     /// Servers that use the account; None while nobody knows.
     pub users: Option<usize>,
-    /// Whether another account object that is in use stands on the same Secret.
+    /// Whether another account object that is in use stands on the Secret that bears the finalizer for this one.
     pub secret_is_shared: bool,
     /// Whether a connection was made before, with the last good key.
     pub connected: bool,
