@@ -300,7 +300,7 @@ async fn settings_change_what_comes_next() {
 
 #[tokio::test]
 async fn options_that_make_no_sense_are_refused_at_the_start() {
-    use super::super::serve::StartError;
+    use super::super::start::StartError;
     let start = |change: fn(&mut Options)| {
         let mut options = options(Profile::Document);
         change(&mut options);
