@@ -1,5 +1,7 @@
 //! Keys, paths, methods, bodies.
 
+use tokio::task::JoinSet;
+
 use super::*;
 
 #[tokio::test]
@@ -116,7 +118,8 @@ async fn stopping_it_breaks_off_what_is_in_flight() {
     let request = rig
         .api(Method::GET, SERVERS)
         .timeout(Duration::from_secs(50));
-    let waiting = tokio::spawn(request.send());
+    let mut waiting = JoinSet::new();
+    waiting.spawn(request.send());
     let arrived = async {
         while rig.look("ledger").await == json!([]) {
             tokio::task::yield_now().await;
@@ -129,6 +132,7 @@ async fn stopping_it_breaks_off_what_is_in_flight() {
     let url = running.api_url();
     let stopped = tokio::time::timeout(Duration::from_secs(10), running.stop());
     stopped.await.unwrap();
-    assert!(waiting.await.unwrap().is_err());
+    let broken_off = waiting.join_next().await.unwrap();
+    assert!(broken_off.unwrap().is_err());
     assert!(client.get(url).send().await.is_err());
 }
