@@ -75,12 +75,13 @@ pub enum Effect {
         /// What the fresh read must show.
         when: fence::TagProof,
     },
-    /// Note in metadata that the release of this machine begins; from here on Retain comes too late.
+    /// Note in metadata that the release of this machine begins, and release it. From the note on,
+    /// Retain comes too late.
     BeginRelease {
         /// Which machine.
         uuid: String,
     },
-    /// Release the machine.
+    /// Release a machine whose release was noted before.
     Release {
         /// Which machine.
         uuid: String,
