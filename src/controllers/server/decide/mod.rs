@@ -12,6 +12,7 @@ pub mod machine;
 pub mod missing;
 pub mod order;
 pub mod release;
+pub mod request;
 pub mod resolve;
 
 use super::facts::{AccountFacts, Facts, Hold};
