@@ -3,7 +3,7 @@
 use clap::Parser;
 use flexmetal_operator::{
     account::{Accounts, Rate},
-    controllers::{account, events::Events, server},
+    controllers::{self, events::Events, server},
     runtime::{
         clients::{Clients, Source},
         clock, health, shutdown,
@@ -89,8 +89,8 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
     ));
     let accounts = Accounts::new(cluster.as_str(), Rate::default());
     accounts.set_claims(objects.clone());
-    let account_controller = account::run(
-        account::Context::new(
+    let account_controller = controllers::account::run(
+        controllers::account::Context::new(
             clients.calls.clone(),
             accounts.clone(),
             flags.namespace,
