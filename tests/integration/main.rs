@@ -1,1 +1,17 @@
-//! x
+//! Everything that needs a real API server. One program, so that one control
+//! plane serves the whole run; each test works in a namespace of its own.
+
+// clippy.toml allows these inside test functions; here all of it is test.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test fails by panicking and reports by printing"
+)]
+
+mod cluster;
+mod control_plane;
+mod deadline;
+mod laboratory;

@@ -1,0 +1,55 @@
+# Every command of this project. `make` alone lists them.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+LAB := $(TARGET)/debug/examples/lab
+TOOLS := tests/tools/install.sh
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Bring up a local cluster with simulator and operator, and three servers in it
+	$(CARGO) build --locked --bins --example lab
+	$(LAB) demo up
+
+.PHONY: demo-down
+demo-down: ## End the demo and remove everything it made
+	$(CARGO) build --locked --example lab
+	$(LAB) demo down
+
+.PHONY: test
+test: control-plane ## Run all tests (the first time builds the control plane: 5 minutes)
+	helm_3=$$($(TOOLS) helm-3) && helm_4=$$($(TOOLS) helm-4) && \
+	HELM_3=$$helm_3 HELM_4=$$helm_4 $(CARGO) test --locked
+
+.PHONY: bench
+bench: control-plane ## Measure 1,000 servers from order to release and write benchmarks/
+	$(CARGO) build --locked --release --bins --example lab
+	$(TARGET)/release/examples/lab bench
+
+.PHONY: lint
+lint: ## Check format, lints, documentation, licences and dependencies
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
+	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check licenses bans sources
+
+.PHONY: generate
+generate: ## Write the CRDs in crds/ anew
+	$(CARGO) run --locked --quiet --bin crdgen
+
+.PHONY: control-plane
+control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, if not there yet
+	$(CARGO) build --locked --example lab
+	$(LAB) build
+
+.PHONY: advisories
+advisories: ## Look the dependencies up in the advisory database (needs a network)
+	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check advisories

@@ -1,0 +1,198 @@
+//! The laboratory as a program: it can be reached as it says, nothing of it stays
+//! behind however it ends, and it refuses with a remedy.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cluster::{Access, Cluster, lab_program};
+use crate::deadline::eventually;
+
+const SOON: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn own_control_plane_is_reached_by_its_line_and_gone_after_its_drop() {
+    let own = Cluster::own();
+    let access = own.access();
+    let ca_file = format!("--certificate-authority={}", access.ca_file.display());
+    // Each part of the line by itself; the kubeconfig is empty here.
+    let output = Command::new(&access.kubectl)
+        .args([
+            "--kubeconfig=/dev/null",
+            "get",
+            "namespace",
+            "default",
+            &ca_file,
+        ])
+        .args(["--server", &access.server, "--token", &access.token])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let (address, folder) = (
+        access.server.trim_start_matches("https://").to_owned(),
+        access.ca_file.ancestors().nth(2).unwrap().to_owned(),
+    );
+    assert!(std::net::TcpStream::connect(&address).is_ok() && folder.exists());
+
+    drop(own);
+
+    assert!(
+        std::net::TcpStream::connect(&address).is_err(),
+        "{address} still listens"
+    );
+    assert!(!folder.exists(), "{} is still there", folder.display());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn nothing_is_left_when_the_user_of_a_control_plane_is_killed() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("plane");
+    // A shell that holds the pipe, as a test program does, and is then killed
+    // outright: it can tell nobody.
+    let script = "mkfifo pipe; \"$1\" control-plane --dir \"$2\" < pipe & exec 3> pipe; wait";
+    let mut shell = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .args([lab_program(), dir.clone()])
+        .current_dir(parent.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    read_access(&mut shell);
+    assert_eq!(
+        processes_with(&dir).len(),
+        4,
+        "the laboratory and three programs"
+    );
+
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+
+    eventually("all processes are gone", SOON, async || {
+        processes_with(&dir).is_empty().then_some(())
+    })
+    .await;
+    assert!(!dir.exists(), "the folder is gone before the laboratory is");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn staying_laboratory_ends_at_sigterm_and_clears_away() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("plane");
+    let mut lab = stay_in(&dir);
+    let access = read_access(&mut lab);
+    assert_eq!(
+        processes_with(&dir).len(),
+        4,
+        "--stay does not end at the end of its input"
+    );
+
+    kill_process(Pid::from_raw(access.pid).unwrap(), Signal::TERM).unwrap();
+
+    assert!(
+        lab.wait().unwrap().success(),
+        "an end that was asked for is no failure"
+    );
+    assert_eq!(processes_with(&dir), Vec::<String>::new());
+    assert!(!dir.exists());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn programs_die_with_a_killed_laboratory() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("plane");
+    let mut lab = stay_in(&dir);
+    let access = read_access(&mut lab);
+    assert_eq!(processes_with(&dir).len(), 4);
+
+    kill_process(Pid::from_raw(access.pid).unwrap(), Signal::KILL).unwrap();
+    lab.wait().unwrap();
+
+    eventually("all processes are gone", SOON, async || {
+        processes_with(&dir).is_empty().then_some(())
+    })
+    .await;
+}
+
+#[test]
+fn missing_go_is_told_in_one_sentence_with_the_remedy() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = Command::new(lab_program())
+        .arg("build")
+        .env_remove("KUBEBUILDER_ASSETS")
+        .env("XDG_CACHE_HOME", empty.path())
+        .env("PATH", empty.path())
+        .output()
+        .unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        output.stdout.is_empty(),
+        "standard output carries results only"
+    );
+    let last = message.lines().last().unwrap();
+    assert!(
+        last.contains("Go 1.26")
+            && last.contains("install it")
+            && last.contains("KUBEBUILDER_ASSETS"),
+        "{message}"
+    );
+}
+
+#[test]
+fn folder_with_something_in_it_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("precious"), "text").unwrap();
+    let output = Command::new(lab_program())
+        .args(["control-plane", "--dir"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(message.contains("not empty"), "{message}");
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("precious")).unwrap(),
+        "text"
+    );
+}
+
+#[cfg(target_os = "linux")]
+fn stay_in(dir: &Path) -> std::process::Child {
+    Command::new(lab_program())
+        .args(["control-plane", "--stay", "--dir"])
+        .arg(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn read_access(process: &mut std::process::Child) -> Access {
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+/// The processes that have `path` on their command line, the shell left out.
+#[cfg(target_os = "linux")]
+fn processes_with(path: &Path) -> Vec<String> {
+    let path = path.to_str().unwrap();
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(path) && !line.starts_with("sh "))
+        .collect()
+}

@@ -1,0 +1,87 @@
+//! What each program of the control plane is told.
+
+use std::path::Path;
+
+use crate::credentials::Credentials;
+
+/// What works here, and nothing that a node or a cloud would be needed for.
+const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
+    serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
+
+/// A store of one member that need not outlive this machine's power.
+pub(crate) fn etcd(data: &Path, port: u16, peer_port: u16) -> Vec<String> {
+    let client = format!("http://127.0.0.1:{port}");
+    let peer = format!("http://127.0.0.1:{peer_port}");
+    vec![
+        path("data-dir", data),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        // Waiting for the disk is most of the time of a write.
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=warn".to_owned(),
+    ]
+}
+
+/// An API server with RBAC that makes its own serving certificate.
+pub(crate) fn api_server(
+    credentials: &Credentials,
+    audit_log: Option<&Path>,
+    etcd_port: u16,
+    port: u16,
+) -> Vec<String> {
+    let mut flags = vec![
+        format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--secure-port={port}"),
+        path("cert-dir", &credentials.certificate_folder()),
+        path("token-auth-file", &credentials.token_file()),
+        "--authorization-mode=RBAC".to_owned(),
+        "--anonymous-auth=false".to_owned(),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
+        path(
+            "service-account-key-file",
+            &credentials.service_account_public_key(),
+        ),
+        path(
+            "service-account-signing-key-file",
+            &credentials.service_account_key(),
+        ),
+        // One API server: nobody to share the endpoints of `kubernetes` with.
+        "--endpoint-reconciler-type=none".to_owned(),
+    ];
+    if let Some(audit_log) = audit_log {
+        flags.push(path("audit-policy-file", &credentials.audit_policy()));
+        flags.push(path("audit-log-path", audit_log));
+    }
+    flags
+}
+
+/// The controllers that tests and demo rely on, quick enough for many namespaces.
+pub(crate) fn controller_manager(credentials: &Credentials) -> Vec<String> {
+    vec![
+        path("kubeconfig", &credentials.controller_manager_kubeconfig()),
+        path(
+            "service-account-private-key-file",
+            &credentials.service_account_key(),
+        ),
+        path("root-ca-file", &credentials.certificate_authority()),
+        format!("--controllers={CONTROLLERS}"),
+        "--leader-elect=false".to_owned(),
+        // No health port: one number less to find.
+        "--secure-port=0".to_owned(),
+        // Each test makes and deletes namespaces; the default, 20 requests a
+        // second, would make them queue.
+        "--kube-api-qps=500".to_owned(),
+        "--kube-api-burst=1000".to_owned(),
+        "--concurrent-namespace-syncs=20".to_owned(),
+    ]
+}
+
+fn path(name: &str, path: &Path) -> String {
+    format!("--{name}={}", path.display())
+}

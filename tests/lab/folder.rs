@@ -1,0 +1,61 @@
+//! The folder of one control plane: data, credentials and logs.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A folder that is removed at the end if we made it.
+#[derive(Debug)]
+pub(crate) enum Folder {
+    /// Made by us, under the temporary folder or where the user wanted it.
+    Made(PathBuf),
+    /// Was there before us (empty): left in place, with what lies in it.
+    Found(PathBuf),
+}
+
+impl Folder {
+    /// Opens `wanted`, or makes a temporary folder.
+    ///
+    /// A folder with something in it is refused: old data with new keys makes
+    /// a control plane that nobody can sign in to.
+    pub(crate) fn open(wanted: Option<PathBuf>) -> io::Result<Self> {
+        let Some(wanted) = wanted else {
+            return Ok(Self::Made(
+                tempfile::Builder::new()
+                    .prefix("flexmetal-lab-")
+                    .tempdir()?
+                    .keep(),
+            ));
+        };
+        if wanted.exists() {
+            let path = wanted.canonicalize()?;
+            return match path.read_dir()?.next() {
+                None => Ok(Self::Found(path)),
+                Some(_) => Err(io::Error::new(
+                    io::ErrorKind::DirectoryNotEmpty,
+                    "it is not empty; name a new or an empty folder",
+                )),
+            };
+        }
+        std::fs::create_dir_all(&wanted)?;
+        // Programs run with paths below it from other working folders.
+        Ok(Self::Made(wanted.canonicalize()?))
+    }
+
+    /// The absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Made(path) | Self::Found(path) => path,
+        }
+    }
+
+    /// Removes the folder if we made it.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match self {
+            Self::Made(path) => match std::fs::remove_dir_all(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+            Self::Found(_) => Ok(()),
+        }
+    }
+}

