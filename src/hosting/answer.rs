@@ -88,7 +88,7 @@ fn refusal(status: StatusCode, body: &[u8], key: &ApiKey) -> Refusal {
         Ok(value) => {
             if let Some(record) = first(&value) {
                 refusal.code = record.number("errorCode");
-                refusal.message = text::message(record.raw_text("errorMessage"), key);
+                refusal.message = text::message(words(&record), key);
                 refusal.fields = fields(&record, key);
             } else if let Some(words) = record::scalar(&value) {
                 refusal.message = text::message(&words, key);
@@ -96,9 +96,10 @@ fn refusal(status: StatusCode, body: &[u8], key: &ApiKey) -> Refusal {
         }
         Err(_) => {
             let words = String::from_utf8_lossy(body);
-            let words = match words.trim_start().starts_with('<') {
-                true => text::without_markup(&words),
-                false => words.into_owned(),
+            let words = if words.trim_start().starts_with('<') {
+                text::without_markup(&words)
+            } else {
+                words.into_owned()
             };
             refusal.message = text::message(&words, key);
         }
@@ -115,6 +116,16 @@ fn first(value: &Value) -> Option<Record<'_>> {
         Value::Array(entries) => entries.iter().find_map(Record::of),
         other => Record::of(other),
     }
+}
+
+/// What the record says. What stands in front of the API (a gateway, a
+/// filter) has words of its own.
+fn words<'a>(record: &Record<'a>) -> &'a str {
+    ["errorMessage", "message", "error", "detail"]
+        .iter()
+        .map(|field| record.raw_text(field))
+        .find(|words| !words.is_empty())
+        .unwrap_or_default()
 }
 
 fn fields(record: &Record<'_>, key: &ApiKey) -> Vec<(String, String)> {

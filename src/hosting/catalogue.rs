@@ -3,7 +3,7 @@
 
 use super::client::Client;
 use super::error::Error;
-use super::record::{self, Record};
+use super::record::{self, Misfit, Record};
 
 /// A place where servers stand (section 2.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Client {
     /// As the answer says; 500 is documented.
     pub async fn locations(&self) -> Result<Vec<Location>, Error> {
         let answer = self.get(&["flexMetal", "location"]).await?;
-        answer.decode(|body| Ok(record::all(body)?.iter().map(location).collect()))
+        answer.decode(|body| record::all(body)?.iter().map(location).collect())
     }
 
     /// All plans: `GET /v3/flexMetal/plans`.
@@ -159,7 +159,7 @@ impl Client {
     /// As the answer says.
     pub async fn plans(&self) -> Result<Vec<Plan>, Error> {
         let answer = self.get(&["flexMetal", "plans"]).await?;
-        answer.decode(|body| Ok(record::all(body)?.iter().map(plan).collect()))
+        answer.decode(|body| record::all(body)?.iter().map(plan).collect())
     }
 
     /// All operating systems, those for dedicated hosts included:
@@ -170,22 +170,22 @@ impl Client {
     /// As the answer says.
     pub async fn operating_systems(&self) -> Result<Vec<OperatingSystem>, Error> {
         let answer = self.get(&["operatingsystem"]).await?;
-        answer.decode(|body| Ok(record::all(body)?.iter().map(operating_system).collect()))
+        answer.decode(|body| record::all(body)?.iter().map(operating_system).collect())
     }
 }
 
-fn location(record: &Record<'_>) -> Location {
-    Location {
+fn location(record: &Record<'_>) -> Result<Location, Misfit> {
+    Ok(Location {
         id: record.number("id"),
-        name: record.text("name"),
+        name: record.required_text("name")?,
         short_name: record.text("shortName"),
         display_name: record.text("displayName"),
         country_name: record.text("countryName"),
         country_short_name: record.text("countryShortName"),
-    }
+    })
 }
 
-fn plan(record: &Record<'_>) -> Plan {
+fn plan(record: &Record<'_>) -> Result<Plan, Misfit> {
     let hardware = record.record("hardwareDetails");
     let one = |field: &str| {
         hardware
@@ -198,8 +198,8 @@ fn plan(record: &Record<'_>) -> Plan {
             .map(|hardware| hardware.records(field))
             .unwrap_or_default()
     };
-    Plan {
-        name: record.text("name"),
+    Ok(Plan {
+        name: record.required_text("name")?,
         cpu: one("cpu").map(|cpu| Cpu {
             name: cpu.text("name"),
             base_clock: cpu.number("baseClock"),
@@ -221,7 +221,7 @@ fn plan(record: &Record<'_>) -> Plan {
             .collect(),
         gpu: one("gpu").map(|gpu| part(&gpu, "name", "vram")),
         locations: record.records("locations").iter().map(at).collect(),
-    }
+    })
 }
 
 fn part(record: &Record<'_>, kind: &str, size: &str) -> Part {
@@ -239,15 +239,15 @@ fn at(record: &Record<'_>) -> PlanLocation {
     }
 }
 
-fn operating_system(record: &Record<'_>) -> OperatingSystem {
+fn operating_system(record: &Record<'_>) -> Result<OperatingSystem, Misfit> {
     // The document shows no fields: a switch that is missing does not rule an
     // entry out.
     let flag = |field: &str| !record.has(field) || record.flag(field);
-    OperatingSystem {
+    Ok(OperatingSystem {
         id: record.number("id"),
         name: record.text("name"),
-        slug: record.text("slug"),
+        slug: record.required_text("slug")?,
         for_servers: flag("availableForFlexMetal"),
         active: flag("active"),
-    }
+    })
 }

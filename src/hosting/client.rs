@@ -98,7 +98,7 @@ impl Client {
     /// [`ClientError`] where the CA bundle cannot be read or TLS cannot be set
     /// up.
     pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
-        let transport = HttpTransport::new(options.ca_bundle.as_deref())?;
+        let transport = HttpTransport::new(&options.base_url, options.ca_bundle.as_deref())?;
         let timeouts = Timeouts {
             order: options.order_timeout,
             read: options.read_timeout,

@@ -80,6 +80,11 @@ impl BaseUrl {
         self.url.origin().ascii_serialization()
     }
 
+    /// Whether it is plain http.
+    pub(super) fn is_plain(&self) -> bool {
+        self.url.scheme() == "http"
+    }
+
     /// The URL of `/v3/` and the segments, each encoded as one segment.
     ///
     /// Segments must not be `.` or `..`: the URL standard drops these, and a

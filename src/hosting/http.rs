@@ -6,6 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
 
+use super::endpoint::BaseUrl;
 use super::transport::{Cut, Request, Response, Transport, TransportError};
 
 /// How long a connection may take to come about.
@@ -21,15 +22,15 @@ const USER_AGENT: &str = concat!("flexmetal-operator/", env!("CARGO_PKG_VERSION"
 /// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The CA bundle is not PEM.
-    #[error("caBundle does not hold readable PEM certificates")]
+    /// The CA bundle cannot be read.
+    #[error("caBundle does not hold readable certificates: give the PEM text of the root")]
     CaBundle(#[source] reqwest::Error),
     /// The CA bundle has no certificate in it.
     #[error("caBundle holds no certificate: give the PEM text of the root, or leave it out")]
     CaBundleEmpty,
-    /// TLS could not be set up.
-    #[error("TLS could not be set up")]
-    Tls(#[source] reqwest::Error),
+    /// TLS could not be set up with the roots of the system.
+    #[error("TLS could not be set up: install the system's CA certificates, or give caBundle")]
+    SystemRoots(#[source] reqwest::Error),
 }
 
 /// Two clients: questions may share connections, changes may not.
@@ -39,16 +40,13 @@ pub(super) struct HttpTransport {
 }
 
 impl HttpTransport {
-    pub(super) fn new(ca_bundle: Option<&[u8]>) -> Result<Self, ClientError> {
+    /// `ca_bundle` is PEM text and replaces the roots of the system.
+    pub(super) fn new(base_url: &BaseUrl, ca_bundle: Option<&[u8]>) -> Result<Self, ClientError> {
         let roots = match ca_bundle {
+            Some(bundle) => Some(certificates(bundle)?),
+            // No TLS, no roots: an image without any must do here.
+            None if base_url.is_plain() => Some(Vec::new()),
             None => None,
-            Some(bundle) => {
-                let roots = Certificate::from_pem_bundle(bundle).map_err(ClientError::CaBundle)?;
-                if roots.is_empty() {
-                    return Err(ClientError::CaBundleEmpty);
-                }
-                Some(roots)
-            }
         };
         let common = || {
             let builder = ClientBuilder::new()
@@ -66,27 +64,34 @@ impl HttpTransport {
                 None => builder,
             }
         };
+        let failed = |cause| match ca_bundle {
+            Some(_) => ClientError::CaBundle(cause),
+            None => ClientError::SystemRoots(cause),
+        };
         Ok(Self {
-            questions: common()
-                .pool_idle_timeout(IDLE)
-                .build()
-                .map_err(ClientError::Tls)?,
+            questions: common().pool_idle_timeout(IDLE).build().map_err(failed)?,
             // No idle connections: below this client a request that meets a
             // closed pooled connection is put on another one, and nobody up
             // here would know of it.
-            changes: common()
-                .pool_max_idle_per_host(0)
-                .build()
-                .map_err(ClientError::Tls)?,
+            changes: common().pool_max_idle_per_host(0).build().map_err(failed)?,
         })
     }
 }
 
+fn certificates(bundle: &[u8]) -> Result<Vec<Certificate>, ClientError> {
+    let certificates = Certificate::from_pem_bundle(bundle).map_err(ClientError::CaBundle)?;
+    if certificates.is_empty() {
+        return Err(ClientError::CaBundleEmpty);
+    }
+    Ok(certificates)
+}
+
 impl Transport for HttpTransport {
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>> {
-        let client = match request.is_read() {
-            true => &self.questions,
-            false => &self.changes,
+        let client = if request.is_read() {
+            &self.questions
+        } else {
+            &self.changes
         };
         send(client, request).boxed()
     }

@@ -3,7 +3,7 @@
 
 use super::client::Client;
 use super::error::Error;
-use super::record::{self, Record};
+use super::record::{self, Misfit, Record};
 
 /// The quotas of one location.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,13 +37,18 @@ impl Client {
     /// As the answer says; 403 and 500 are documented.
     pub async fn quota_usage(&self) -> Result<Vec<LocationQuota>, Error> {
         let answer = self.get(&["flexMetal", "quota", "usage"]).await?;
-        answer.decode(|body| Ok(record::all(body)?.iter().map(quota).collect()))
+        answer.decode(|body| record::all(body)?.iter().map(quota).collect())
     }
 }
 
-fn quota(record: &Record<'_>) -> LocationQuota {
-    LocationQuota {
-        location: record.inner_text("location", "name"),
+fn quota(record: &Record<'_>) -> Result<LocationQuota, Misfit> {
+    // A quota of nowhere limits nothing, so it may not pass for one.
+    let location = record.inner_text("location", "name");
+    if location.is_empty() {
+        return Err("a quota has no location".to_owned());
+    }
+    Ok(LocationQuota {
+        location,
         usages: record
             .records("quotaUsage")
             .iter()
@@ -55,5 +60,5 @@ fn quota(record: &Record<'_>) -> LocationQuota {
                 usage: usage.number("usage"),
             })
             .collect(),
-    }
+    })
 }

@@ -60,6 +60,12 @@ impl<'a> Record<'a> {
         value.as_object().map(Record)
     }
 
+    /// The text of a field that no record of its kind can do without.
+    pub(super) fn required_text(&self, field: &str) -> Result<String, Misfit> {
+        self.optional_text(field)
+            .ok_or_else(|| format!("a record has no {field}"))
+    }
+
     pub(super) fn has(&self, field: &str) -> bool {
         self.0.contains_key(field)
     }

@@ -11,7 +11,8 @@ const LONGEST: usize = 4096;
 /// An API key (section 5 of the API: the value of the header `PRIVATE-TOKEN`).
 ///
 /// It has no `Debug`, `Display` or `Serialize` on purpose: the compiler then
-/// keeps it out of logs, events and status. The memory is wiped on drop.
+/// keeps it out of logs, events and status. What it holds is wiped on drop; the
+/// header of a request in flight is a copy.
 #[derive(Clone)]
 pub struct ApiKey(SecretString);
 
