@@ -1,0 +1,39 @@
+//! The tags by which machines are known as ours (design: names).
+
+use crate::{
+    hosting::Server,
+    kinds::names::{CLUSTER_TAG, ORDER_TAG, RETAINED_TAG},
+};
+
+/// Hex digits of an object mark.
+const MARK: usize = 24;
+
+/// The tag that every machine of a cluster bears. `cluster` is its identity, 16 hex digits.
+pub fn cluster_tag(cluster: &str) -> String {
+    format!("{CLUSTER_TAG}{cluster}")
+}
+
+/// The object mark in an order tag; None for any other tag.
+pub fn object_mark(tag: &str) -> Option<&str> {
+    let mark = tag.strip_prefix(ORDER_TAG)?.get(..MARK)?;
+    mark.bytes().all(|b| b.is_ascii_hexdigit()).then_some(mark)
+}
+
+/// All object marks that a machine bears; one in a healthy world.
+pub fn object_marks(server: &Server) -> impl Iterator<Item = &str> {
+    server.tags.iter().filter_map(|tag| object_mark(tag))
+}
+
+/// The first order tag that a machine bears.
+pub fn order_tag(server: &Server) -> Option<&str> {
+    server
+        .tags
+        .iter()
+        .map(String::as_str)
+        .find(|tag| object_mark(tag).is_some())
+}
+
+/// Whether the machine was let go by policy Retain.
+pub fn is_retained(server: &Server) -> bool {
+    server.has_tag(RETAINED_TAG)
+}

@@ -1,0 +1,50 @@
+//! The one place where the clocks are read.
+//!
+//! The monotonic clock is tokio's, so that a test under paused time moves it
+//! by hand. Wall time is the system's and stays so: it outlives the process,
+//! and a person may turn it.
+
+use super::Moment;
+use std::{
+    sync::OnceLock,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tokio::time::Instant;
+
+static BEGIN: OnceLock<std::time::Instant> = OnceLock::new();
+
+/// The present moment by both clocks. The first call is the begin of the process: `main` makes it early.
+pub fn now() -> Moment {
+    let begin = *BEGIN.get_or_init(std::time::Instant::now);
+    let wall = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX));
+    Moment {
+        wall,
+        mono: Instant::now().saturating_duration_since(Instant::from_std(begin)),
+    }
+}
+
+/// Sleeps until a monotonic moment; returns at once when it is past.
+pub async fn sleep_until(mono: Duration) {
+    tokio::time::sleep(mono.saturating_sub(now().mono)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn moves_with_paused_time_and_never_back() {
+        // A paused runtime may have begun a little before the first look of the process.
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let before = now();
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let after = now();
+        assert_eq!(after.mono - before.mono, Duration::from_secs(3600));
+        sleep_until(before.mono).await;
+        assert_eq!(now().mono, after.mono, "a past moment costs no time");
+        sleep_until(after.mono + Duration::from_secs(5)).await;
+        assert!(now().mono >= after.mono + Duration::from_secs(5));
+    }
+}
