@@ -13,5 +13,6 @@
 
 mod cluster;
 mod control_plane;
+mod crds;
 mod deadline;
 mod laboratory;
