@@ -296,13 +296,11 @@ impl World {
 
     /// Waits until a server object is gone.
     pub(crate) async fn wait_gone(&self, name: &str, within: Duration) {
-        let mut last = Value::Null;
         let deadline = tokio::time::Instant::now() + within;
         while let Some(object) = self.get(name).await {
-            last = object;
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "{name} in {}: not gone within {} s; it is {last:#}",
+                "{name} in {}: not gone within {} s; it is {object:#}",
                 self.namespace,
                 within.as_secs(),
             );
