@@ -17,6 +17,7 @@ use tokio::sync::OnceCell;
 
 use crate::cluster::{Cluster, cluster};
 use crate::deadline::eventually;
+pub(crate) use schema::crds as definitions;
 use schema::crds;
 
 const SOON: Duration = Duration::from_secs(30);

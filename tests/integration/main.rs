@@ -11,6 +11,7 @@
     reason = "a test fails by panicking and reports by printing"
 )]
 
+mod chart;
 mod cluster;
 mod control_plane;
 mod crds;

@@ -2,8 +2,11 @@
 
 {{- define "flexmetal.rules.namespaced" -}}
 - apiGroups: ["flexmetal.dev"]
-  resources: ["baremetalservers", "provideraccounts"]
+  resources: ["baremetalservers"]
   verbs: ["get", "list", "watch", "patch"]
+- apiGroups: ["flexmetal.dev"]
+  resources: ["provideraccounts"]
+  verbs: ["list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["baremetalservers/status", "provideraccounts/status"]
   verbs: ["patch"]
@@ -28,7 +31,7 @@
 {{- define "flexmetal.rules.cluster" -}}
 - apiGroups: ["flexmetal.dev"]
   resources: ["clusterprovideraccounts"]
-  verbs: ["get", "list", "watch", "patch"]
+  verbs: ["list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["clusterprovideraccounts/status"]
   verbs: ["patch"]
@@ -37,13 +40,10 @@
   resources: ["namespaces"]
   resourceNames: ["kube-system"]
   verbs: ["get"]
-# When the definitions go, machines must stay: objects that end with them are not released.
+# When the definition goes, machines must stay: objects that end with it are not released.
 - apiGroups: ["apiextensions.k8s.io"]
   resources: ["customresourcedefinitions"]
-  resourceNames:
-    - baremetalservers.flexmetal.dev
-    - clusterprovideraccounts.flexmetal.dev
-    - provideraccounts.flexmetal.dev
+  resourceNames: ["baremetalservers.flexmetal.dev"]
   verbs: ["get"]
 {{- end }}
 
