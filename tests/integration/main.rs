@@ -11,7 +11,10 @@
     reason = "a test fails by panicking and reports by printing"
 )]
 
+mod chart;
 mod cluster;
 mod control_plane;
+mod crds;
 mod deadline;
 mod laboratory;
+mod rig;
