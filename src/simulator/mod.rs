@@ -1,1 +1,34 @@
 //! The hosting API as a server: a state machine over virtual time, its routes, faults and ledger.
+//!
+//! Written from the API's description alone; it shares no type with
+//! [`crate::hosting`], so that one misreading cannot hide in both.
+//!
+//! A request takes this way: [`serve`] reads it from the socket, `exchange`
+//! writes it into the `ledger`, asks `faults` what shall go wrong, checks the
+//! key, and hands it to `routes`; those check it with `rules` and change
+//! `state`. The `control` routes, on a port of their own, drive the clock, set
+//! faults and show what happened.
+
+mod answer;
+mod catalogue;
+mod clock;
+mod control;
+mod exchange;
+mod faults;
+mod invariants;
+mod ledger;
+mod options;
+mod page;
+mod profile;
+mod routes;
+mod rules;
+mod serve;
+mod state;
+mod wire;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use options::{ClockMode, Delivery, InvalidOption, Options, Profile};
+pub use serve::{Running, StartError, start};

@@ -1,0 +1,151 @@
+//! Virtual time: starts at the wall clock, then runs as fast as it is told to.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Serialize, Serializer};
+
+/// A point in virtual time, kept as the time since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    /// The moment `seconds` after the Unix epoch.
+    pub(crate) fn from_unix(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+
+    /// Whole Unix seconds, as the API's records show them.
+    pub(crate) fn unix(self) -> u64 {
+        self.0.as_secs()
+    }
+
+    /// Unix milliseconds.
+    pub(crate) fn unix_ms(self) -> u64 {
+        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// This much later.
+    pub(crate) fn after(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span))
+    }
+
+    /// This much earlier, at the earliest the Unix epoch.
+    pub(crate) fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span))
+    }
+}
+
+/// Unix seconds with their fraction.
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0.as_secs_f64())
+    }
+}
+
+/// Maps real time onto virtual time.
+///
+/// Virtual time never goes back: a new speed starts from the moment reached.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    base: Duration,
+    since: Instant,
+    speed: f64,
+}
+
+impl Clock {
+    /// Starts at `start`, or at the wall clock. `speed` is virtual seconds per
+    /// real second; with 0 time moves only by [`Clock::advance`].
+    pub(crate) fn new(start: Option<Moment>, speed: f64) -> Self {
+        let wall = || {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+        };
+        Self {
+            base: start.map_or_else(wall, |moment| moment.0),
+            since: Instant::now(),
+            speed,
+        }
+    }
+
+    /// The present virtual moment.
+    pub(crate) fn now(&self) -> Moment {
+        Moment(
+            self.base
+                .saturating_add(scaled(self.since.elapsed(), self.speed)),
+        )
+    }
+
+    /// Jumps ahead.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        self.base = self.base.saturating_add(by);
+    }
+
+    /// Virtual seconds per real second.
+    pub(crate) fn speed(&self) -> f64 {
+        self.speed
+    }
+
+    /// Goes on from the present moment at another speed.
+    pub(crate) fn set_speed(&mut self, speed: f64) {
+        let Moment(now) = self.now();
+        self.base = now;
+        self.since = Instant::now();
+        self.speed = speed;
+    }
+}
+
+fn scaled(real: Duration, speed: f64) -> Duration {
+    Duration::try_from_secs_f64(real.as_secs_f64() * speed).unwrap_or_default()
+}
+
+/// A span given in seconds by a person or a test; `None` unless it is finite,
+/// not negative and at most a hundred years.
+pub(crate) fn span(seconds: f64) -> Option<Duration> {
+    const CENTURY: f64 = 100.0 * 366.0 * 86_400.0;
+    (seconds <= CENTURY)
+        .then(|| Duration::try_from_secs_f64(seconds).ok())
+        .flatten()
+}
+
+/// Real Unix milliseconds, for the ledger.
+pub(crate) fn real_ms() -> u64 {
+    let real = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Moment(real).unix_ms()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driven_clock_moves_only_when_told() {
+        let mut clock = Clock::new(Some(Moment::from_unix(1_000)), 0.0);
+        assert_eq!(clock.now(), Moment::from_unix(1_000));
+        clock.advance(Duration::from_millis(2_500));
+        assert_eq!(clock.now().unix(), 1_002);
+        assert_eq!(clock.now().unix_ms(), 1_002_500);
+    }
+
+    #[test]
+    fn a_new_speed_never_turns_time_back() {
+        let mut clock = Clock::new(Some(Moment::from_unix(0)), 1_000_000.0);
+        while clock.now() < Moment::from_unix(10) {
+            std::thread::yield_now();
+        }
+        let reached = clock.now();
+        clock.set_speed(0.0);
+        assert!(clock.now() >= reached);
+        assert_eq!(clock.now(), clock.now());
+    }
+
+    #[test]
+    fn spans_from_outside_are_checked() {
+        assert_eq!(span(1.5), Some(Duration::from_millis(1_500)));
+        for bad in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
+            assert_eq!(span(bad), None);
+        }
+    }
+}

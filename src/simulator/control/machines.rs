@@ -1,0 +1,145 @@
+//! Machines as they are, and as somebody else makes them.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::catalogue::Offer;
+use super::super::clock::Moment;
+use super::super::state::{Alteration, Machine, Newcomer, Status};
+use super::super::world::{Shared, World};
+use super::{Unfollowed, read};
+
+/// `GET /_simulator/machines`: all of them, in order of creation.
+pub(super) async fn list(State(shared): State<Shared>) -> Json<Value> {
+    let (world, now) = shared.settled();
+    let machines = world.account.machines().iter();
+    Json(
+        machines
+            .map(|machine| shown(&world, machine, now))
+            .collect(),
+    )
+}
+
+/// `GET /_simulator/machines/{uuid}`
+pub(super) async fn show(
+    State(shared): State<Shared>,
+    Path(uuid): Path<String>,
+) -> Result<Json<Value>, Unfollowed> {
+    let (world, now) = shared.settled();
+    one(&world, &uuid, now)
+}
+
+/// The record that the API shows, and all that it does not show.
+fn shown(world: &World, machine: &Machine, now: Moment) -> Value {
+    let mut record = machine.record(now, &world.account.catalogue, &world.switches);
+    if let Some(fields) = record.as_object_mut() {
+        fields.insert("history".into(), json!(machine.history));
+        fields.insert("tagHistory".into(), json!(machine.taggings));
+        fields.insert("releases".into(), json!(machine.releases));
+        fields.insert("next".into(), json!(machine.plan));
+        fields.insert("hidden".into(), json!(machine.hidden));
+        fields.insert("ordered".into(), json!(machine.ordered));
+    }
+    record
+}
+
+fn one(world: &World, uuid: &str, now: Moment) -> Result<Json<Value>, Unfollowed> {
+    let mut machines = world.account.machines().iter();
+    let found = machines.find(|machine| machine.uuid.to_string() == uuid);
+    found
+        .map(|machine| Json(shown(world, machine, now)))
+        .ok_or(Unfollowed::NotFound)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Appearance {
+    name: String,
+    #[serde(default = "rotterdam")]
+    location: String,
+    #[serde(default = "smallest")]
+    instance_type: String,
+    #[serde(default = "ubuntu")]
+    os: String,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default = "delivered")]
+    status: Status,
+    /// Virtual Unix seconds; now when absent.
+    created_at: Option<u64>,
+}
+
+fn rotterdam() -> String {
+    "EU: Rotterdam".to_owned()
+}
+
+fn smallest() -> String {
+    "bm7.std.8".to_owned()
+}
+
+fn ubuntu() -> String {
+    "ubuntu-2404-lts".to_owned()
+}
+
+fn delivered() -> Status {
+    Status::Delivered
+}
+
+/// `POST /_simulator/machines`: a machine that somebody else ordered.
+pub(super) async fn appear(
+    State(shared): State<Shared>,
+    body: Bytes,
+) -> Result<Json<Value>, Unfollowed> {
+    let wanted: Appearance = read(&body)?;
+    let (mut world, now) = shared.settled();
+    let world = &mut *world;
+    let newcomer = Newcomer {
+        name: wanted.name,
+        offer: offer(world, &wanted.location, &wanted.instance_type)?,
+        slug: wanted.os,
+        tags: wanted.tags,
+        status: wanted.status,
+        created_at: wanted.created_at.map_or(now, Moment::from_unix).min(now),
+    };
+    let uuid = world
+        .account
+        .appear(newcomer, &world.settings, &world.switches, &mut world.rng);
+    one(world, &uuid.to_string(), world.clock.now())
+}
+
+/// `PATCH /_simulator/machines/{uuid}`: a person in the portal.
+pub(super) async fn alter(
+    State(shared): State<Shared>,
+    Path(uuid): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, Unfollowed> {
+    let change: Alteration = read(&body)?;
+    let (mut world, now) = shared.settled();
+    let lasting = world.settings.release;
+    let altered = world.account.alter(&uuid, change, now, lasting);
+    altered.map_err(|_| Unfollowed::NotFound)?;
+    one(&world, &uuid, now)
+}
+
+/// The offer that two names stand for.
+pub(super) fn offer(
+    world: &World,
+    location: &str,
+    instance_type: &str,
+) -> Result<Offer, Unfollowed> {
+    let catalogue = &world.account.catalogue;
+    let place = catalogue.location(location, &world.switches);
+    let kind = catalogue.instance_type(instance_type, &world.switches);
+    let offer = place.zip(kind).map(|(place, kind)| Offer {
+        location: place.id,
+        instance_type: kind.id,
+    });
+    offer
+        .filter(|offer| catalogue.offers(*offer))
+        .ok_or_else(|| {
+            Unfollowed::Value(format!("{instance_type:?} is not offered at {location:?}"))
+        })
+}

@@ -1,0 +1,82 @@
+//! The control port: `/_simulator/…`, one file a subject.
+
+mod faults;
+mod machines;
+mod records;
+mod settings;
+mod time;
+
+use axum::body::Bytes;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, patch, post};
+use axum::{Json, Router};
+use http::StatusCode;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::world::Shared;
+
+/// A request to the control port that cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfollowed {
+    /// The body is not what it should be.
+    #[error("{0}")]
+    Body(#[from] serde_json::Error),
+    /// A value in it makes no sense.
+    #[error("{0}")]
+    Value(String),
+    /// Nothing of that name.
+    #[error("nothing of that name")]
+    NotFound,
+}
+
+impl IntoResponse for Unfollowed {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::Body(_) | Self::Value(_) => StatusCode::BAD_REQUEST,
+            Self::NotFound => StatusCode::NOT_FOUND,
+        };
+        (status, Json(json!({"error": self.to_string()}))).into_response()
+    }
+}
+
+/// Reads a body whatever its `Content-Type`, so that plain `curl -d` works.
+fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Unfollowed> {
+    Ok(serde_json::from_slice(body)?)
+}
+
+/// The control port.
+pub(crate) fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/_simulator/clock", get(time::show).post(time::drive))
+        .route(
+            "/_simulator/ledger",
+            get(records::ledger).delete(records::clear),
+        )
+        .route("/_simulator/ledger/counts", get(records::counts))
+        .route("/_simulator/invariants", get(records::invariants))
+        .route(
+            "/_simulator/machines",
+            get(machines::list).post(machines::appear),
+        )
+        .route("/_simulator/machines/{uuid}", get(machines::show))
+        .route("/_simulator/machines/{uuid}", patch(machines::alter))
+        .route(
+            "/_simulator/faults",
+            get(faults::list).post(faults::add).delete(faults::clear),
+        )
+        .route("/_simulator/faults/{id}", delete(faults::remove))
+        .route(
+            "/_simulator/switches",
+            get(settings::switches).post(settings::turn),
+        )
+        .route(
+            "/_simulator/settings",
+            get(settings::show).post(settings::change),
+        )
+        .route("/_simulator/quota", post(settings::quota))
+        .route("/_simulator/availability", post(settings::availability))
+        .route("/_simulator/keys", get(settings::keys).post(settings::key))
+        .fallback(|| async { Unfollowed::NotFound })
+        .with_state(shared)
+}

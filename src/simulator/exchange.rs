@@ -1,0 +1,198 @@
+//! One request from arrival to answer: ledger, faults, key, route.
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use http::header::RETRY_AFTER;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::answer::{Effect, Refusal, code};
+use super::clock::real_ms;
+use super::faults::{Candidate, Fault, Harm};
+use super::ledger::{Entry, Outcome};
+use super::page::RANGED_DATA;
+use super::profile::WrongKey;
+use super::world::{Shared, key_id};
+use super::{routes, wire};
+
+/// Name of the header that carries the key.
+const PRIVATE_TOKEN: &str = "private-token";
+
+/// The connection shall be closed without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is dropped on purpose")]
+pub(crate) struct Broken;
+
+/// Handles one request. `body` is absent when it was longer than allowed.
+///
+/// # Errors
+/// When a fault wants the connection closed.
+pub(crate) async fn exchange(
+    shared: Shared,
+    router: Router,
+    mut head: Parts,
+    body: Option<Bytes>,
+) -> Result<Response, Broken> {
+    head.uri = without_trailing_slash(&head.uri);
+    let (seq, harm) = arrive(&shared, &head, body.as_deref().unwrap_or_default());
+    let answered = answer(&shared, router, head, body, seq, &harm).await;
+    let status = answered
+        .as_ref()
+        .ok()
+        .map(|response| response.status().as_u16());
+    shared.lock().ledger.close(seq, status);
+    answered
+}
+
+async fn answer(
+    shared: &Shared,
+    router: Router,
+    head: Parts,
+    body: Option<Bytes>,
+    seq: u64,
+    harm: &Harm,
+) -> Result<Response, Broken> {
+    wait(harm, true).await;
+    if harm.has(&Fault::DropBefore) {
+        return Err(Broken);
+    }
+    if let Some(response) = instead(harm, false) {
+        return Ok(response);
+    }
+    let response = match (admit(shared, &head.headers), body) {
+        (Err(refusal), _) => refusal.into_response(),
+        (Ok(()), None) => too_large().into_response(),
+        (Ok(()), Some(body)) => {
+            let mut request = Request::from_parts(head, Body::from(body));
+            request.extensions_mut().insert(harm.distortion());
+            let Ok(response) = router.oneshot(request).await;
+            response
+        }
+    };
+    if let Some(Effect(effect)) = response.extensions().get() {
+        shared.lock().ledger.affect(seq, effect.clone());
+    }
+    wait(harm, false).await;
+    if harm.has(&Fault::DropAfter) {
+        return Err(Broken);
+    }
+    let response = instead(harm, true).unwrap_or(response);
+    Ok(wire::mangle(response, harm).await)
+}
+
+/// Writes the request down and looks whether a fault hits it.
+fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
+    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let (method, path) = (head.method.as_str(), head.uri.path());
+    let query = head.uri.query().unwrap_or_default();
+    let template = routes::template(path);
+    let ordering = method == "POST" && template == Some(routes::SERVERS);
+
+    let mut world = shared.lock();
+    let struck = world.faults.strike(Candidate {
+        method,
+        path,
+        query,
+        body,
+    });
+    let at = world.clock.now();
+    let seq = world.ledger.open(Entry {
+        seq: 0,
+        real_ms: real_ms(),
+        at,
+        method: method.to_owned(),
+        path: path.to_owned(),
+        template,
+        query: query.to_owned(),
+        ranged_data: text(RANGED_DATA).map(str::to_owned),
+        key_id: text(PRIVATE_TOKEN).map(key_id),
+        status: None,
+        outcome: Outcome::Pending,
+        effect: None,
+        fault: struck
+            .as_ref()
+            .map(|(id, harm)| json!({"id": id, "fault": harm})),
+        order: ordering.then(|| order(body)).flatten(),
+    });
+    (seq, struck.map(|(_, harm)| harm).unwrap_or_default())
+}
+
+/// Name and tags of an order, for the ledger. Nothing else of the body: it may
+/// hold secrets.
+fn order(body: &[u8]) -> Option<Value> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    Some(json!({"name": body.get("name"), "tags": body.get("tags")}))
+}
+
+async fn wait(harm: &Harm, early: bool) {
+    let delay = harm.delay(early);
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+}
+
+/// The answer that a fault gives instead of the real one.
+fn instead(harm: &Harm, late: bool) -> Option<Response> {
+    let (code, message, retry_after) = harm.0.iter().find_map(|fault| match fault {
+        Fault::Refuse { status, message } if !late => Some((*status, message.as_str(), None)),
+        Fault::Status {
+            code,
+            after,
+            retry_after,
+        } if *after == late => Some((*code, "Injected by a fault rule", *retry_after)),
+        _ => None,
+    })?;
+    let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = Refusal::new(status, code::FAULT, message).into_response();
+    if let Some(seconds) = retry_after {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    Some(response)
+}
+
+fn admit(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
+    let world = shared.lock();
+    let key = headers
+        .get(PRIVATE_TOKEN)
+        .and_then(|value| value.to_str().ok());
+    if key.is_some_and(|key| world.keys.accept(key)) {
+        return Ok(());
+    }
+    let status = match world.switches.wrong_key {
+        WrongKey::Answer403 => StatusCode::FORBIDDEN,
+        WrongKey::Answer401 => StatusCode::UNAUTHORIZED,
+    };
+    Err(Refusal::new(
+        status,
+        code::INVALID_CREDENTIALS,
+        "Invalid credentials",
+    ))
+}
+
+fn too_large() -> Refusal {
+    Refusal::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        code::INVALID_BODY,
+        "the body is too large",
+    )
+}
+
+/// Real clients write both forms; both mean the same.
+fn without_trailing_slash(uri: &Uri) -> Uri {
+    let path = uri.path();
+    let bare = path.trim_end_matches('/');
+    if bare.len() == path.len() || bare.is_empty() {
+        return uri.clone();
+    }
+    let text = match uri.query() {
+        Some(query) => format!("{bare}?{query}"),
+        None => bare.to_owned(),
+    };
+    text.parse().unwrap_or_else(|_| uri.clone())
+}

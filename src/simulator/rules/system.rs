@@ -1,0 +1,95 @@
+//! The `os` object of section 2.8.
+
+use serde_json::Value;
+
+use super::super::answer::Breach;
+use super::super::catalogue::{Catalogue, Family, OperatingSystem};
+use super::super::profile::{FileSystems, IpxeUrl, Switches};
+use super::fields::Fields;
+
+const KNOWN: &[&str] = &["slug", "kernelParams", "partitions", "ipxeScriptUrl"];
+
+/// Notes every broken rule; the system itself when its slug is known and can
+/// be ordered.
+pub(super) fn check(
+    os: &Value,
+    breaches: &mut Vec<Breach>,
+    catalogue: &Catalogue,
+    switches: &Switches,
+) -> Option<&'static OperatingSystem> {
+    let mut fields = Fields::new(os, "os.", breaches);
+    fields.only(KNOWN, switches);
+    let system = fields.required_text("slug").and_then(|slug| {
+        let known = catalogue.system(&slug).filter(|system| system.orderable());
+        fields.ensure(
+            known.is_some(),
+            "slug",
+            "no such operating system for servers",
+        );
+        known
+    });
+    kernel_params(&mut fields, switches);
+    partitions(&mut fields, switches);
+    let url = fields.text("ipxeScriptUrl").filter(|url| !url.is_empty());
+    if switches.ipxe_url == IpxeUrl::Enforce
+        && let Some(system) = system
+    {
+        let needed = system.family == Family::CustomIpxe;
+        fields.ensure(
+            !needed || url.is_some(),
+            "ipxeScriptUrl",
+            "is required by this system",
+        );
+        fields.ensure(
+            needed || url.is_none(),
+            "ipxeScriptUrl",
+            "is only for custom-ipxe",
+        );
+        let readable = url
+            .as_deref()
+            .is_none_or(|text| url::Url::parse(text).is_ok());
+        fields.ensure(readable, "ipxeScriptUrl", "must be a URL");
+    }
+    system
+}
+
+fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) {
+    for (index, entry) in fields
+        .list("kernelParams")
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+    {
+        let prefix = format!("os.kernelParams[{index}].");
+        let mut param = Fields::new(entry, &prefix, fields.breaches());
+        param.only(&["key", "value"], switches);
+        param.required_text("key");
+        // The value may be empty, but has to be given.
+        let given = param.text("value").is_some();
+        param.ensure(given, "value", "must be a string");
+    }
+}
+
+fn partitions(fields: &mut Fields<'_>, switches: &Switches) {
+    for (index, entry) in fields
+        .list("partitions")
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+    {
+        let prefix = format!("os.partitions[{index}].");
+        let mut partition = Fields::new(entry, &prefix, fields.breaches());
+        partition.only(&["target", "filesystem", "size"], switches);
+        partition.required_text("target");
+        let file_system = partition.required_text("filesystem");
+        if switches.file_systems == FileSystems::Enforce {
+            let known = ["ext2", "ext3", "ext4", "xfs"];
+            let valid = file_system.is_none_or(|name| known.contains(&name.as_str()));
+            partition.ensure(valid, "filesystem", "must be ext2, ext3, ext4 or xfs");
+        }
+        // In MB; -1 is the rest of the disk.
+        let size = partition.required_integer("size");
+        let valid = size.is_none_or(|size| size > 0 || size == -1);
+        partition.ensure(valid, "size", "must be positive, or -1 for the rest");
+    }
+}

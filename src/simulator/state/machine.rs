@@ -1,0 +1,207 @@
+//! One machine: what it is, and all that ever happened to it.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::super::catalogue::{Catalogue, Offer};
+use super::super::clock::Moment;
+use super::super::profile::{AbsentFields, IdleMessage, Switches};
+use super::status::Status;
+
+/// A change of state, past or to come.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Step {
+    pub(crate) at: Moment,
+    #[serde(rename = "state")]
+    pub(crate) status: Status,
+    /// Its place among all changes of the account: a driven clock lets many
+    /// happen at one moment.
+    #[serde(skip)]
+    pub(crate) tick: u64,
+    /// Who moved it: `order`, `pipeline`, `release` or `control`.
+    pub(crate) cause: &'static str,
+    /// Becomes `statusMessage` when not empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) message: String,
+}
+
+impl Step {
+    /// A step without a message.
+    pub(crate) fn new(at: Moment, status: Status, cause: &'static str) -> Self {
+        Self {
+            at,
+            status,
+            tick: 0,
+            cause,
+            message: String::new(),
+        }
+    }
+
+    /// The same step with a message.
+    pub(crate) fn saying(self, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            ..self
+        }
+    }
+}
+
+/// The tags a machine bore from one moment on.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Tagging {
+    pub(crate) at: Moment,
+    /// See [`Step::tick`].
+    #[serde(skip)]
+    pub(crate) tick: u64,
+    pub(crate) tags: Vec<String>,
+}
+
+/// A DELETE that the API accepted.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Release {
+    pub(crate) at: Moment,
+    pub(crate) tags: Vec<String>,
+}
+
+/// A machine and its history. Histories are never empty and in order of time.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) uuid: Uuid,
+    pub(crate) name: String,
+    pub(crate) offer: Offer,
+    pub(crate) slug: String,
+    /// The contract whose pool it came from; `None` is the on-demand pool.
+    pub(crate) contract: Option<String>,
+    pub(crate) history: Vec<Step>,
+    pub(crate) plan: VecDeque<Step>,
+    pub(crate) taggings: Vec<Tagging>,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) addressed_at: Option<Moment>,
+    pub(crate) hidden: bool,
+    /// Ordered over the API, and not put there by the control port.
+    pub(crate) ordered: bool,
+    pub(crate) releases: Vec<Release>,
+}
+
+impl Machine {
+    /// When it came to be.
+    pub(crate) fn created_at(&self) -> Option<Moment> {
+        self.history.first().map(|step| step.at)
+    }
+
+    /// The last thing that happened at or before `at`; the first ever if none.
+    pub(crate) fn step(&self, at: Moment) -> Option<&Step> {
+        self.history
+            .iter()
+            .rev()
+            .find(|step| step.at <= at)
+            .or_else(|| self.history.first())
+    }
+
+    /// The state now.
+    pub(crate) fn status(&self) -> Status {
+        self.history
+            .last()
+            .map_or(Status::Created, |step| step.status)
+    }
+
+    /// The state as it was.
+    pub(crate) fn status_at(&self, at: Moment) -> Status {
+        self.step(at).map_or(Status::Created, |step| step.status)
+    }
+
+    /// The tags now.
+    pub(crate) fn tags(&self) -> &[String] {
+        self.taggings.last().map_or(&[], |tagging| &tagging.tags)
+    }
+
+    /// The tags as they were.
+    pub(crate) fn tags_at(&self, at: Moment) -> &[String] {
+        let then = self.taggings.iter().rev().find(|tagging| tagging.at <= at);
+        then.or_else(|| self.taggings.first())
+            .map_or(&[], |tagging| &tagging.tags)
+    }
+
+    fn entered(&self, status: Status, until: Moment) -> Option<Moment> {
+        let mut steps = self.history.iter().filter(|step| step.at <= until);
+        steps.find(|step| step.status == status).map(|step| step.at)
+    }
+
+    /// Goes on to the next state, as the account's change number `tick`.
+    pub(crate) fn enter(&mut self, step: Step, tick: u64) {
+        let addressed = matches!(step.status, Status::NetworkConfigured | Status::Delivered);
+        if addressed && self.addressed_at.is_none() {
+            self.addressed_at = Some(step.at);
+        }
+        self.history.push(Step { tick, ..step });
+    }
+
+    /// The record of section 2.6 as it was at `at`.
+    pub(crate) fn record(&self, at: Moment, catalogue: &Catalogue, switches: &Switches) -> Value {
+        let step = self.step(at);
+        let shown = self.addressed_at.is_some_and(|since| since <= at);
+        let addresses: Vec<Value> = self
+            .addresses
+            .iter()
+            .filter(|_| shown)
+            .map(|address| json!({"ipAddress": address}))
+            .collect();
+        let message = match step.map_or("", |step| step.message.as_str()) {
+            "" => match switches.idle_message {
+                IdleMessage::Empty => json!(""),
+                IdleMessage::Ok => json!("OK"),
+                IdleMessage::Null => Value::Null,
+            },
+            message => json!(message),
+        };
+        let mut record = Map::new();
+        record.insert("uuid".into(), json!(self.uuid.to_string()));
+        record.insert("name".into(), json!(self.name));
+        record.insert(
+            "status".into(),
+            json!(step.map_or("", |step| step.status.word())),
+        );
+        record.insert("statusMessage".into(), message);
+        record.insert(
+            "location".into(),
+            catalogue.location_brief(self.offer.location),
+        );
+        record.insert(
+            "instanceType".into(),
+            catalogue.instance_type_brief(self.offer.instance_type),
+        );
+        record.insert("os".into(), json!({"slug": self.slug}));
+        record.insert("ipAddresses".into(), Value::Array(addresses));
+        record.insert("tags".into(), json!(self.tags_at(at)));
+        record.insert(
+            "createdAt".into(),
+            json!(self.created_at().map_or(0, Moment::unix)),
+        );
+
+        let delivered = self
+            .entered(Status::Delivered, at)
+            .map(|at| json!(at.unix()));
+        let released = self
+            .entered(Status::Released, at)
+            .map(|at| json!(at.unix()));
+        let contract = self.contract.as_ref().map(|contract| json!(contract));
+        let absent = |empty: Value| match switches.absent_fields {
+            AbsentFields::Omit => None,
+            AbsentFields::Zero => Some(empty),
+        };
+        let optional = [
+            ("deliveredAt", delivered.or_else(|| absent(json!(0)))),
+            ("releasedAt", released.or_else(|| absent(json!(0)))),
+            ("contractId", contract.or_else(|| absent(json!("")))),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                record.insert(name.into(), value);
+            }
+        }
+        Value::Object(record)
+    }
+}

@@ -1,0 +1,178 @@
+//! Quota, committed contracts and stock: may one more machine be taken?
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::super::answer::{Refusal, code};
+use super::super::catalogue::{Catalogue, Offer};
+use super::super::profile::{Exhausted, Switches, UnknownContract};
+use super::super::rules::Order;
+use super::machine::Machine;
+
+/// A contract's committed pool, or (`None`) the on-demand pool.
+pub(crate) type Pool = Option<String>;
+
+/// On-demand quota of every offer at the start: more than any test orders.
+const ON_DEMAND: usize = 100_000;
+
+/// What may be taken. What is taken is counted from the machines themselves,
+/// so that the two can never disagree.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    quota: BTreeMap<(Offer, Pool), usize>,
+    stock: BTreeMap<Offer, usize>,
+}
+
+impl Quota {
+    pub(super) fn of(catalogue: &Catalogue) -> Self {
+        let offers = || catalogue.offers.iter();
+        Self {
+            quota: offers()
+                .map(|(offer, _)| ((*offer, None), ON_DEMAND))
+                .collect(),
+            stock: offers()
+                .filter_map(|(offer, stock)| stock.map(|n| (*offer, n)))
+                .collect(),
+        }
+    }
+
+    /// Sets the quota of a pool.
+    pub(crate) fn set_quota(&mut self, offer: Offer, pool: Pool, quota: usize) {
+        self.quota.insert((offer, pool), quota);
+    }
+
+    /// Sets how many machines stand in a place, taken ones included; `None`
+    /// is more than anybody asks for.
+    pub(crate) fn set_stock(&mut self, offer: Offer, machines: Option<usize>) {
+        match machines {
+            Some(machines) => self.stock.insert(offer, machines),
+            None => self.stock.remove(&offer),
+        };
+    }
+
+    /// Finds the pool that pays for the order: the contract where there is one.
+    pub(super) fn admit(
+        &self,
+        order: &Order,
+        machines: &[Machine],
+        switches: &Switches,
+    ) -> Result<Pool, Refusal> {
+        let taken = |pool: &Pool| {
+            held(machines, order.offer)
+                .filter(|m| m.contract == *pool)
+                .count()
+        };
+        let room = |pool: &Pool| {
+            self.quota
+                .get(&(order.offer, pool.clone()))
+                .map(|quota| taken(pool) < *quota)
+        };
+        let mut pool = order.contract.clone();
+        if pool.is_some() {
+            match room(&pool) {
+                Some(true) => {}
+                _ if order.overflow => pool = None,
+                Some(false) => {
+                    return Err(exhausted(
+                        "contractId",
+                        "committed quota is used up",
+                        switches,
+                    ));
+                }
+                None => match switches.unknown_contract {
+                    UnknownContract::OnDemand => pool = None,
+                    UnknownContract::Refuse422 => {
+                        return Err(Refusal::breach("contractId", "no such contract here"));
+                    }
+                },
+            }
+        }
+        if pool.is_none() && room(&None) != Some(true) {
+            return Err(exhausted(
+                "instanceType",
+                "on-demand quota is used up",
+                switches,
+            ));
+        }
+        match self.free(order.offer, machines) {
+            Some(0) => Err(exhausted(
+                "instanceType",
+                "no machine of this type is available",
+                switches,
+            )),
+            _ => Ok(pool),
+        }
+    }
+
+    /// Machines left in stock, `None` without a limit.
+    fn free(&self, offer: Offer, machines: &[Machine]) -> Option<usize> {
+        let stock = self.stock.get(&offer)?;
+        Some(stock.saturating_sub(held(machines, offer).count()))
+    }
+
+    /// The plan's word for how many are left (seen in clients).
+    pub(crate) fn availability(&self, offer: Offer, machines: &[Machine]) -> &'static str {
+        match self.free(offer, machines) {
+            Some(0) => "unavailable",
+            Some(1..=4) => "low",
+            Some(5..=49) => "medium",
+            _ => "high",
+        }
+    }
+
+    /// How many machines of an offer are taken.
+    pub(crate) fn taken(offer: Offer, machines: &[Machine]) -> usize {
+        held(machines, offer).count()
+    }
+
+    /// The records of section 2.14, one a location.
+    pub(crate) fn usage(&self, catalogue: &Catalogue, machines: &[Machine]) -> Vec<Value> {
+        let mut used: BTreeMap<(Offer, &Pool), usize> = BTreeMap::new();
+        for machine in machines
+            .iter()
+            .filter(|machine| machine.status().holds_hardware())
+        {
+            *used.entry((machine.offer, &machine.contract)).or_default() += 1;
+        }
+        let of_location = |location: u32| -> Vec<Value> {
+            let here = self
+                .quota
+                .iter()
+                .filter(|((offer, _), _)| offer.location == location);
+            here.map(|((offer, pool), quota)| {
+                json!({
+                    "instanceType": catalogue.instance_type_brief(offer.instance_type),
+                    "quotaType": if pool.is_some() { "commit" } else { "onDemand" },
+                    "contractId": pool.as_deref().unwrap_or_default(),
+                    "quota": quota,
+                    "usage": used.get(&(*offer, pool)).copied().unwrap_or_default(),
+                })
+            })
+            .collect()
+        };
+        let locations = catalogue.locations.iter().map(|place| place.id);
+        locations
+            .map(|id| {
+                json!({
+                    "location": catalogue.location_brief(id),
+                    "quotaUsage": of_location(id),
+                })
+            })
+            .collect()
+    }
+}
+
+fn held(machines: &[Machine], offer: Offer) -> impl Iterator<Item = &Machine> {
+    machines
+        .iter()
+        .filter(move |machine| machine.offer == offer && machine.status().holds_hardware())
+}
+
+fn exhausted(property: &str, message: &str, switches: &Switches) -> Refusal {
+    let refusal = Refusal::breach(property, message);
+    match switches.exhausted {
+        Exhausted::Refuse422 => refusal.coded(code::EXHAUSTED),
+        Exhausted::Refuse409 => Refusal::conflict(message).coded(code::EXHAUSTED),
+    }
+}

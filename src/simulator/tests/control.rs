@@ -1,0 +1,323 @@
+//! The control port: clock, ledger, machines, switches, settings.
+
+use super::*;
+
+#[tokio::test]
+async fn the_clock_can_be_read_moved_and_sped_up() {
+    let rig = Rig::new().await;
+    assert_eq!(
+        rig.look("clock").await,
+        json!({"virtual": 1_700_000_000.0, "speed": 0.0})
+    );
+    let answer = rig.steer("clock", json!({"advanceSeconds": 1.5})).await;
+    assert_eq!(answer["virtual"], 1_700_000_001.5);
+    rig.order("a", &[]).await;
+    rig.steer("clock", json!({"speed": 10_000})).await;
+    let delivered = async {
+        while rig
+            .names("/v3/flexMetal/servers?status=delivered")
+            .await
+            .is_empty()
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), delivered)
+        .await
+        .unwrap();
+    for bad in [
+        json!({"speed": -1}),
+        json!({"advanceSeconds": -1}),
+        json!({"sped": 1}),
+    ] {
+        assert_eq!(
+            rig.control(Method::POST, "clock", &bad).await.0,
+            400,
+            "{bad}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_clock_starts_at_the_wall_clock() {
+    let rig = Rig::with(Options {
+        clock_start: None,
+        ..options(Profile::Document)
+    })
+    .await;
+    let wall = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let shown = rig.look("clock").await["virtual"].as_f64().unwrap();
+    assert!((wall.as_secs_f64() - shown).abs() < 10.0);
+}
+
+#[tokio::test]
+async fn the_ledger_holds_every_request_and_never_the_key() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("a", &["t"]).await;
+    rig.ranged(
+        "/v3/flexMetal/servers?tag=t&status=creating",
+        "start=0,results=5",
+    )
+    .await;
+    rig.get("/v3/nothing").await;
+    let ledger = rig.look("ledger").await;
+    let [order, list, nothing] = ledger.as_array().unwrap().as_slice() else {
+        panic!("{ledger}");
+    };
+    assert_eq!(order["order"], json!({"name": "a", "tags": ["t"]}));
+    assert_eq!(order["effect"], json!({"ordered": uuid}));
+    assert_eq!(order["template"], SERVERS);
+    assert_eq!((&order["seq"], &list["seq"]), (&json!(1), &json!(2)));
+    assert_eq!(list["query"], "tag=t&status=creating");
+    assert_eq!(list["rangedData"], "start=0,results=5");
+    assert_eq!(
+        (&list["status"], &list["outcome"]),
+        (&json!(200), &json!("answered"))
+    );
+    assert_eq!(list["virtual"], 1_700_000_000.0);
+    assert!(list["realMs"].as_u64().unwrap() > 1_000_000_000_000);
+    assert_eq!(
+        (&nothing["template"], &nothing["status"]),
+        (&Value::Null, &json!(404))
+    );
+    assert_eq!(order["keyId"].as_str().unwrap().len(), 8);
+    assert!(!ledger.to_string().contains("test-key"));
+    assert!(
+        !ledger.to_string().contains("AAAAC3"),
+        "nothing else of the body"
+    );
+}
+
+#[tokio::test]
+async fn the_ledger_is_filtered_counted_and_cleared() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("a", &[]).await;
+    rig.server(&uuid).await;
+    rig.server(&uuid).await;
+    rig.get(SERVERS).await;
+    let seqs = async |query: &str| -> Vec<u64> {
+        let entries = rig.look(&format!("ledger?{query}")).await;
+        entries
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["seq"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(seqs("method=POST").await, [1]);
+    assert_eq!(seqs("path=/v3/flexMetal/servers/").await, [2, 3]);
+    assert_eq!(seqs("since=2").await, [3, 4]);
+    let url = format!(
+        "{}/_simulator/ledger?format=jsonl",
+        rig.running.control_url()
+    );
+    let lines = rig
+        .client
+        .get(url)
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    let parsed: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(parsed.len(), 4);
+    assert_eq!(
+        rig.look("ledger/counts").await,
+        json!({
+            "GET /v3/flexMetal/servers": 1,
+            "GET /v3/flexMetal/servers/{uuid}": 2,
+            "POST /v3/flexMetal/servers": 1,
+        })
+    );
+    rig.control(Method::DELETE, "ledger", &Value::Null).await;
+    assert_eq!(rig.look("ledger").await, json!([]));
+    assert_eq!(rig.look("ledger/counts").await, json!({}));
+}
+
+#[tokio::test]
+async fn machines_are_shown_with_their_whole_history() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("a", &["t"]).await;
+    rig.advance(DELIVERY).await;
+    rig.delete(&format!("{SERVERS}/{uuid}")).await;
+    rig.advance(RELEASE).await;
+    let machines = rig.look("machines").await;
+    assert_eq!(machines[0], rig.look(&format!("machines/{uuid}")).await);
+    let history: Vec<(u64, &str, &str)> = machines[0]["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| {
+            let at = step["at"].as_f64().unwrap() - 1_700_000_000.0;
+            let text = |name: &str| step[name].as_str().unwrap();
+            (
+                Duration::from_secs_f64(at).as_secs(),
+                text("state"),
+                text("cause"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        history,
+        [
+            (0, "created", "order"),
+            (DELIVERY, "delivered", "pipeline"),
+            (DELIVERY, "releasing", "release"),
+            (DELIVERY + RELEASE, "released", "release"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn somebody_else_can_order_machines() {
+    let rig = Rig::new().await;
+    let old = json!({"name": "other", "tags": ["x"], "createdAt": START - 1_000});
+    let uuid = rig.steer("machines", old).await["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let record = rig.server(&uuid).await;
+    assert_eq!(
+        (&record["status"], &record["createdAt"]),
+        (&json!("delivered"), &json!(START - 1_000))
+    );
+    assert_eq!(record["ipAddresses"].as_array().unwrap().len(), 2);
+    let waiting = rig
+        .steer("machines", json!({"name": "w", "status": "created"}))
+        .await;
+    let released = rig
+        .steer("machines", json!({"name": "r", "status": "released"}))
+        .await;
+    assert!(released["releasedAt"].is_u64() && released["deliveredAt"].is_u64());
+    rig.advance(DELIVERY).await;
+    assert_eq!(
+        rig.status(waiting["uuid"].as_str().unwrap()).await,
+        "delivered"
+    );
+    assert_eq!(
+        rig.look("ledger?method=POST").await,
+        json!([]),
+        "not over the API"
+    );
+    let nowhere = json!({"name": "x", "location": "Nowhere"});
+    assert_eq!(rig.control(Method::POST, "machines", &nowhere).await.0, 400);
+}
+
+#[tokio::test]
+async fn somebody_in_the_portal_can_change_machines() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("a", &["t"]).await;
+    let path = format!("machines/{uuid}");
+    let patch = async |change: Value| {
+        let (status, answer) = rig.control(Method::PATCH, &path, &change).await;
+        assert_eq!(status, 200, "{answer}");
+    };
+    patch(json!({"status": "failed", "statusMessage": "disk on fire"})).await;
+    rig.advance(DELIVERY).await;
+    let record = rig.server(&uuid).await;
+    assert_eq!(
+        (&record["status"], &record["statusMessage"]),
+        (&json!("failed"), &json!("disk on fire"))
+    );
+    patch(json!({"status": "delivered", "tags": ["u"], "ipAddresses": ["192.0.2.7"]})).await;
+    let record = rig.server(&uuid).await;
+    assert_eq!(
+        (&record["tags"], &record["ipAddresses"][0]["ipAddress"]),
+        (&json!(["u"]), &json!("192.0.2.7"))
+    );
+    assert_eq!(rig.names("/v3/flexMetal/servers?tag=t").await, [""; 0]);
+    patch(json!({"hidden": true})).await;
+    assert_eq!(rig.names(SERVERS).await, [""; 0]);
+    refused(rig.get(&format!("{SERVERS}/{uuid}")).await, 404);
+    patch(json!({"hidden": false, "status": "releasing"})).await;
+    rig.advance(RELEASE).await;
+    assert_eq!(rig.status(&uuid).await, "released");
+    let (status, _) = rig
+        .control(Method::PATCH, "machines/none", &json!({}))
+        .await;
+    assert_eq!(status, 404);
+    let (status, _) = rig
+        .control(Method::PATCH, &path, &json!({"staus": "failed"}))
+        .await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn switches_tell_where_they_come_from_and_turn_all_or_none() {
+    let rig = Rig::new().await;
+    let value = async |name: &str| {
+        let rows = rig.look("switches").await;
+        let row = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["name"] == name)
+            .unwrap()
+            .clone();
+        assert!(["documented", "seen", "ourChoice"].contains(&row["origin"].as_str().unwrap()));
+        row["value"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(value("resultsAbove50").await, "refuse422");
+    let both = json!({"resultsAbove50": "clamp", "nonsense": "x"});
+    assert_eq!(rig.control(Method::POST, "switches", &both).await.0, 400);
+    assert_eq!(value("resultsAbove50").await, "refuse422");
+    rig.turn("resultsAbove50", "clamp").await;
+    assert_eq!(value("resultsAbove50").await, "clamp");
+}
+
+#[tokio::test]
+async fn settings_change_what_comes_next() {
+    let rig = Rig::new().await;
+    let change = json!({"deliverySeconds": [7, 7], "releaseSeconds": 1, "failureRate": 0, "listLagSeconds": 3});
+    let answer = rig.steer("settings", change).await;
+    assert_eq!(answer, rig.look("settings").await);
+    let uuid = rig.order("a", &[]).await;
+    assert_eq!(rig.names(SERVERS).await, [""; 0]);
+    rig.advance(7).await;
+    assert_eq!(rig.status(&uuid).await, "delivered");
+    rig.steer("settings", json!({"failureRate": 1})).await;
+    let uuid = rig.order("b", &[]).await;
+    rig.advance(7).await;
+    assert_eq!(rig.status(&uuid).await, "failed");
+    for bad in [
+        json!({"failureRate": 2}),
+        json!({"releaseSeconds": -1}),
+        json!({"x": 1}),
+    ] {
+        assert_eq!(
+            rig.control(Method::POST, "settings", &bad).await.0,
+            400,
+            "{bad}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn options_that_make_no_sense_are_refused_at_the_start() {
+    use super::super::serve::StartError;
+    let start = |change: fn(&mut Options)| {
+        let mut options = options(Profile::Document);
+        change(&mut options);
+        start(options)
+    };
+    let switch = start(|options| options.switches = vec![("x".into(), "y".into())]).await;
+    assert!(matches!(switch, Err(StartError::Switch(_))));
+    let rate = start(|options| options.failure_rate = 1.5).await;
+    assert!(matches!(rate, Err(StartError::FailureRate(_))));
+    let speed = start(|options| options.clock = ClockMode::Real { speed: -1.0 }).await;
+    assert!(matches!(speed, Err(StartError::Speed(_))));
+    let rig = Rig::new().await;
+    let taken = rig.running.api;
+    let mut options = options(Profile::Document);
+    options.listen = taken;
+    assert!(matches!(
+        super::super::start(options).await,
+        Err(StartError::Listen { .. })
+    ));
+}

@@ -1,0 +1,285 @@
+//! Every fault, as a client meets it, and what it leaves behind.
+
+use super::*;
+
+async fn rig_with(fault: Value) -> Rig {
+    let rig = Rig::new().await;
+    let rule = json!({"match": {"method": "POST", "path": SERVERS}, "fault": fault, "count": 1});
+    rig.steer("faults", rule).await;
+    rig
+}
+
+/// Machines there are, and the ledger's last entry.
+async fn aftermath(rig: &Rig) -> (usize, Value) {
+    let machines = rig.look("machines").await.as_array().unwrap().len();
+    let ledger = rig.look("ledger").await;
+    (machines, ledger.as_array().unwrap().last().unwrap().clone())
+}
+
+#[tokio::test]
+async fn a_refusal_changes_nothing_and_happens_as_often_as_asked() {
+    let rig = rig_with(json!({"refuse": {"status": 422, "message": "not today"}})).await;
+    assert_eq!(
+        refused(rig.post(SERVERS, &body("a", &[])).await, 422),
+        "not today"
+    );
+    let (machines, entry) = aftermath(&rig).await;
+    assert_eq!(
+        (machines, &entry["effect"], &entry["status"]),
+        (0, &Value::Null, &json!(422))
+    );
+    assert_eq!(entry["fault"]["id"], 1);
+    rig.order("a", &[]).await;
+    let rules = rig.look("faults").await;
+    assert_eq!(
+        (&rules[0]["matched"], &rules[0]["applied"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+#[tokio::test]
+async fn a_connection_dropped_before_changes_nothing() {
+    let rig = rig_with(json!("dropBefore")).await;
+    let request = rig.api(Method::POST, SERVERS).json(&body("a", &[]));
+    let error = request.send().await.unwrap_err();
+    assert!(error.is_request() && error.status().is_none(), "{error:?}");
+    let (machines, entry) = aftermath(&rig).await;
+    assert_eq!((machines, &entry["effect"]), (0, &Value::Null));
+    assert_eq!(
+        (&entry["outcome"], &entry["status"]),
+        (&json!("broken"), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn a_connection_dropped_after_has_ordered() {
+    let rig = rig_with(json!("dropAfter")).await;
+    let request = rig.api(Method::POST, SERVERS).json(&body("a", &["t"]));
+    let error = request.send().await.unwrap_err();
+    assert!(error.is_request() && error.status().is_none(), "{error:?}");
+    let (machines, entry) = aftermath(&rig).await;
+    let machine = rig.look("machines").await[0]["uuid"].clone();
+    assert_eq!((machines, &entry["effect"]["ordered"]), (1, &machine));
+    assert_eq!(
+        (&entry["outcome"], &entry["status"]),
+        (&json!("broken"), &Value::Null)
+    );
+    assert_eq!(entry["order"], json!({"name": "a", "tags": ["t"]}));
+}
+
+#[tokio::test]
+async fn a_status_comes_before_or_after_the_effect() {
+    let rig = rig_with(json!({"status": {"code": 503}})).await;
+    refused(rig.post(SERVERS, &body("a", &[])).await, 503);
+    assert_eq!(aftermath(&rig).await.0, 0);
+
+    let rig = rig_with(json!({"status": {"code": 502, "after": true}})).await;
+    refused(rig.post(SERVERS, &body("a", &[])).await, 502);
+    let (machines, entry) = aftermath(&rig).await;
+    assert_eq!((machines, &entry["status"]), (1, &json!(502)));
+    assert!(entry["effect"]["ordered"].is_string());
+
+    let rig = rig_with(json!({"status": {"code": 429, "retryAfter": 7}})).await;
+    let response = rig
+        .api(Method::POST, SERVERS)
+        .json(&body("a", &[]))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            response.status().as_u16(),
+            &response.headers()["retry-after"]
+        ),
+        (429, &"7".parse().unwrap())
+    );
+}
+
+#[tokio::test]
+async fn a_truncated_answer_has_a_good_head_and_half_a_body() {
+    let rig = rig_with(json!("truncate")).await;
+    let request = rig.api(Method::POST, SERVERS).json(&body("a", &[]));
+    let mut response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let promised = response.content_length().unwrap();
+    let first = response.chunk().await.unwrap().unwrap();
+    assert_eq!(u64::try_from(first.len()).unwrap(), promised / 2);
+    assert!(response.chunk().await.is_err());
+    assert_eq!(aftermath(&rig).await.0, 1);
+}
+
+#[tokio::test]
+async fn an_empty_and_an_oversized_body_come_with_status_200() {
+    let rig = rig_with(json!("emptyBody")).await;
+    let response = rig
+        .api(Method::POST, SERVERS)
+        .json(&body("a", &[]))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            response.status().as_u16(),
+            response.bytes().await.unwrap().len()
+        ),
+        (200, 0)
+    );
+    assert_eq!(aftermath(&rig).await.0, 1);
+
+    let rig = rig_with(json!({"oversize": {"bytes": 3_000_000}})).await;
+    let response = rig
+        .api(Method::POST, SERVERS)
+        .json(&body("a", &[]))
+        .send()
+        .await
+        .unwrap();
+    let text = response.text().await.unwrap();
+    assert!(text.len() > 3_000_000);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer[0]["name"], "a");
+}
+
+#[tokio::test]
+async fn a_delay_holds_back_the_effect_or_only_the_answer() {
+    for before in [true, false] {
+        let rig = rig_with(json!({"delay": {"ms": 30_000, "before": before}})).await;
+        let request = rig.api(Method::POST, SERVERS).json(&body("a", &[]));
+        let waiting = tokio::spawn(request.send());
+        let arrived = async {
+            loop {
+                let entry = rig.look("ledger").await[0].clone();
+                let effect = entry["effect"].is_object();
+                if entry.is_object() && (effect || before) {
+                    return entry;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let entry = tokio::time::timeout(Duration::from_secs(10), arrived)
+            .await
+            .unwrap();
+        assert_eq!(entry["outcome"], "pending");
+        assert_eq!(
+            rig.look("machines").await.as_array().unwrap().len(),
+            usize::from(!before)
+        );
+        assert!(!waiting.is_finished());
+        waiting.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_arrived_takes_effect_though_its_client_hung_up() {
+    let rig = rig_with(json!({"delay": {"ms": 200, "before": true}})).await;
+    let request = rig.api(Method::POST, SERVERS).json(&body("a", &[]));
+    let error = request
+        .timeout(Duration::from_millis(100))
+        .send()
+        .await
+        .unwrap_err();
+    assert!(error.is_timeout());
+    let ordered = async {
+        while rig.look("machines").await == json!([]) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ordered)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_stale_list_shows_the_past() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("old", &["t"]).await;
+    rig.advance(DELIVERY).await;
+    rig.delete(&format!("{SERVERS}/{uuid}/tag/t")).await;
+    rig.advance(10).await;
+    rig.order("new", &["t"]).await;
+    let rule =
+        json!({"match": {"path": "/v3/flexMetal/*"}, "fault": {"staleList": {"seconds": 20}}});
+    rig.steer("faults", rule).await;
+    let (_, list) = rig.get("/v3/flexMetal/servers?tag=t").await;
+    assert_eq!(list.as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&list[0]["name"], &list[0]["status"]),
+        (&json!("old"), &json!("created"))
+    );
+    assert_eq!(
+        (&list[0]["tags"], &list[0]["ipAddresses"]),
+        (&json!(["t"]), &json!([]))
+    );
+    assert_eq!(rig.status(&uuid).await, "created");
+    let (status, _) = rig.control(Method::DELETE, "faults", &Value::Null).await;
+    assert_eq!(status, 204);
+    assert_eq!(rig.names("/v3/flexMetal/servers?tag=t").await, ["new"]);
+}
+
+#[tokio::test]
+async fn a_falsely_empty_list_still_says_200() {
+    let rig = Rig::new().await;
+    rig.order("a", &["t"]).await;
+    let rule = json!({"match": {"method": "GET", "path": "/v3/flexMetal/*"}, "fault": "emptyList"});
+    let id = rig.steer("faults", rule).await["id"].clone();
+    assert_eq!(rig.get(SERVERS).await, (200, json!([])));
+    assert_eq!(rig.get("/v3/flexMetal/tags").await, (200, json!([])));
+    refused(rig.get("/v3/flexMetal/tags/t").await, 404);
+    let (status, _) = rig
+        .control(Method::DELETE, &format!("faults/{id}"), &Value::Null)
+        .await;
+    assert_eq!(status, 204);
+    assert_eq!(rig.names(SERVERS).await, ["a"]);
+    let (status, _) = rig
+        .control(Method::DELETE, &format!("faults/{id}"), &Value::Null)
+        .await;
+    assert_eq!(status, 404);
+}
+
+#[tokio::test]
+async fn pages_shift_by_one_record_after_the_first() {
+    let rig = Rig::new().await;
+    for number in 0..6 {
+        rig.order(&format!("n{number}"), &[]).await;
+    }
+    let two_pages = async || {
+        let (_, first) = rig.ranged(SERVERS, "start=0,results=3").await;
+        let (_, second) = rig.ranged(SERVERS, "start=3,results=3").await;
+        [names(&first), names(&second)].concat()
+    };
+    for (fault, expected) in [
+        ("shiftedPage", vec!["n0", "n1", "n2", "n4", "n5"]),
+        ("repeatedPage", vec!["n0", "n1", "n2", "n2", "n3", "n4"]),
+    ] {
+        let id = rig.steer("faults", json!({"fault": fault})).await["id"].clone();
+        assert_eq!(two_pages().await, expected, "{fault}");
+        rig.control(Method::DELETE, &format!("faults/{id}"), &Value::Null)
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn several_faults_of_one_rule_hit_together() {
+    let rig = rig_with(json!([{"delay": {"ms": 50, "before": false}}, "dropAfter"])).await;
+    assert!(
+        rig.api(Method::POST, SERVERS)
+            .json(&body("a", &[]))
+            .send()
+            .await
+            .is_err()
+    );
+    assert_eq!(aftermath(&rig).await.0, 1);
+}
+
+#[tokio::test]
+async fn rules_that_make_no_sense_are_refused() {
+    let rig = Rig::new().await;
+    for rule in [
+        json!({"fault": "explode"}),
+        json!({"fault": {"status": {"code": 99}}}),
+        json!(7),
+    ] {
+        let (status, answer) = rig.control(Method::POST, "faults", &rule).await;
+        assert_eq!(status, 400, "{rule}");
+        assert!(answer["error"].is_string());
+    }
+}

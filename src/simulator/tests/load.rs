@@ -1,0 +1,75 @@
+//! Ten thousand machines.
+
+use std::time::Instant;
+
+use super::super::catalogue::{Catalogue, Offer};
+use super::super::clock::Moment;
+use super::super::options::Profile as P;
+use super::super::profile::Switches;
+use super::super::rules::Order;
+use super::super::state::{Account, Chances, Lens, ListQuery, Settings, StatusFilter};
+use super::*;
+
+#[test]
+fn ten_thousand_machines_are_no_problem() {
+    use rand::SeedableRng;
+    const MACHINES: usize = 10_000;
+    let mut rng = rand::rngs::StdRng::seed_from_u64(1);
+    let switches = Switches::of(P::Observed);
+    let span = Delivery {
+        min: Duration::from_secs(180),
+        max: Duration::from_secs(900),
+    };
+    let settings = Settings {
+        chances: Chances {
+            span,
+            failure_rate: 0.0,
+        },
+        release: Duration::from_secs(5),
+        list_lag: Duration::ZERO,
+    };
+    let mut account = Account::new(Catalogue::builtin());
+    let now = Moment::from_unix(START);
+    let began = Instant::now();
+    for number in 0..MACHINES {
+        let order = Order {
+            name: format!("n{number}"),
+            offer: Offer {
+                location: 6,
+                instance_type: 1,
+            },
+            slug: "debian-13".to_owned(),
+            tags: vec!["cluster".to_owned(), format!("order-{number}")],
+            contract: None,
+            overflow: false,
+        };
+        account
+            .order(now, order, &settings, &switches, &mut rng)
+            .unwrap();
+    }
+    let later = now.after(Duration::from_secs(900));
+    account.settle(later, &switches);
+    let lens = Lens {
+        at: later,
+        lag: Duration::ZERO,
+    };
+    let query = |tag: &str| ListQuery {
+        status: Some(StatusFilter::read("delivered", &switches).unwrap()),
+        tags: vec!["cluster".to_owned(), tag.to_owned()],
+    };
+    for number in 0..MACHINES {
+        let found = account.list(&query(&format!("order-{number}")), lens, &switches);
+        assert_eq!(found.len(), 1);
+    }
+    assert_eq!(
+        account.list(&query("cluster"), lens, &switches).len(),
+        MACHINES
+    );
+    // A generous bound for a slow, busy machine and a debug build: it catches
+    // a look-up by tag that reads every machine, which takes minutes here.
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        began.elapsed()
+    );
+}

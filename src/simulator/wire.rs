@@ -1,0 +1,69 @@
+//! Faults in the bytes of an answer.
+
+use std::io;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::response::Response;
+use futures::{StreamExt, stream};
+use http::HeaderValue;
+use http::header::CONTENT_LENGTH;
+
+use super::faults::{Fault, Harm};
+
+/// Longest answer that the simulator itself gives.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// Does to the body what the faults say.
+pub(crate) async fn mangle(response: Response, harm: &Harm) -> Response {
+    let mut response = response;
+    for fault in &harm.0 {
+        response = match fault {
+            Fault::Truncate => truncated(response).await,
+            Fault::EmptyBody => with_body(response, Body::empty()),
+            Fault::Oversize { bytes } => oversized(response, *bytes),
+            _ => response,
+        };
+    }
+    response
+}
+
+fn with_body(response: Response, body: Body) -> Response {
+    let (mut parts, _) = response.into_parts();
+    parts.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(parts, body)
+}
+
+/// Promises the whole length, sends half and breaks off.
+async fn truncated(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let Ok(whole) = to_bytes(body, LONGEST).await else {
+        return Response::from_parts(parts, Body::empty());
+    };
+    parts
+        .headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(whole.len()));
+    let half = whole.slice(..whole.len() / 2);
+    let broken = async {
+        // Lets the first half leave the socket's buffer; an error at once
+        // would take head and half with it.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        Err(io::Error::from(io::ErrorKind::ConnectionAborted))
+    };
+    let pieces = stream::once(async { Ok(half) }).chain(stream::once(broken));
+    Response::from_parts(parts, Body::from_stream(pieces))
+}
+
+/// Blanks before the real body, which stays readable for who takes it all.
+fn oversized(response: Response, bytes: u64) -> Response {
+    const PIECE: usize = 64 * 1024;
+    static BLANKS: [u8; PIECE] = [b' '; PIECE];
+    let (mut parts, body) = response.into_parts();
+    parts.headers.remove(CONTENT_LENGTH);
+    let pieces = bytes.div_ceil(u64::try_from(PIECE).unwrap_or(u64::MAX));
+    let blanks = stream::iter(0..pieces).map(|_| Ok(Bytes::from_static(&BLANKS)));
+    Response::from_parts(
+        parts,
+        Body::from_stream(blanks.chain(body.into_data_stream())),
+    )
+}
