@@ -6,6 +6,7 @@
 //! only (a path, one JSON line); what people should read goes to standard error.
 //! `lab demo` and `lab bench` add the product and talk to people.
 
+mod bench;
 mod control_plane;
 mod credentials;
 mod demo;
@@ -54,6 +55,8 @@ enum Command {
     },
     /// Show the product on this machine: control plane, simulator, operator, three servers
     Demo(demo::Arguments),
+    /// Measure many servers from order to release, and a quiet time between
+    Bench(bench::Arguments),
 }
 
 // One thread on purpose: Linux ties the death signal of a child to the thread
@@ -75,6 +78,7 @@ async fn main() -> ExitCode {
             run_control_plane(settings, stay).await
         }
         Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Bench(arguments) => bench::run(arguments).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
