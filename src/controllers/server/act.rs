@@ -14,18 +14,29 @@ use crate::{
     account::{Account, Lane},
     hosting::{Error, Server, ServerId, ServerStatus},
     kinds::names::{RESERVED_PREFIX, RETAINED_TAG},
-    runtime::clock,
+    runtime::{Moment, clock},
 };
 
 /// Carries out an effect.
-pub async fn act(ctx: &Context, facts: &Facts, account: Option<&Account>, effect: &Effect) -> Observation {
+pub async fn act(
+    ctx: &Context,
+    facts: &Facts,
+    account: Option<&Account>,
+    effect: &Effect,
+) -> Observation {
     match (effect, account) {
-        (Effect::WriteIntent(intent), _) => written(writes::intent(ctx, &facts.object, intent).await),
+        (Effect::WriteIntent(intent), _) => {
+            written(writes::intent(ctx, &facts.object, intent).await)
+        }
         (Effect::HoldObject, _) => written(writes::hold(ctx, &facts.object).await),
         (Effect::LetGo, _) => written(writes::let_go(ctx, &facts.object).await),
-        (Effect::Order(planned), Some(account)) => orders::order(ctx, facts, account, planned).await,
+        (Effect::Order(planned), Some(account)) => {
+            orders::order(ctx, facts, account, planned).await
+        }
         (Effect::LookForOrder(search), Some(account)) => look_for_order(account, search).await,
-        (Effect::Read { uuid, not_listed }, Some(account)) => read(account, uuid, *not_listed).await,
+        (Effect::Read { uuid, not_listed }, Some(account)) => {
+            read(account, uuid, *not_listed).await
+        }
         (Effect::AddTag { uuid, tag, when }, Some(account)) => {
             let retains = tag == RETAINED_TAG;
             retag(ctx, facts, account, uuid, when, retains, Change::Add(tag)).await
@@ -33,7 +44,9 @@ pub async fn act(ctx: &Context, facts: &Facts, account: Option<&Account>, effect
         (Effect::RemoveTag { uuid, tag, when }, Some(account)) => {
             retag(ctx, facts, account, uuid, when, false, Change::Remove(tag)).await
         }
-        (Effect::BeginRelease { uuid }, Some(account)) => begin_release(ctx, facts, account, uuid).await,
+        (Effect::BeginRelease { uuid }, Some(account)) => {
+            begin_release(ctx, facts, account, uuid).await
+        }
         (Effect::Release { uuid }, Some(account)) => release(facts, account, uuid).await,
         // The account vanished between decision and effect: the next pass says so.
         (_, None) => failed(),
@@ -41,14 +54,19 @@ pub async fn act(ctx: &Context, facts: &Facts, account: Option<&Account>, effect
 }
 
 fn failed() -> Observation {
-    Observation::Failed { at: clock::now().mono }
+    Observation::Failed {
+        at: clock::now().mono,
+    }
 }
 
 fn written(written: Written) -> Observation {
     match written {
         Written::Done(_) | Written::Stale => Observation::Done,
         Written::Unknown(failure) => {
-            tracing::warn!(error = &failure as &dyn std::error::Error, "a write to a server object failed");
+            tracing::warn!(
+                error = &failure as &dyn std::error::Error,
+                "a write to a server object failed"
+            );
             failed()
         }
     }
@@ -63,11 +81,19 @@ async fn look_for_order(account: &Account, search: &Search) -> Observation {
         if !account.tag_exists(&search.control.order_tag).await? {
             return Ok(Some(Obstacle::NoControl));
         }
-        let unmarked = account.all_servers().await?.into_iter().find(|s| is_suspect(s, search));
+        let unmarked = account
+            .all_servers()
+            .await?
+            .into_iter()
+            .find(|s| is_suspect(s, search));
         Ok::<_, Error>(unmarked.map(|s| Obstacle::Unmarked(s.id.as_str().into())))
     };
     match obstacle.await {
-        Ok(obstacle) => Observation::Looked { attempt: search.attempt.clone(), proof_began: search.proof_began, obstacle },
+        Ok(obstacle) => Observation::Looked {
+            attempt: search.attempt.clone(),
+            proof_began: search.proof_began,
+            obstacle,
+        },
         Err(error) => refused_look(&error),
     }
 }
@@ -85,12 +111,24 @@ fn refused_look(error: &Error) -> Observation {
     failed()
 }
 
-async fn read(account: &Account, uuid: &str, not_listed: Option<std::time::Duration>) -> Observation {
+async fn read(
+    account: &Account,
+    uuid: &str,
+    not_listed: Option<std::time::Duration>,
+) -> Observation {
     let at = clock::now().mono;
-    let Ok(id) = ServerId::parse(uuid) else { return failed() };
+    let Ok(id) = ServerId::parse(uuid) else {
+        return failed();
+    };
     match account.read(&id, Lane::Resolve).await {
-        Ok(server) => Observation::Found { at, failed: never_delivered(&server) },
-        Err(Error::NotFound(_)) => Observation::NotFound { at, listing: not_listed },
+        Ok(server) => Observation::Found {
+            at,
+            failed: never_delivered(&server),
+        },
+        Err(Error::NotFound(_)) => Observation::NotFound {
+            at,
+            listing: not_listed,
+        },
         Err(error) => refused_look(&error),
     }
 }
@@ -113,12 +151,17 @@ async fn retag(
     retains: bool,
     change: Change<'_>,
 ) -> Observation {
-    let Ok(id) = ServerId::parse(uuid) else { return failed() };
+    let Ok(id) = ServerId::parse(uuid) else {
+        return failed();
+    };
     if retains {
         // A machine that is let go must not be one whose release has begun in the meantime.
         match writes::read(ctx, &facts.object).await {
             Ok(Some(object)) => {
-                let fresh = Facts { object, ..facts.clone() };
+                let fresh = Facts {
+                    object,
+                    ..facts.clone()
+                };
                 if !fresh.deleting() || fresh.release_begun().is_some() {
                     return Observation::Done;
                 }
@@ -127,7 +170,11 @@ async fn retag(
             Err(_) => return failed(),
         }
     }
-    let lane = if retains { Lane::Release } else { Lane::Resolve };
+    let lane = if retains {
+        Lane::Release
+    } else {
+        Lane::Resolve
+    };
     match account.read(&id, lane).await {
         Ok(record) if when.holds(facts, &record) => {}
         Ok(_) => return Observation::Done,
@@ -140,51 +187,89 @@ async fn retag(
     match done {
         Ok(_) => Observation::Done,
         Err(error) => {
-            tracing::warn!(machine = uuid, error = error.explain(), "a tag could not be changed");
+            tracing::warn!(
+                machine = uuid,
+                error = error.explain(),
+                "a tag could not be changed"
+            );
             failed()
         }
     }
 }
 
+/// Notes the release in metadata, then sends it, both on one record: read here, and used within the
+/// send window. Stopped in between, the next pass finds the note and reads the record anew.
 async fn begin_release(ctx: &Context, facts: &Facts, account: &Account, uuid: &str) -> Observation {
-    let Ok(id) = ServerId::parse(uuid) else { return failed() };
+    let Ok(id) = ServerId::parse(uuid) else {
+        return failed();
+    };
     let object = match writes::read(ctx, &facts.object).await {
         Ok(Some(object)) => object,
         Ok(None) => return Observation::Done,
         Err(_) => return failed(),
     };
-    let fresh = Facts { object, ..facts.clone() };
-    match account.read(&id, Lane::Release).await {
-        Ok(record) if fence::may_begin_release(&fresh, &record) => {
-            written(writes::release_begun(ctx, &fresh.object, uuid).await)
+    let fresh = Facts {
+        object,
+        ..facts.clone()
+    };
+    let since = clock::now();
+    let record = match account.read(&id, Lane::Release).await {
+        Ok(record) if fence::may_begin_release(&fresh, &record) => record,
+        Ok(_) => return Observation::Done,
+        Err(error) => return refused_look(&error),
+    };
+    match writes::release_begun(ctx, &fresh.object, uuid).await {
+        Written::Done(object) if record.status.is_live() => {
+            let begun = Facts { object, ..fresh };
+            send_release(&begun, account, &record, since).await
         }
-        Ok(_) => Observation::Done,
+        other => written(other),
+    }
+}
+
+/// The release of a machine whose release was noted before.
+async fn release(facts: &Facts, account: &Account, uuid: &str) -> Observation {
+    let Ok(id) = ServerId::parse(uuid) else {
+        return failed();
+    };
+    let since = clock::now();
+    match account.read(&id, Lane::Release).await {
+        Ok(record) if record.status == ServerStatus::Released => Observation::Done,
+        Ok(record) => send_release(facts, account, &record, since).await,
         Err(error) => refused_look(&error),
     }
 }
 
-/// One DELETE, on a record read just before.
-async fn release(facts: &Facts, account: &Account, uuid: &str) -> Observation {
-    let Ok(id) = ServerId::parse(uuid) else { return failed() };
-    let begun = clock::now();
-    match account.read(&id, Lane::Release).await {
-        Ok(record) if record.status == ServerStatus::Released => return Observation::Done,
-        Ok(record) if fence::may_release(facts, &record) => {}
-        Ok(_) => return failed(),
-        Err(error) => return refused_look(&error),
-    }
-    let now = clock::now();
+/// One DELETE, on a record that was asked for at `since`.
+async fn send_release(
+    facts: &Facts,
+    account: &Account,
+    record: &Server,
+    since: Moment,
+) -> Observation {
     let window = account.view().times.send_window;
-    if now.since(begun.mono) >= window || now.wall < begun.wall {
+    if !fence::may_release(facts, record, since, clock::now(), window) {
         return failed();
     }
-    tracing::info!(namespace = facts.namespace(), name = facts.name(), machine = uuid, "releasing a machine");
-    let answer = match account.release(&id).await {
+    tracing::info!(
+        namespace = facts.namespace(),
+        name = facts.name(),
+        machine = record.id.as_str(),
+        "releasing a machine"
+    );
+    let answer = match account.release(&record.id).await {
         Ok(_) => ReleaseAnswer::Accepted,
-        Err(error) if matches!(error, Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited { .. }) => return refused_look(&error),
+        // Neither done nor refused for what the machine is: asked again in its time.
+        Err(error @ (Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited { .. })) => {
+            return refused_look(&error);
+        }
         Err(error) if error.may_have_taken_effect() => ReleaseAnswer::Unknown,
         Err(error) => {
-            tracing::info!(machine = uuid, error = error.explain(), "the provider refused a release");
+            tracing::info!(
+                machine = record.id.as_str(),
+                error = error.explain(),
+                "the provider refused a release"
+            );
             ReleaseAnswer::Refused
         }
     };

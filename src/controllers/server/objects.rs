@@ -15,22 +15,26 @@ use kube::{
 };
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::{AtomicUsize, Ordering}},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-type Object = Guarded<BareMetalServer>;
+/// An object as the watch shows it, decoded or not.
+pub type Shown = Guarded<BareMetalServer>;
 
 /// The server objects of all watched namespaces.
 pub struct Objects {
     cluster: ClusterId,
     all_namespaces: bool,
-    stores: RwLock<Vec<Store<Object>>>,
+    stores: RwLock<Vec<Store<Shown>>>,
     /// Stores whose first listing is still to come.
     unlisted: AtomicUsize,
     remembered: Mutex<HashMap<String, Remembered>>,
     /// Marks of living objects, by which the account wakes them.
-    marks: Mutex<HashMap<String, ObjectRef<Object>>>,
+    marks: Mutex<HashMap<String, ObjectRef<Shown>>>,
 }
 
 #[derive(Default)]
@@ -54,14 +58,22 @@ impl Objects {
     }
 
     /// Adds the store of one watch.
-    pub fn add_store(&self, store: Store<Object>) {
-        self.stores.write().unwrap_or_else(PoisonError::into_inner).push(store);
+    pub fn add_store(&self, store: Store<Shown>) {
+        self.stores
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(store);
     }
 
-    /// One of the stores has its first listing.
+    /// One of the stores has a listing.
     pub fn listed(&self) {
+        // What a last write left behind of an object that is gone by now.
+        let living: HashSet<String> = self.state().iter().filter_map(|o| o.uid()).collect();
+        lock(&self.remembered).retain(|uid, _| living.contains(uid));
         // Never below zero: later listings of the same store do not count.
-        let _ = self.unlisted.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        let _ = self
+            .unlisted
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
     }
 
     /// Whether all stores have had a listing.
@@ -69,15 +81,17 @@ impl Objects {
         self.unlisted.load(Ordering::Acquire) == 0
     }
 
-    /// An object was seen.
-    pub fn seen(&self, object: &Object) {
-        if let Some(mark) = self.mark_of(object) {
-            lock(&self.marks).insert(mark.as_str().into(), ObjectRef::from_obj(object));
-        }
+    /// An object was seen. True when it is new.
+    pub fn seen(&self, object: &Shown) -> bool {
+        self.mark_of(object).is_some_and(|mark| {
+            lock(&self.marks)
+                .insert(mark.as_str().into(), ObjectRef::from_obj(object))
+                .is_none()
+        })
     }
 
     /// An object is gone.
-    pub fn gone(&self, object: &Object) {
+    pub fn gone(&self, object: &Shown) {
         if let Some(mark) = self.mark_of(object) {
             lock(&self.marks).remove(mark.as_str());
         }
@@ -87,13 +101,17 @@ impl Objects {
     }
 
     /// The object that bears a mark.
-    pub fn by_mark(&self, mark: &str) -> Option<ObjectRef<Object>> {
+    pub fn by_mark(&self, mark: &str) -> Option<ObjectRef<Shown>> {
         lock(&self.marks).get(mark).cloned()
     }
 
     /// The objects that name an account.
-    pub fn of_account(&self, account: &AccountKey) -> Vec<ObjectRef<Object>> {
-        self.state().iter().filter(|o| uses(o, account)).map(|o| ObjectRef::from_obj(&***o)).collect()
+    pub fn of_account(&self, account: &AccountKey) -> Vec<ObjectRef<Shown>> {
+        self.state()
+            .iter()
+            .filter(|o| uses(o, account))
+            .map(|o| ObjectRef::from_obj(&**o))
+            .collect()
     }
 
     /// Whether a living object other than the one with this UID bears the mark; None where that cannot be seen.
@@ -107,7 +125,10 @@ impl Objects {
 
     /// What is remembered of an object.
     pub fn memory(&self, uid: &str) -> Memory {
-        lock(&self.remembered).get(uid).map(|r| r.memory.clone()).unwrap_or_default()
+        lock(&self.remembered)
+            .get(uid)
+            .map(|r| r.memory.clone())
+            .unwrap_or_default()
     }
 
     /// Changes what is remembered of an object.
@@ -130,9 +151,13 @@ impl Objects {
 
     /// The newest form of an object: what the watch shows, or what this process knows better.
     pub fn newest(&self, shown: &Arc<BareMetalServer>) -> Arc<BareMetalServer> {
-        let Some(uid) = shown.uid() else { return shown.clone() };
+        let Some(uid) = shown.uid() else {
+            return shown.clone();
+        };
         let mut remembered = lock(&self.remembered);
-        let Some(entry) = remembered.get_mut(&uid) else { return shown.clone() };
+        let Some(entry) = remembered.get_mut(&uid) else {
+            return shown.clone();
+        };
         let newest = newer(entry.latest.take(), shown.clone());
         // Kept only while the watch is behind; the store holds the rest.
         if version(&newest) > version(shown) {
@@ -141,37 +166,63 @@ impl Objects {
         newest
     }
 
-    fn mark_of(&self, object: &Object) -> Option<Mark> {
-        Some(self.cluster.object_mark(&object.namespace()?, &object.name_any(), &object.uid()?))
+    fn mark_of(&self, object: &Shown) -> Option<Mark> {
+        Some(
+            self.cluster
+                .object_mark(&object.namespace()?, &object.name_any(), &object.uid()?),
+        )
     }
 
-    fn state(&self) -> Vec<Arc<Object>> {
-        self.stores.read().unwrap_or_else(PoisonError::into_inner).iter().flat_map(Store::state).collect()
+    fn state(&self) -> Vec<Arc<Shown>> {
+        self.stores
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .flat_map(Store::state)
+            .collect()
     }
 }
 
 impl Claims for Objects {
     fn marks(&self) -> Option<HashSet<String>> {
-        (self.all_namespaces && self.is_complete()).then(|| lock(&self.marks).keys().cloned().collect())
+        (self.all_namespaces && self.is_complete())
+            .then(|| lock(&self.marks).keys().cloned().collect())
     }
 
-    fn users(&self, account: &AccountKey) -> usize {
-        self.state().iter().filter(|o| uses(o, account)).count()
+    fn users(&self, account: &AccountKey) -> Option<usize> {
+        self.is_complete()
+            .then(|| self.state().iter().filter(|o| uses(o, account)).count())
     }
 }
 
-/// Whether an object names an account; one that does not decode may name any that it could.
-fn uses(object: &Object, account: &AccountKey) -> bool {
-    let namespace_fits = account.namespace.as_deref().is_none_or(|n| Some(n) == object.namespace().as_deref());
-    let Ok(server) = &object.0 else { return namespace_fits };
+/// The account that an object names; None where it does not decode.
+pub fn account_of(object: &Shown) -> Option<AccountKey> {
+    let server = object.0.as_ref().ok()?;
     let reference = server.spec.account_ref.clone().unwrap_or_default();
     let namespaced = reference.kind == AccountKind::ProviderAccount;
-    reference.kind == account.kind && reference.name == account.name && (!namespaced || namespace_fits)
+    Some(AccountKey {
+        kind: reference.kind,
+        namespace: object.namespace().filter(|_| namespaced),
+        name: reference.name,
+    })
+}
+
+/// Whether an object names an account; one that does not decode may name any that it could.
+fn uses(object: &Shown, account: &AccountKey) -> bool {
+    match account_of(object) {
+        Some(named) => named == *account,
+        None => account.namespace.is_none() || account.namespace == object.namespace(),
+    }
 }
 
 /// Resource versions are opaque by contract and ordered numbers in fact; one that is no number counts as oldest.
 fn version(object: &BareMetalServer) -> u64 {
-    object.metadata.resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0)
+    object
+        .metadata
+        .resource_version
+        .as_deref()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(0)
 }
 
 fn newer(known: Option<Arc<BareMetalServer>>, shown: Arc<BareMetalServer>) -> Arc<BareMetalServer> {

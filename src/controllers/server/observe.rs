@@ -41,10 +41,15 @@ pub async fn observe(ctx: &Context, object: Arc<BareMetalServer>) -> Observed {
         Resolution::Found(account) => (Some(account), None),
     };
     let facts = match &account {
-        Some(account) => AccountFacts::Found { view: account.view(), not_allowed },
+        Some(account) => AccountFacts::Found {
+            view: account.view(),
+            not_allowed,
+        },
         None => AccountFacts::Missing(format!("{} {}", reference.kind.as_str(), reference.name)),
     };
-    let kind_deleting = object.metadata.deletion_timestamp.is_some() && has_finalizer(&object) && kind_deleting(ctx).await;
+    let kind_deleting = object.metadata.deletion_timestamp.is_some()
+        && has_finalizer(&object)
+        && kind_deleting(ctx).await;
     let ssh_keys = ssh_keys(ctx, &object).await;
     let mut facts = Facts {
         now: clock::now(),
@@ -78,14 +83,18 @@ pub fn recall(ctx: &Context, facts: &mut Facts, account: Option<&Account>) {
     });
     facts.memory = ctx.objects.memory(&uid);
     let Some(account) = account else { return };
-    let AccountFacts::Found { view, .. } = &mut facts.account else { return };
+    let AccountFacts::Found { view, .. } = &mut facts.account else {
+        return;
+    };
     *view = account.view();
     facts.own = account.sightings(facts.mark().as_str());
     let recorded = match &found {
         super::decide::evidence::Evidence::Own(attempt) => attempt.uuid.clone(),
         _ => None,
     };
-    facts.recorded = recorded.and_then(|uuid| ServerId::parse(&uuid).ok()).and_then(|id| account.sighting(&id));
+    facts.recorded = recorded
+        .and_then(|uuid| ServerId::parse(&uuid).ok())
+        .and_then(|id| account.sighting(&id));
     facts.former = found.other_mark().map(|mark| Former {
         claimed: ctx.objects.is_claimed(mark, &uid),
         machines: account.sightings(mark.as_str()),
@@ -100,7 +109,10 @@ async fn kind_deleting(ctx: &Context) -> bool {
         Ok(crd) => crd.metadata.deletion_timestamp.is_some(),
         Err(error) => {
             // Without an answer nothing is released: Retain is the side that can be mended.
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot see whether the kind is being deleted");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot see whether the kind is being deleted"
+            );
             true
         }
     }
@@ -111,7 +123,11 @@ async fn ssh_keys(ctx: &Context, object: &BareMetalServer) -> Result<Vec<String>
     let namespace = object.namespace().unwrap_or_default();
     let mut keys = Vec::new();
     for (index, source) in object.spec.ssh_keys.iter().enumerate() {
-        keys.push(ssh_key(ctx, &namespace, source).await.map_err(|problem| problem.hold(index))?);
+        keys.push(
+            ssh_key(ctx, &namespace, source)
+                .await
+                .map_err(|problem| problem.hold(index))?,
+        );
     }
     Ok(keys)
 }
@@ -122,9 +138,17 @@ enum KeyProblem {
     #[error("{kind} {name} does not exist; create it")]
     NoObject { kind: &'static str, name: String },
     #[error("{kind} {name} has no key {key:?}; add it")]
-    NoKey { kind: &'static str, name: String, key: String },
+    NoKey {
+        kind: &'static str,
+        name: String,
+        key: String,
+    },
     #[error("{kind} {name}, key {key:?}, is not one line of text; put one public key there")]
-    NotOneLine { kind: &'static str, name: String, key: String },
+    NotOneLine {
+        kind: &'static str,
+        name: String,
+        key: String,
+    },
     #[error("{kind} {name} cannot be read now")]
     Unreadable { kind: &'static str, name: String },
     #[error("one of publicKey, uuid, secretKeyRef, configMapKeyRef must be set")]
@@ -135,14 +159,22 @@ impl KeyProblem {
     fn hold(&self, index: usize) -> Hold {
         let message = format!("spec.sshKeys[{index}]: {self}");
         match self {
-            Self::NoObject { .. } | Self::NoKey { .. } => Hold::needs_person(Reason::ReferenceNotFound, message),
-            Self::NotOneLine { .. } | Self::Nothing => Hold::needs_person(Reason::InvalidSpec, message),
+            Self::NoObject { .. } | Self::NoKey { .. } => {
+                Hold::needs_person(Reason::ReferenceNotFound, message)
+            }
+            Self::NotOneLine { .. } | Self::Nothing => {
+                Hold::needs_person(Reason::InvalidSpec, message)
+            }
             Self::Unreadable { .. } => Hold::waits(Reason::ReferenceNotFound, message),
         }
     }
 }
 
-async fn ssh_key(ctx: &Context, namespace: &str, source: &SshKeySource) -> Result<String, KeyProblem> {
+async fn ssh_key(
+    ctx: &Context,
+    namespace: &str,
+    source: &SshKeySource,
+) -> Result<String, KeyProblem> {
     if let Some(key) = &source.public_key {
         return one_line("publicKey", "in spec", "publicKey", key.as_bytes());
     }
@@ -152,28 +184,55 @@ async fn ssh_key(ctx: &Context, namespace: &str, source: &SshKeySource) -> Resul
     if let Some(KeySelector { name, key }) = &source.secret_key_ref {
         let api: Api<Secret> = Api::namespaced(ctx.client.clone(), namespace);
         let secret = found("Secret", name, bounded(api.get_opt(name)).await)?;
-        let bytes = secret.data.as_ref().and_then(|d| d.get(key)).map(|b| b.0.clone());
+        let bytes = secret
+            .data
+            .as_ref()
+            .and_then(|d| d.get(key))
+            .map(|b| b.0.clone());
         return text("Secret", name, key, bytes);
     }
     if let Some(KeySelector { name, key }) = &source.config_map_key_ref {
         let api: Api<ConfigMap> = Api::namespaced(ctx.client.clone(), namespace);
         let map = found("ConfigMap", name, bounded(api.get_opt(name)).await)?;
-        let bytes = map.data.as_ref().and_then(|d| d.get(key)).map(|t| t.clone().into_bytes());
+        let bytes = map
+            .data
+            .as_ref()
+            .and_then(|d| d.get(key))
+            .map(|t| t.clone().into_bytes());
         return text("ConfigMap", name, key, bytes);
     }
     Err(KeyProblem::Nothing)
 }
 
-fn found<T>(kind: &'static str, name: &str, answer: Result<Option<T>, super::writes::Failure>) -> Result<T, KeyProblem> {
+fn found<T>(
+    kind: &'static str,
+    name: &str,
+    answer: Result<Option<T>, super::writes::Failure>,
+) -> Result<T, KeyProblem> {
     match answer {
         Ok(Some(object)) => Ok(object),
-        Ok(None) => Err(KeyProblem::NoObject { kind, name: name.into() }),
-        Err(_) => Err(KeyProblem::Unreadable { kind, name: name.into() }),
+        Ok(None) => Err(KeyProblem::NoObject {
+            kind,
+            name: name.into(),
+        }),
+        Err(_) => Err(KeyProblem::Unreadable {
+            kind,
+            name: name.into(),
+        }),
     }
 }
 
-fn text(kind: &'static str, name: &str, key: &str, bytes: Option<Vec<u8>>) -> Result<String, KeyProblem> {
-    let bytes = bytes.ok_or_else(|| KeyProblem::NoKey { kind, name: name.into(), key: key.into() })?;
+fn text(
+    kind: &'static str,
+    name: &str,
+    key: &str,
+    bytes: Option<Vec<u8>>,
+) -> Result<String, KeyProblem> {
+    let bytes = bytes.ok_or_else(|| KeyProblem::NoKey {
+        kind,
+        name: name.into(),
+        key: key.into(),
+    })?;
     one_line(kind, name, key, &bytes)
 }
 
@@ -181,5 +240,9 @@ fn one_line(kind: &'static str, name: &str, key: &str, bytes: &[u8]) -> Result<S
     let line = std::str::from_utf8(bytes).map(str::trim).ok();
     line.filter(|l| !l.is_empty() && !l.contains(['\n', '\r']))
         .map(str::to_owned)
-        .ok_or_else(|| KeyProblem::NotOneLine { kind, name: name.into(), key: key.into() })
+        .ok_or_else(|| KeyProblem::NotOneLine {
+            kind,
+            name: name.into(),
+            key: key.into(),
+        })
 }

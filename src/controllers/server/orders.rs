@@ -6,7 +6,7 @@
 
 use super::{
     Context,
-    decide::{NewOrder, fence, order::keys_hash},
+    decide::{NewOrder, fence, request::keys_hash},
     facts::Facts,
     memory::{Denied, Observation},
     observe,
@@ -24,26 +24,53 @@ use crate::{
 use std::sync::Arc;
 
 /// Begins a new epoch and sends the order, at most once.
-pub async fn order(ctx: &Context, facts: &Facts, account: &Account, planned: &NewOrder) -> Observation {
+pub async fn order(
+    ctx: &Context,
+    facts: &Facts,
+    account: &Account,
+    planned: &NewOrder,
+) -> Observation {
     let mark = facts.mark();
     let permit = match account.reserve(mark.as_str()).await {
         Ok(permit) => permit,
         Err(denied) => return Observation::Denied(explain(denied)),
     };
     let Some(begun) = begin(ctx, facts, account, planned).await else {
-        return Observation::Failed { at: clock::now().mono };
+        return Observation::Failed {
+            at: clock::now().mono,
+        };
     };
-    let Begun { intent, since, confirmed } = begun;
+    let Begun {
+        intent,
+        since,
+        confirmed,
+    } = begun;
     let record = record(&intent, planned);
-    if !confirmed || !fence::may_send(&intent, since, clock::now(), account.view().times.send_window) {
+    if !confirmed
+        || !fence::may_send(
+            &intent,
+            since,
+            clock::now(),
+            account.view().times.send_window,
+        )
+    {
         // Known for certain: this pass alone could have sent it, and did not.
-        return settled(record, OrderOutcome::NotSent, "the order was not sent: its intent could not be confirmed in time");
+        return settled(
+            record,
+            OrderOutcome::NotSent,
+            "the order was not sent: its intent could not be confirmed in time",
+        );
     }
     let order_tag = mark.order_tag(intent.epoch);
     let mut request = planned.order.clone();
     request.tags.push(ctx.cluster.tag());
     request.tags.push(order_tag.clone());
-    tracing::info!(namespace = facts.namespace(), name = facts.name(), order = order_tag, "sending an order");
+    tracing::info!(
+        namespace = facts.namespace(),
+        name = facts.name(),
+        order = order_tag,
+        "sending an order"
+    );
     let answer = account.order(permit, &request, &order_tag).await;
     outcome(record, answer)
 }
@@ -57,15 +84,29 @@ struct Begun {
 }
 
 /// Writes the intent: metadata, then status. None: nothing was written that anybody could mistake for an intent of ours.
-async fn begin(ctx: &Context, facts: &Facts, account: &Account, planned: &NewOrder) -> Option<Begun> {
+async fn begin(
+    ctx: &Context,
+    facts: &Facts,
+    account: &Account,
+    planned: &NewOrder,
+) -> Option<Begun> {
     let object = writes::read(ctx, &facts.object).await.ok()??;
-    let mut fresh = Facts { object, ..facts.clone() };
+    let mut fresh = Facts {
+        object,
+        ..facts.clone()
+    };
     observe::recall(ctx, &mut fresh, Some(account));
     let window = fresh.view()?.times.send_window;
     let attempt = uuid::Uuid::new_v4().simple().to_string();
     let since = fresh.now;
     let intent = fence::begin(&fresh, planned, &attempt, window)?;
-    let begun = |confirmed| Some(Begun { intent: intent.clone(), since, confirmed });
+    let begun = |confirmed| {
+        Some(Begun {
+            intent: intent.clone(),
+            since,
+            confirmed,
+        })
+    };
 
     let object = match writes::intent(ctx, &fresh.object, &intent).await {
         Written::Done(object) => object,
@@ -80,7 +121,13 @@ async fn begin(ctx: &Context, facts: &Facts, account: &Account, planned: &NewOrd
 }
 
 /// The second write. True when the object shows both.
-async fn confirm(ctx: &Context, facts: &Facts, object: &Arc<BareMetalServer>, intent: &Intent, planned: &NewOrder) -> bool {
+async fn confirm(
+    ctx: &Context,
+    facts: &Facts,
+    object: &Arc<BareMetalServer>,
+    intent: &Intent,
+    planned: &NewOrder,
+) -> bool {
     let draft = super::decide::decide(facts).draft;
     let mut status = draft.finish(jiff::Timestamp::now());
     status.order = Some(record(intent, planned));
@@ -111,18 +158,27 @@ fn outcome(record: OrderRecord, answer: Answer) -> Observation {
     match answer {
         Answer::Created(server) => {
             let uuid = Some(server.id.as_str().to_owned());
-            let mut order = OrderRecord { outcome: Some(OrderOutcome::Created), failures: 0, ..record };
+            let mut order = OrderRecord {
+                outcome: Some(OrderOutcome::Created),
+                failures: 0,
+                ..record
+            };
             order.settled_at = Some(clock::now().wall);
             Observation::Ordered { order, uuid }
         }
         Answer::Refused(error) => settled(record, OrderOutcome::Refused, &error.explain()),
-        Answer::NotSent(hosting::Error::NotSent(error)) => {
-            settled(record, OrderOutcome::NotSent, &hosting::Error::NotSent(error).explain())
-        }
+        Answer::NotSent(hosting::Error::NotSent(error)) => settled(
+            record,
+            OrderOutcome::NotSent,
+            &hosting::Error::NotSent(error).explain(),
+        ),
         Answer::NotSent(error) => settled(record, OrderOutcome::NotSent, &error.explain()),
         Answer::Unknown(why) => {
             tracing::warn!(why, "the outcome of an order is not known");
-            Observation::Ordered { order: record, uuid: None }
+            Observation::Ordered {
+                order: record,
+                uuid: None,
+            }
         }
     }
 }
@@ -138,10 +194,20 @@ fn settled(mut order: OrderRecord, outcome: OrderOutcome, message: &str) -> Obse
 fn explain(denied: account::Denied) -> Denied {
     let at = clock::now().mono;
     match denied {
-        account::Denied::Limit(message) => Denied { reason: Reason::LimitReached, message, at },
-        account::Denied::Blocked(reason, message) => Denied { reason, message, at },
-        account::Denied::Busy => {
-            Denied { reason: Reason::Ordering, message: "other orders of this account go first".into(), at }
-        }
+        account::Denied::Limit(message) => Denied {
+            reason: Reason::LimitReached,
+            message,
+            at,
+        },
+        account::Denied::Blocked(reason, message) => Denied {
+            reason,
+            message,
+            at,
+        },
+        account::Denied::Busy => Denied {
+            reason: Reason::Ordering,
+            message: "other orders of this account go first".into(),
+            at,
+        },
     }
 }

@@ -5,17 +5,22 @@ use super::{
     decide::{Decision, Effect},
     facts::Facts,
     memory::Observation,
+    objects::Shown,
     writes::{self, Written},
 };
 use crate::{
     controllers::events::Severity,
     kinds::{
         BareMetalServer, Reason,
-        conditions::{self, Type},
+        conditions::{self, Type, Wanted},
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Resource as _;
+use kube::{
+    Api, Resource as _, ResourceExt as _,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+};
+use serde_json::json;
 
 /// How reporting ended.
 pub enum Reported {
@@ -28,7 +33,12 @@ pub enum Reported {
 /// Writes the decided status, where it differs, and tells what changed.
 pub async fn report(ctx: &Context, facts: &Facts, decision: &Decision) -> Reported {
     let status = decision.draft.finish(jiff::Timestamp::now());
-    let before = facts.object.status.as_ref().map(|s| s.conditions.clone()).unwrap_or_default();
+    let before = facts
+        .object
+        .status
+        .as_ref()
+        .map(|s| s.conditions.clone())
+        .unwrap_or_default();
     match writes::status(ctx, &facts.object, &status).await {
         None => Reported::Stands,
         Some(Written::Done(_)) => {
@@ -57,25 +67,87 @@ pub async fn ended(ctx: &Context, facts: &Facts, effect: &Effect, observation: &
     if *effect != Effect::LetGo || *observation != Observation::Done {
         return;
     }
-    let retained = facts.object.spec.deletion_policy == crate::kinds::server::DeletionPolicy::Retain;
+    let retained =
+        facts.object.spec.deletion_policy == crate::kinds::server::DeletionPolicy::Retain;
     let (reason, note) = match (&facts.object.status, retained) {
-        (Some(status), true) if status.uuid.is_some() => (Reason::Retained, "the machine stays at the provider"),
-        (Some(status), false) if status.uuid.is_some() => (Reason::Released, "the machine is released"),
+        (Some(status), true) if status.uuid.is_some() => {
+            (Reason::Retained, "the machine stays at the provider")
+        }
+        (Some(status), false) if status.uuid.is_some() => {
+            (Reason::Released, "the machine is released")
+        }
         _ => return,
     };
-    ctx.events.publish(Severity::Normal, reason, "Release", note, &facts.object.object_ref(&())).await;
+    ctx.events
+        .publish(
+            Severity::Normal,
+            reason,
+            "Release",
+            note,
+            &facts.object.object_ref(&()),
+        )
+        .await;
 }
 
 /// Events for the turns that people wait for or must act on.
-async fn announce(ctx: &Context, object: &BareMetalServer, before: &[Condition], after: &[Condition]) {
-    let turned = |kind: Type| conditions::is_true(after, kind) && !conditions::is_true(before, kind);
+async fn announce(
+    ctx: &Context,
+    object: &BareMetalServer,
+    before: &[Condition],
+    after: &[Condition],
+) {
+    let turned =
+        |kind: Type| conditions::is_true(after, kind) && !conditions::is_true(before, kind);
     let find = |kind: Type| after.iter().find(|c| c.type_ == kind.as_str());
-    for (kind, severity, action) in [(Type::Ready, Severity::Normal, "Deliver"), (Type::Stalled, Severity::Warning, "Hold")] {
+    for (kind, severity, action) in [
+        (Type::Ready, Severity::Normal, "Deliver"),
+        (Type::Stalled, Severity::Warning, "Hold"),
+    ] {
         if let Some(condition) = find(kind).filter(|_| turned(kind)) {
-            let reason = Reason::ALL.iter().copied().find(|r| r.as_str() == condition.reason);
+            let reason = Reason::ALL
+                .iter()
+                .copied()
+                .find(|r| r.as_str() == condition.reason);
             if let Some(reason) = reason {
-                ctx.events.publish(severity, reason, action, &condition.message, &object.object_ref(&())).await;
+                ctx.events
+                    .publish(
+                        severity,
+                        reason,
+                        action,
+                        &condition.message,
+                        &object.object_ref(&()),
+                    )
+                    .await;
             }
         }
+    }
+}
+
+/// Marks an object that does not decode, by what can be written without reading it.
+pub async fn undecodable(ctx: &Context, shown: &Shown, note: &str) {
+    let now = jiff::Timestamp::now();
+    let generation = shown.meta().generation;
+    let wanted = [
+        Wanted::new(Type::Ready, false, Reason::Undecodable, note),
+        Wanted::new(Type::Reconciling, false, Reason::Settled, ""),
+        Wanted::new(Type::Stalled, true, Reason::Undecodable, note),
+    ];
+    let conditions = conditions::merge(&[], &wanted, generation, now);
+    let patch = Patch::Merge(json!({
+        "metadata": { "resourceVersion": shown.meta().resource_version },
+        "status": { "conditions": conditions, "observedGeneration": generation },
+    }));
+    let api: Api<DynamicObject> = Api::namespaced_with(
+        ctx.client.clone(),
+        &shown.namespace().unwrap_or_default(),
+        &ApiResource::erase::<BareMetalServer>(&()),
+    );
+    if let Err(error) =
+        writes::bounded(api.patch_status(&shown.name_any(), &PatchParams::default(), &patch)).await
+    {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "a status could not be written"
+        );
     }
 }

@@ -7,7 +7,7 @@ use super::{
     facts::Facts,
     mark::ClusterId,
     memory::Observation,
-    objects::Shown,
+    objects::{Shown, account_of},
     observe::{Observed, observe},
     report::{self, Reported},
 };
@@ -17,7 +17,7 @@ use crate::{
         events::{Events, Severity},
         streams::{self, Change},
     },
-    kinds::{BareMetalServer, Reason},
+    kinds::{BareMetalServer, Reason, server::OrderOutcome},
     runtime::clock,
 };
 use futures::{Stream, StreamExt as _, stream};
@@ -85,7 +85,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub async fn run(ctx: Arc<Context>, watch_client: Client) {
     let apis: Vec<Api<streams::Guarded<BareMetalServer>>> = match &ctx.watched {
         Watched::All => vec![Api::all(watch_client)],
-        Watched::Namespaces(names) => names.iter().map(|n| Api::namespaced(watch_client.clone(), n)).collect(),
+        Watched::Namespaces(names) => names
+            .iter()
+            .map(|n| Api::namespaced(watch_client.clone(), n))
+            .collect(),
     };
     let (wakes, controllers): (Vec<_>, Vec<_>) = apis
         .into_iter()
@@ -106,8 +109,13 @@ pub async fn run(ctx: Arc<Context>, watch_client: Client) {
         }
         std::future::pending::<()>().await;
     };
+    // Before that a missing account may be one that was not read yet.
+    let controllers = async {
+        ctx.accounts.ready().await;
+        futures::future::join_all(controllers).await
+    };
     tokio::select! {
-        _ = futures::future::join_all(controllers) => {}
+        _ = controllers => {}
         () = relay => {}
     }
 }
@@ -130,12 +138,8 @@ async fn controller(
 ) {
     let (store, changes) = streams::root::<BareMetalServer>(api);
     ctx.objects.add_store(store.clone());
-    let objects = ctx.objects.clone();
-    let changes = changes.inspect(move |change| match change {
-        Change::Applied(object) => objects.seen(object),
-        Change::Gone(object) => objects.gone(object),
-        Change::Listed => objects.listed(),
-    });
+    let watched = ctx.clone();
+    let changes = changes.inspect(move |change| take(&watched, change));
     let triggers = streams::triggers(changes).predicate_filter(streams::intent, Default::default());
     Controller::for_stream(triggers, store)
         .with_config(Config::default().concurrency(CONCURRENCY))
@@ -149,6 +153,22 @@ async fn controller(
             }
         })
         .await;
+}
+
+/// Keeps the books of what the watch shows, and tells the account when somebody came or went.
+fn take(ctx: &Context, change: &Change<Shown>) {
+    let object = match change {
+        Change::Applied(object) if ctx.objects.seen(object) => object,
+        Change::Applied(_) => return,
+        Change::Gone(object) => {
+            ctx.objects.gone(object);
+            object
+        }
+        Change::Listed => return ctx.objects.listed(),
+    };
+    if let Some(account) = account_of(object) {
+        ctx.accounts.users_changed(&account);
+    }
 }
 
 /// Every failure is a fact of the next pass, so a reconcile has none of its own.
@@ -202,14 +222,31 @@ async fn settle(ctx: &Context, facts: &Facts, decision: &Decision, rest: Duratio
 }
 
 fn note(ctx: &Context, facts: &Facts, observation: Observation) {
-    let spacing = facts.view().map_or(Duration::from_secs(60), |v| v.times.listing_spacing);
+    // An attempt that could not be begun leaves nothing on the object that would set a pace.
+    let came_to_nothing = matches!(
+        &observation,
+        Observation::Ordered { order, .. } if order.outcome == Some(OrderOutcome::NotSent)
+    );
+    let spacing = facts
+        .view()
+        .map_or(Duration::from_secs(60), |v| v.times.listing_spacing);
     ctx.objects.note(facts.uid(), observation, spacing);
+    if came_to_nothing {
+        let at = clock::now().mono;
+        ctx.objects
+            .note(facts.uid(), Observation::Failed { at }, spacing);
+    }
 }
 
 /// Passes the decision's wishes on to the account.
 fn ask(facts: &Facts, account: Option<&Account>, decision: &Decision) {
     let Some(account) = account else { return };
-    if let Some(not_before) = decision.wants_proof {
+    // One that is there already was a fact of this decision; asking again would only wake the object again.
+    let newest = facts.view().and_then(|v| v.proof.as_ref()).map(|p| p.began);
+    if let Some(not_before) = decision
+        .wants_proof
+        .filter(|wanted| newest.is_none_or(|n| n < *wanted))
+    {
         account.want_proof(facts.mark().as_str(), not_before);
     }
     if let Some(not_older) = decision.wants_catalogue {
@@ -223,17 +260,25 @@ fn jittered(after: Duration) -> Duration {
 }
 
 /// The object cannot be read: say so on that object alone; all others go on.
-async fn undecodable(ctx: &Context, shown: &Shown, error: &serde_json::Error) {
-    let now = clock::now();
+async fn undecodable(ctx: &Context, shown: &Shown, error: &str) {
     tracing::warn!(
         namespace = shown.namespace(),
         name = shown.name_any(),
-        error = error as &dyn std::error::Error,
-        wall = now.wall,
+        error,
         "a server object does not decode"
     );
-    let note = format!("the object does not decode: {error}; correct the field, or apply the manifest again");
+    let note = format!(
+        "the object does not decode: {error}; correct the field, or apply the manifest again"
+    );
     let reference = shown.object_ref(&());
-    ctx.events.publish(Severity::Warning, Reason::Undecodable, "Hold", &note, &reference).await;
+    ctx.events
+        .publish(
+            Severity::Warning,
+            Reason::Undecodable,
+            "Hold",
+            &note,
+            &reference,
+        )
+        .await;
     super::report::undecodable(ctx, shown, &note).await;
 }

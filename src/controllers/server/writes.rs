@@ -49,7 +49,10 @@ pub async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> R
 }
 
 /// The object as the API server has it now; None when it is gone or another one has its name.
-pub async fn read(ctx: &Context, object: &BareMetalServer) -> Result<Option<Arc<BareMetalServer>>, Failure> {
+pub async fn read(
+    ctx: &Context,
+    object: &BareMetalServer,
+) -> Result<Option<Arc<BareMetalServer>>, Failure> {
     let found = bounded(api(ctx, object).get_opt(&object.name_any())).await?;
     let found = found.filter(|o| o.uid() == object.uid()).map(Arc::new);
     if let Some(found) = &found {
@@ -65,7 +68,12 @@ pub async fn intent(ctx: &Context, object: &BareMetalServer, intent: &Intent) ->
         Err(_) => return Written::Stale,
     };
     let annotations = json!({ ORDER_ANNOTATION: text, RELEASE_ANNOTATION: Value::Null });
-    metadata(ctx, object, json!({ "annotations": annotations, "finalizers": with_finalizer(object) })).await
+    metadata(
+        ctx,
+        object,
+        json!({ "annotations": annotations, "finalizers": with_finalizer(object) }),
+    )
+    .await
 }
 
 /// The finalizer alone.
@@ -75,29 +83,55 @@ pub async fn hold(ctx: &Context, object: &BareMetalServer) -> Written {
 
 /// The machine whose release begins.
 pub async fn release_begun(ctx: &Context, object: &BareMetalServer, uuid: &str) -> Written {
-    metadata(ctx, object, json!({ "annotations": { RELEASE_ANNOTATION: uuid } })).await
+    metadata(
+        ctx,
+        object,
+        json!({ "annotations": { RELEASE_ANNOTATION: uuid } }),
+    )
+    .await
 }
 
 /// Takes our finalizer off.
 pub async fn let_go(ctx: &Context, object: &BareMetalServer) -> Written {
-    let rest: Vec<&String> = object.metadata.finalizers.iter().flatten().filter(|f| *f != SERVER_FINALIZER).collect();
+    let rest: Vec<&String> = object
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .filter(|f| *f != SERVER_FINALIZER)
+        .collect();
     metadata(ctx, object, json!({ "finalizers": rest })).await
 }
 
 /// The status, as the difference to what is there. None when there is none.
-pub async fn status(ctx: &Context, object: &BareMetalServer, status: &BareMetalServerStatus) -> Option<Written> {
+pub async fn status(
+    ctx: &Context,
+    object: &BareMetalServer,
+    status: &BareMetalServerStatus,
+) -> Option<Written> {
     let before = serde_json::to_value(&object.status).ok()?;
     let after = serde_json::to_value(status).ok()?;
-    let patch = crate::controllers::status::patch(&before, &after, object.metadata.resource_version.as_deref())?;
+    let patch = crate::controllers::status::patch(
+        &before,
+        &after,
+        object.metadata.resource_version.as_deref(),
+    )?;
     let params = PatchParams::default();
-    Some(settle(ctx, bounded(api(ctx, object).patch_status(&object.name_any(), &params, &Patch::Merge(&patch))).await))
+    Some(settle(
+        ctx,
+        bounded(api(ctx, object).patch_status(&object.name_any(), &params, &Patch::Merge(&patch)))
+            .await,
+    ))
 }
 
 async fn metadata(ctx: &Context, object: &BareMetalServer, mut metadata: Value) -> Written {
     metadata["resourceVersion"] = json!(object.metadata.resource_version);
     metadata["uid"] = json!(object.metadata.uid);
     let patch = Patch::Merge(json!({ "metadata": metadata }));
-    settle(ctx, bounded(api(ctx, object).patch(&object.name_any(), &PatchParams::default(), &patch)).await)
+    settle(
+        ctx,
+        bounded(api(ctx, object).patch(&object.name_any(), &PatchParams::default(), &patch)).await,
+    )
 }
 
 fn settle(ctx: &Context, result: Result<BareMetalServer, Failure>) -> Written {
@@ -108,7 +142,9 @@ fn settle(ctx: &Context, result: Result<BareMetalServer, Failure>) -> Written {
             Written::Done(object)
         }
         Err(Failure::Api(error)) => match *error {
-            kube::Error::Api(ref status) if status.code == 409 || status.code == 404 => Written::Stale,
+            kube::Error::Api(ref status) if status.code == 409 || status.code == 404 => {
+                Written::Stale
+            }
             _ => Written::Unknown(Failure::Api(error)),
         },
         Err(failure) => Written::Unknown(failure),
