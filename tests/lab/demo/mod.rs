@@ -11,7 +11,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -72,35 +72,33 @@ enum DemoError {
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let folder = DemoFolder::at(&arguments.dir)?;
     match arguments.step {
-        Step::Up => up(&folder, &arguments.dir).await,
+        Step::Up => up(&folder).await,
         Step::Down => down(&folder).await,
         Step::Keep => keeper::keep(folder).await,
     }
 }
 
-async fn up(folder: &DemoFolder, shown: &Path) -> Result<(), Box<dyn Error>> {
+async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let stamp = Product::find()?.stamp()?;
     // Here and not in the keeper: the first time takes minutes and says so.
     programs::find_or_build().await?;
-    let state = match folder.look()? {
+    let state = match settled(folder).await? {
         Look::Up(state) if state.stamp == stamp && answers(folder).await => {
             say("A demo is up already and is used again.");
             state
         }
         Look::Absent => start(folder).await?,
         found => {
-            match found {
-                Look::Up(state) if state.stamp == stamp => {
-                    say("The demo that was up does not answer; setting it up anew.");
-                }
-                Look::Up(_) => {
-                    say("The programs have changed since the demo came up; setting it up anew.");
-                }
-                _ => say(&format!(
-                    "An earlier demo has ended by itself; setting it up anew. It last said:\n{}",
-                    tail(&folder.keeper_log())
-                )),
+            say(match found {
+                Look::Up(state) if state.stamp == stamp => "The demo that was up does not answer.",
+                Look::Up(_) => "The programs have changed since the demo came up.",
+                _ => "An earlier demo has ended by itself.",
+            });
+            let last_words = tail(&folder.keeper_log());
+            if !last_words.is_empty() {
+                say(&format!("It last said: {}", last_words.trim_end()));
             }
+            say("Setting it up anew.");
             end(folder).await?;
             start(folder).await?
         }
@@ -119,7 +117,19 @@ async fn up(folder: &DemoFolder, shown: &Path) -> Result<(), Box<dyn Error>> {
         }
         return Err(DemoError::NotReady(error).into());
     }
-    show(shown, &kubectl, &state, began.elapsed()).await
+    show(folder, &kubectl, &state, began.elapsed()).await
+}
+
+/// Looks once nobody is busy any more: another `make demo` may be at work, or
+/// a keeper may be ending.
+async fn settled(folder: &DemoFolder) -> Result<Look, FolderError> {
+    let deadline = Instant::now() + UP_WITHIN;
+    loop {
+        match folder.look()? {
+            Look::Busy if Instant::now() < deadline => sleep(POLL).await,
+            look => return Ok(look),
+        }
+    }
 }
 
 /// Starts a keeper that outlives us and the terminal, and waits until it has all up.
@@ -207,7 +217,7 @@ async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
 }
 
 async fn show(
-    folder: &Path,
+    folder: &DemoFolder,
     kubectl: &Kubectl,
     state: &State,
     took: Duration,
@@ -216,20 +226,20 @@ async fn show(
     let table = kubectl
         .run(&["-n", namespace, "get", "baremetalservers", "-o", "wide"])
         .await?;
-    let folder = folder.display();
+    let folder = folder.path().display();
     let (api, control) = (&state.simulator.api, &state.simulator.control);
     say(&format!(
         "\nAll servers are Ready (waited {:.1} s):\n\n{table}\n\
          Look further:\n\
-         \x20 export KUBECONFIG=$PWD/{folder}/kubeconfig PATH=$PWD/{folder}/bin:$PATH\n\
-         \x20 kubectl -n {namespace} get bms,pacct                  servers and account\n\
-         \x20 kubectl -n {namespace} describe bms web               conditions and events of one\n\
-         \x20 kubectl -n {namespace} delete bms web                 returns when its machine is released\n\
-         \x20 kubectl explain bms.spec                     every field in words\n\
-         \x20 curl {control}/_simulator/machines    what the paid API has seen (it answers at {api})\n\
+         \x20 export KUBECONFIG={folder}/kubeconfig PATH={folder}/bin:$PATH\n\
+         \x20 kubectl -n {namespace} get bms,pacct         # servers and account\n\
+         \x20 kubectl -n {namespace} describe bms web      # conditions and events of one\n\
+         \x20 kubectl -n {namespace} delete bms web        # returns when its machine is released\n\
+         \x20 kubectl explain bms.spec            # every field in words\n\
+         \x20 curl {control}/_simulator/machines    # what the hosting API has; it answers at {api}\n\
          \x20 tail -f {folder}/logs/flexmetal-operator.log\n\
-         \x20 make demo                                    again: uses this demo, and brings back what you deleted\n\
-         \x20 make demo-down                               end it and remove {folder}",
+         \x20 make demo                           # again: uses this demo, brings back what you deleted\n\
+         \x20 make demo-down                      # ends it, and removes {folder}",
         took.as_secs_f64(),
     ));
     Ok(())

@@ -138,7 +138,7 @@ pub(crate) async fn wait_ready(
             };
             let ready = is_ready(server);
             let now = situation(server);
-            if told.get(name) != Some(&now) && !(ready && told.is_empty()) {
+            if told.get(name) != Some(&now) {
                 say(&format!("  {name:<10} {now}"));
                 told.insert(name.clone(), now);
             }
