@@ -13,6 +13,7 @@
 
 mod cluster;
 mod control_plane;
+mod crash;
 mod deadline;
 mod laboratory;
 mod rig;

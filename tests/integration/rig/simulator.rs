@@ -281,6 +281,7 @@ impl Simulator {
 
 fn http_client() -> reqwest::Client {
     reqwest::Client::builder()
+        .no_proxy()
         .timeout(ANSWER_WITHIN)
         .build()
         .expect("a plain client can be made")

@@ -1,0 +1,9 @@
+//! Nothing is ordered twice and nothing is lost, wherever the operator dies and
+//! whichever request or answer is lost.
+
+mod course;
+mod judge;
+mod judgement;
+mod proxy;
+mod sort;
+mod stage;
