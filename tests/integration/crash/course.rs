@@ -152,6 +152,11 @@ impl Course {
         Watch(caught)
     }
 
+    /// Takes the trap away.
+    pub(crate) fn disarm(&self) {
+        self.lock().trap = None;
+    }
+
     /// All places so far.
     pub(crate) fn seen(&self) -> Vec<Place> {
         self.lock().seen.clone()

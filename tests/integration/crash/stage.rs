@@ -6,7 +6,8 @@ use std::time::Duration;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
-use super::course::Course;
+use super::blow::Point;
+use super::course::{Course, Watch};
 use super::proxy::Proxy;
 use crate::cluster::Cluster;
 use crate::rig::{Plan, World, server};
@@ -48,6 +49,20 @@ impl Stage {
             course,
             _to_hosting: to_hosting,
             _to_cluster: to_cluster,
+        }
+    }
+
+    /// Begins a new course about `name`, with a trap for the blow if there is one.
+    pub(crate) fn arm(&self, name: &str, point: Option<&Point>) -> Option<Watch> {
+        match point {
+            Some(point) => Some(
+                self.course
+                    .begin_with_trap(name, &point.place, point.blow.act()),
+            ),
+            None => {
+                self.course.begin(name);
+                None
+            }
         }
     }
 }
