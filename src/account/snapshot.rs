@@ -117,7 +117,9 @@ fn is_moving(server: &Server, wall: i64) -> bool {
         ServerStatus::Failed | ServerStatus::Released => false,
         ServerStatus::Delivered => {
             server.addresses.is_empty()
-                && server.delivered_at.is_some_and(|at| wall - at < ADDRESS_WAIT)
+                && server
+                    .delivered_at
+                    .is_some_and(|at| wall - at < ADDRESS_WAIT)
         }
         _ => true,
     }

@@ -172,6 +172,20 @@ impl Decision {
         Self::of(Draft::holding(facts, hold)).again(IDLE)
     }
 
+    /// Wait, and say so only where something was said before: the first steps of a new object are
+    /// not worth a write.
+    pub fn hold_quietly(facts: &Facts, hold: Hold) -> Self {
+        if facts
+            .object
+            .status
+            .as_ref()
+            .is_none_or(|s| s.conditions.is_empty())
+        {
+            return Self::unchanged(facts);
+        }
+        Self::hold(facts, hold)
+    }
+
     /// Keep the status as it is.
     pub fn unchanged(facts: &Facts) -> Self {
         Self::of(Draft::unchanged(facts)).again(IDLE)

@@ -39,6 +39,7 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     }
     let view = match usable_account(facts, true) {
         Ok(view) => view,
+        Err(hold) if hold.reason == Reason::Pending => return Decision::hold_quietly(facts, hold),
         Err(hold) => return Decision::hold(facts, hold),
     };
     if let Some(wait) = unproved(facts, view, evidence) {
@@ -47,17 +48,8 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(wait) = paced(facts, view, evidence) {
         return wait;
     }
-    if let Some(denied) = &facts.memory.denied {
-        let pause = view.times.poll_moving;
-        if facts.now.since(denied.at) < pause {
-            let stalled = denied.reason == Reason::LimitReached;
-            let hold = Hold {
-                reason: denied.reason,
-                message: denied.message.clone(),
-                stalled,
-            };
-            return Decision::hold(facts, hold).again(pause);
-        }
+    if let Some(wait) = denied(facts, view) {
+        return wait;
     }
     let keys = match &facts.ssh_keys {
         Ok(keys) => keys.clone(),
@@ -68,21 +60,8 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
         .as_ref()
         .filter(|(at, _)| facts.now.since(*at) < CATALOGUE_AGE)
     else {
-        let mut wait = Decision::hold(
-            facts,
-            Hold::waits(Reason::Ordering, "reading what can be ordered"),
-        )
-        .again(view.times.poll_moving);
+        let mut wait = waiting(facts, view);
         wait.wants_catalogue = Some(facts.now.mono.saturating_sub(CATALOGUE_AGE / 2));
-        // The first steps of a new object are not worth a write.
-        if facts
-            .object
-            .status
-            .as_ref()
-            .is_none_or(|s| s.conditions.is_empty())
-        {
-            wait.draft = Draft::unchanged(facts);
-        }
         return wait;
     };
     let order = match request(facts, catalogue, keys) {
@@ -128,53 +107,58 @@ fn begin(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
     })))
 }
 
+/// Waiting for a look that the account makes by itself: no news, unless that look fails.
+fn waiting(facts: &Facts, view: &View) -> Decision {
+    match &view.last_error {
+        Some((reason, message)) => Decision::hold(facts, Hold::waits(*reason, message.clone())),
+        None => Decision::unchanged(facts),
+    }
+    .again(view.times.poll_moving)
+}
+
+/// The account did not let an order begin a moment ago.
+fn denied(facts: &Facts, view: &View) -> Option<Decision> {
+    let denied = facts.memory.denied.as_ref()?;
+    let stalled = denied.reason == Reason::LimitReached;
+    let pause = if stalled {
+        view.times.poll_moving
+    } else {
+        Duration::from_secs(1)
+    };
+    if facts.now.since(denied.at) >= pause {
+        return None;
+    }
+    let hold = Hold {
+        reason: denied.reason,
+        message: denied.message.clone(),
+        stalled,
+    };
+    let wait = if denied.reason == Reason::Ordering {
+        Decision::hold_quietly(facts, hold)
+    } else {
+        Decision::hold(facts, hold)
+    };
+    Some(wait.again(pause))
+}
+
 /// Waiting for a listing that shows that no machine of this object exists.
 fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
-    let wait = |message: &str, not_before: Duration, again: Duration| {
-        let mut wait = Decision::hold(facts, Hold::waits(Reason::WaitingForListing, message))
-            .again(again)
-            .proof(not_before);
-        if facts
-            .object
-            .status
-            .as_ref()
-            .is_none_or(|s| s.conditions.is_empty())
-        {
-            wait.draft = Draft::unchanged(facts);
-        }
-        wait
-    };
     let Some(proof) = &view.proof else {
-        return Some(wait(
-            "waiting for the first complete listing of this account",
-            Duration::ZERO,
-            view.times.poll_moving,
-        ));
+        return Some(waiting(facts, view).proof(Duration::ZERO));
     };
     // An object without a trace that is older than this process may have been stripped of
     // everything while an earlier process's order was on its way: what that process knew is lost,
     // so only time tells. Objects made since, and accounts that nobody used before, need no such wait.
-    if *evidence == Evidence::None && view.used_before && !known_bare(facts, view.times.settle) {
-        let settle = view.times.settle;
-        if proof.began < settle {
-            let mut decision = wait(
-                "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
-                settle,
-                settle
-                    .saturating_sub(facts.now.mono)
-                    .max(Duration::from_millis(100)),
-            );
-            decision.draft = Draft::holding(
-                facts,
-                Hold::waits(
-                    Reason::WaitingForListing,
-                    "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
-                ),
-            );
-            return Some(decision);
-        }
-    }
-    None
+    let settle = view.times.settle;
+    let in_doubt = *evidence == Evidence::None && view.used_before && !known_bare(facts, settle);
+    (in_doubt && proof.began < settle).then(|| {
+        let hold = Hold::waits(
+            Reason::WaitingForListing,
+            "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
+        );
+        let rest = settle.saturating_sub(facts.now.mono).max(Duration::from_millis(100));
+        Decision::hold(facts, hold).again(rest).proof(settle)
+    })
 }
 
 /// Whether this object is known to have had no order for at least the settle time, or is younger than this process.

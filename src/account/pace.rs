@@ -1,0 +1,168 @@
+//! When to look at an account next, and how closely. Pure.
+
+use super::{breaker::Contact, view::Times};
+use std::time::Duration;
+
+/// One look at an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// One call that tells whether the key works.
+    Probe,
+    /// A complete listing of what bears the cluster's mark.
+    Proof,
+    /// What is delivered, and a look at each machine that is not.
+    Poll,
+}
+
+/// What the next look depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    pub(crate) contact: Contact,
+    /// When a refused key may be probed.
+    pub(crate) probe_at: Duration,
+    /// No round before this moment, after failures.
+    pub(crate) retry_at: Duration,
+    pub(crate) started: Duration,
+    /// Whether anybody uses the account, or machines of it are remembered.
+    pub(crate) cared: bool,
+    /// When the last proof listing ended.
+    pub(crate) proved: Option<Duration>,
+    /// The earliest moment at which a wanted proof listing may begin.
+    pub(crate) wanted: Option<Duration>,
+    /// When the last round ended that looked at machines.
+    pub(crate) looked: Option<Duration>,
+    /// Since when machines are in motion.
+    pub(crate) moving_since: Option<Duration>,
+    /// Whether there are machines that are not released.
+    pub(crate) machines: bool,
+    pub(crate) times: Times,
+    /// Between 0.8 and 1.2.
+    pub(crate) jitter: f64,
+}
+
+/// The next round and its moment, which may lie in the past.
+pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
+    match pace.contact {
+        Contact::Rejected(_) => return (pace.probe_at.max(pace.retry_at), Round::Probe),
+        // The first listing tells as much as a probe would.
+        Contact::Untried if !pace.cared => {
+            return (pace.started.max(pace.retry_at), Round::Probe);
+        }
+        _ => {}
+    }
+    let first = (pace.cared && pace.proved.is_none()).then_some(pace.started);
+    let sweep = pace.proved.unwrap_or(pace.started) + pace.times.sweep;
+    let proof = [first, pace.wanted, Some(sweep)]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(sweep);
+    let poll = pace.machines.then(|| {
+        let looked = pace.looked.unwrap_or(pace.started);
+        let still = looked + pace.times.poll_still.mul_f64(pace.jitter);
+        match pace.moving_since {
+            // From the begin of the motion on, not from a look long ago: nothing moves within a moment.
+            Some(since) => {
+                still.min(looked.max(since) + pace.times.poll_moving.mul_f64(pace.jitter))
+            }
+            None => still,
+        }
+    });
+    let (due, round) = match poll {
+        Some(poll) if poll < proof => (poll, Round::Poll),
+        _ => (proof, Round::Proof),
+    };
+    (due.max(pace.retry_at), round)
+}
+
+/// How long to wait after so many failed rounds in a row.
+pub(crate) fn pause(failures: u32, jitter: f64) -> Duration {
+    let seconds = 1_u64 << failures.saturating_sub(1).min(6);
+    Duration::from_secs(seconds.min(60)).mul_f64(jitter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::account::Timing;
+
+    fn secs(s: u64) -> Duration {
+        Duration::from_secs(s)
+    }
+
+    fn pace() -> Pace {
+        Pace {
+            contact: Contact::Accepted,
+            probe_at: Duration::ZERO,
+            retry_at: Duration::ZERO,
+            started: secs(10),
+            cared: true,
+            proved: Some(secs(20)),
+            wanted: None,
+            looked: Some(secs(20)),
+            moving_since: None,
+            machines: true,
+            times: Times::from(&Timing::default()),
+            jitter: 1.0,
+        }
+    }
+
+    #[test]
+    fn slow_at_rest_fast_in_motion() {
+        assert_eq!(next(&pace()), (secs(320), Round::Poll));
+        let moving = Pace {
+            moving_since: Some(secs(15)),
+            ..pace()
+        };
+        assert_eq!(next(&moving), (secs(50), Round::Poll));
+        // A motion that has just begun is not looked at at once.
+        let fresh = Pace {
+            moving_since: Some(secs(200)),
+            ..pace()
+        };
+        assert_eq!(next(&fresh), (secs(230), Round::Poll));
+    }
+
+    #[test]
+    fn an_account_that_nobody_uses_is_probed_once_and_swept() {
+        let unused = Pace {
+            contact: Contact::Untried,
+            cared: false,
+            proved: None,
+            looked: None,
+            machines: false,
+            ..pace()
+        };
+        assert_eq!(next(&unused), (secs(10), Round::Probe));
+        let accepted = Pace {
+            contact: Contact::Accepted,
+            ..unused.clone()
+        };
+        assert_eq!(next(&accepted), (secs(1810), Round::Proof));
+        let used = Pace {
+            cared: true,
+            ..unused
+        };
+        assert_eq!(next(&used), (secs(10), Round::Proof));
+    }
+
+    #[test]
+    fn a_wanted_proof_goes_first_when_its_time_has_come() {
+        let wanted = Pace {
+            wanted: Some(secs(40)),
+            ..pace()
+        };
+        assert_eq!(next(&wanted), (secs(40), Round::Proof));
+        let failed = Pace {
+            retry_at: secs(100),
+            ..wanted
+        };
+        assert_eq!(next(&failed), (secs(100), Round::Proof));
+    }
+
+    #[test]
+    fn pauses_grow_to_a_minute() {
+        let all: Vec<_> = (1..9).map(|n| pause(n, 1.0).as_secs()).collect();
+        assert_eq!(all, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+}

@@ -1,0 +1,247 @@
+//! The looks at an account, one after the other, for as long as it lives.
+
+use super::{
+    Wake,
+    breaker::Contact,
+    budget::Lane,
+    listing::{End, Incomplete},
+    live::Core,
+    orphans::{self, Verdict},
+    pace::{self, Pace, Round},
+    view::Proof,
+};
+use crate::{
+    hosting::{Client, Error, ServerStatus},
+    kinds::Reason,
+    runtime::clock,
+};
+use std::{sync::Arc, time::Duration};
+
+/// Most machines that are read one by one in a round; for more a listing is cheaper.
+const ONE_BY_ONE: usize = 10;
+/// How often a listing that shifted is begun anew within a round.
+const TRIES: usize = 3;
+/// How long a look is put off while the account has no member to look with.
+const NO_MEMBER: Duration = Duration::from_secs(3600);
+
+impl Core {
+    /// Looks at the account, again and again. Never ends.
+    pub(super) async fn keep_watch(&self) {
+        loop {
+            let (due, round) = self.plan();
+            tokio::select! {
+                biased;
+                () = self.replan.notified() => continue,
+                () = clock::sleep_until(due) => {}
+            }
+            let Some(client) = self.knowledge().client() else {
+                continue;
+            };
+            let result = match round {
+                Round::Probe => self
+                    .probe_call(client.quota_usage())
+                    .await
+                    .map(drop)
+                    .map_err(Incomplete::Failed),
+                Round::Proof => self.prove(&client).await,
+                Round::Poll => self.poll(&client).await,
+            };
+            self.conclude(round, result);
+        }
+    }
+
+    fn plan(&self) -> (Duration, Round) {
+        let knowledge = self.knowledge();
+        let Some(times) = knowledge.times() else {
+            return (clock::now().mono + NO_MEMBER, Round::Probe);
+        };
+        pace::next(&Pace {
+            contact: knowledge.breaker.contact().clone(),
+            probe_at: knowledge.breaker.probe_at(),
+            retry_at: knowledge.retry_at,
+            started: knowledge.started,
+            cared: knowledge.cared,
+            proved: knowledge.proof.as_ref().map(|p| p.ended),
+            wanted: knowledge.wants.values().min().copied(),
+            looked: knowledge.looked,
+            moving_since: knowledge.moving_since,
+            machines: knowledge.snapshot.present().next().is_some(),
+            times,
+            jitter: knowledge.jitter,
+        })
+    }
+
+    /// A poll: what is delivered by one listing, the others one by one. When there are many others,
+    /// one listing of all shows more for less.
+    async fn poll(&self, client: &Client) -> Result<(), Incomplete> {
+        let began = clock::now();
+        let (moving, delivered) = {
+            let knowledge = self.knowledge();
+            let delivered = |s: &&super::view::Sighting| s.server.status == ServerStatus::Delivered;
+            (
+                knowledge.snapshot.moving(began.wall).count(),
+                knowledge.snapshot.present().filter(delivered).count(),
+            )
+        };
+        if moving > ONE_BY_ONE {
+            return self.prove(client).await;
+        }
+        if delivered > 0 {
+            let word = ServerStatus::Delivered;
+            self.listed(client, Some(word.as_str()), Lane::Poll, End::ShortPage)
+                .await?;
+        }
+        let unseen = self.knowledge().snapshot.unseen_since(began.mono);
+        if unseen.len() > ONE_BY_ONE {
+            return self.prove(client).await;
+        }
+        self.look_up(client, began.mono).await
+    }
+
+    /// A proof listing: every machine of the cluster, complete or worthless.
+    async fn prove(&self, client: &Client) -> Result<(), Incomplete> {
+        let lane = match self.knowledge().wants.is_empty() {
+            true => Lane::Sweep,
+            false => Lane::Resolve,
+        };
+        let (began, servers) = self.listed(client, None, lane, End::EmptyPage).await?;
+        let proof = Arc::new(Proof {
+            began,
+            ended: clock::now().mono,
+            servers,
+        });
+        // The provider first, then the cluster: an object that is made meanwhile is seen, and its
+        // machine is not taken for an orphan.
+        let claims = self.claims.get().and_then(|c| c.marks());
+        let (is_first, answered) = {
+            let mut knowledge = self.knowledge();
+            let ordering = knowledge.orders.marks();
+            let known = knowledge.known();
+            let verdict = orphans::judge(&proof, &known, claims.as_ref(), &ordering);
+            if let Some(verdict) = verdict {
+                log_orphans(&knowledge.verdict, &verdict);
+                knowledge.verdict = verdict;
+            }
+            if let Some(times) = knowledge.times() {
+                knowledge.orders.compare(&proof, times.settle);
+            }
+            let answered: Vec<String> = knowledge
+                .wants
+                .extract_if(|_, not_before| *not_before <= proof.began)
+                .map(|(mark, _)| mark)
+                .collect();
+            let before = knowledge.proof.replace(proof.clone());
+            (before.is_none(), answered)
+        };
+        if is_first {
+            self.announce();
+        }
+        self.tell_members();
+        for mark in answered {
+            self.wake(Wake::Mark(mark));
+        }
+        self.look_up(client, began).await
+    }
+
+    /// A whole listing and the moment of its begin; begun anew when the list shifted.
+    async fn listed(
+        &self,
+        client: &Client,
+        status: Option<&str>,
+        lane: Lane,
+        end: End,
+    ) -> Result<(Duration, Vec<Arc<crate::hosting::Server>>), Incomplete> {
+        let mut clamped = None;
+        let mut tries = 1;
+        loop {
+            let began = clock::now().mono;
+            match self.list(client, status, lane, end).await {
+                Ok(servers) => return Ok((began, servers)),
+                Err(Incomplete::Shifted) if tries < TRIES => {}
+                Err(Incomplete::Clamped(size)) if tries < TRIES => {
+                    // Once it may be a machine that was made meanwhile.
+                    if clamped.replace(size) == Some(size) {
+                        self.knowledge().page_size = size;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            tries += 1;
+        }
+    }
+
+    /// Reads machines that a listing should have shown and did not, oldest look first. Only a read of
+    /// the machine itself tells that it is gone.
+    async fn look_up(&self, client: &Client, since: Duration) -> Result<(), Incomplete> {
+        let unseen = self.knowledge().snapshot.unseen_since(since);
+        let mut failure = None;
+        for id in unseen.iter().take(ONE_BY_ONE) {
+            match self.read(client, id, Lane::Poll).await {
+                Ok(_) | Err(Error::NotFound(_)) => {}
+                Err(error @ Error::AccessDenied(_)) => return Err(error.into()),
+                Err(error) => failure = Some(error),
+            }
+        }
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Keeps count of failures. One alone says nothing; it is shown when it lasts.
+    fn conclude(&self, round: Round, result: Result<(), Incomplete>) {
+        let now = clock::now();
+        let mut knowledge = self.knowledge();
+        knowledge.jitter = rand::random_range(0.8..=1.2);
+        let before = knowledge.error.clone();
+        knowledge.note_motion(now);
+        match result {
+            Ok(()) => {
+                knowledge.failures = 0;
+                knowledge.retry_at = Duration::ZERO;
+                knowledge.error = None;
+                if round != Round::Probe {
+                    knowledge.looked = Some(now.mono);
+                }
+            }
+            // The breaker has its own pace and its own reason.
+            Err(Incomplete::Failed(Error::AccessDenied(_))) => knowledge.error = None,
+            Err(error) => {
+                knowledge.failures = knowledge.failures.saturating_add(1);
+                knowledge.retry_at = now.mono + pace::pause(knowledge.failures, knowledge.jitter);
+                let shown = explain(&error);
+                tracing::debug!(?round, failures = knowledge.failures, "{}", shown.1);
+                if knowledge.failures >= 2 || *knowledge.breaker.contact() == Contact::Untried {
+                    knowledge.error = Some(shown);
+                }
+            }
+        }
+        // The words may differ from failure to failure; only the reason is news.
+        let is_news =
+            before.map(|(reason, _)| reason) != knowledge.error.as_ref().map(|(reason, _)| *reason);
+        drop(knowledge);
+        if is_news {
+            self.announce();
+        }
+    }
+}
+
+/// A failure as conditions show it.
+pub(super) fn explain(error: &Incomplete) -> (Reason, String) {
+    match error {
+        Incomplete::Failed(error @ Error::RateLimited { .. }) => {
+            (Reason::RateLimited, error.explain())
+        }
+        Incomplete::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
+        other => (Reason::ProviderUnreachable, other.to_string()),
+    }
+}
+
+fn log_orphans(before: &Verdict, now: &Verdict) {
+    if before == now {
+        return;
+    }
+    if let Verdict::Found { count, first } = now
+        && *count > 0
+    {
+        let first: Vec<&str> = first.iter().map(|o| o.uuid.as_str()).collect();
+        tracing::warn!(count, ?first, "machines of this cluster without an object");
+    }
+}

@@ -1,0 +1,266 @@
+//! Carries out one effect, and says what came to light.
+//!
+//! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
+
+use super::{
+    Context,
+    decide::{Effect, Search, fence},
+    facts::Facts,
+    memory::{Observation, Obstacle, ReleaseAnswer},
+    orders, writes,
+    writes::Written,
+};
+use crate::{
+    account::{Account, Lane},
+    hosting::{Error, Server, ServerId, ServerStatus},
+    kinds::names::{RESERVED_PREFIX, RETAINED_TAG},
+    runtime::clock,
+};
+
+/// Carries out an effect.
+pub async fn act(
+    ctx: &Context,
+    facts: &Facts,
+    account: Option<&Account>,
+    effect: &Effect,
+) -> Observation {
+    match (effect, account) {
+        (Effect::WriteIntent(intent), _) => {
+            written(writes::intent(ctx, &facts.object, intent).await)
+        }
+        (Effect::HoldObject, _) => written(writes::hold(ctx, &facts.object).await),
+        (Effect::LetGo, _) => written(writes::let_go(ctx, &facts.object).await),
+        (Effect::Order(planned), Some(account)) => {
+            orders::order(ctx, facts, account, planned).await
+        }
+        (Effect::LookForOrder(search), Some(account)) => look_for_order(account, search).await,
+        (Effect::Read { uuid, not_listed }, Some(account)) => {
+            read(account, uuid, *not_listed).await
+        }
+        (Effect::AddTag { uuid, tag, when }, Some(account)) => {
+            let retains = tag == RETAINED_TAG;
+            retag(ctx, facts, account, uuid, when, retains, Change::Add(tag)).await
+        }
+        (Effect::RemoveTag { uuid, tag, when }, Some(account)) => {
+            retag(ctx, facts, account, uuid, when, false, Change::Remove(tag)).await
+        }
+        (Effect::BeginRelease { uuid }, Some(account)) => {
+            begin_release(ctx, facts, account, uuid).await
+        }
+        (Effect::Release { uuid }, Some(account)) => release(facts, account, uuid).await,
+        // The account vanished between decision and effect: the next pass says so.
+        (_, None) => failed(),
+    }
+}
+
+fn failed() -> Observation {
+    Observation::Failed {
+        at: clock::now().mono,
+    }
+}
+
+fn written(written: Written) -> Observation {
+    match written {
+        Written::Done(_) | Written::Stale => Observation::Done,
+        Written::Unknown(failure) => {
+            tracing::warn!(
+                error = &failure as &dyn std::error::Error,
+                "a write to a server object failed"
+            );
+            failed()
+        }
+    }
+}
+
+/// The look-ups that go with a listing: the order's tag, the control's tag, and machines without a mark.
+async fn look_for_order(account: &Account, search: &Search) -> Observation {
+    let obstacle = async {
+        if account.tag_exists(&search.order_tag).await? {
+            return Ok(Some(Obstacle::TagExists));
+        }
+        if !account.tag_exists(&search.control.order_tag).await? {
+            return Ok(Some(Obstacle::NoControl));
+        }
+        let unmarked = account
+            .all_servers()
+            .await?
+            .into_iter()
+            .find(|s| is_suspect(s, search));
+        Ok::<_, Error>(unmarked.map(|s| Obstacle::Unmarked(s.id.as_str().into())))
+    };
+    match obstacle.await {
+        Ok(obstacle) => Observation::Looked {
+            attempt: search.attempt.clone(),
+            proof_began: search.proof_began,
+            obstacle,
+        },
+        Err(error) => refused_look(&error),
+    }
+}
+
+/// A live machine of this host name, made since the begin, that bears no mark: perhaps ours, with its tags lost.
+fn is_suspect(server: &Server, search: &Search) -> bool {
+    server.status.is_live()
+        && server.name.trim().eq_ignore_ascii_case(&search.hostname)
+        && server.created_at.is_none_or(|at| at >= search.since)
+        && !server.tags.iter().any(|t| t.starts_with(RESERVED_PREFIX))
+}
+
+fn refused_look(error: &Error) -> Observation {
+    tracing::debug!(error = error.explain(), "a look at the provider failed");
+    failed()
+}
+
+async fn read(
+    account: &Account,
+    uuid: &str,
+    not_listed: Option<std::time::Duration>,
+) -> Observation {
+    let at = clock::now().mono;
+    let Ok(id) = ServerId::parse(uuid) else {
+        return failed();
+    };
+    match account.read(&id, Lane::Resolve).await {
+        Ok(server) => Observation::Found {
+            at,
+            failed: never_delivered(&server),
+        },
+        Err(Error::NotFound(_)) => Observation::NotFound {
+            at,
+            listing: not_listed,
+        },
+        Err(error) => refused_look(&error),
+    }
+}
+
+fn never_delivered(server: &Server) -> bool {
+    server.status == ServerStatus::Failed && server.delivered_at.is_none()
+}
+
+enum Change<'a> {
+    Add(&'a str),
+    Remove(&'a str),
+}
+
+async fn retag(
+    ctx: &Context,
+    facts: &Facts,
+    account: &Account,
+    uuid: &str,
+    when: &fence::TagProof,
+    retains: bool,
+    change: Change<'_>,
+) -> Observation {
+    let Ok(id) = ServerId::parse(uuid) else {
+        return failed();
+    };
+    if retains {
+        // A machine that is let go must not be one whose release has begun in the meantime.
+        match writes::read(ctx, &facts.object).await {
+            Ok(Some(object)) => {
+                let fresh = Facts {
+                    object,
+                    ..facts.clone()
+                };
+                if !fresh.deleting() || fresh.release_begun().is_some() {
+                    return Observation::Done;
+                }
+            }
+            Ok(None) => return Observation::Done,
+            Err(_) => return failed(),
+        }
+    }
+    let lane = if retains {
+        Lane::Release
+    } else {
+        Lane::Resolve
+    };
+    match account.read(&id, lane).await {
+        Ok(record) if when.holds(facts, &record) => {}
+        Ok(_) => return Observation::Done,
+        Err(error) => return refused_look(&error),
+    }
+    let done = match change {
+        Change::Add(tag) => account.add_tag(&id, tag).await,
+        Change::Remove(tag) => account.remove_tag(&id, tag).await,
+    };
+    match done {
+        Ok(_) => Observation::Done,
+        Err(error) => {
+            tracing::warn!(
+                machine = uuid,
+                error = error.explain(),
+                "a tag could not be changed"
+            );
+            failed()
+        }
+    }
+}
+
+async fn begin_release(ctx: &Context, facts: &Facts, account: &Account, uuid: &str) -> Observation {
+    let Ok(id) = ServerId::parse(uuid) else {
+        return failed();
+    };
+    let object = match writes::read(ctx, &facts.object).await {
+        Ok(Some(object)) => object,
+        Ok(None) => return Observation::Done,
+        Err(_) => return failed(),
+    };
+    let fresh = Facts {
+        object,
+        ..facts.clone()
+    };
+    match account.read(&id, Lane::Release).await {
+        Ok(record) if fence::may_begin_release(&fresh, &record) => {
+            written(writes::release_begun(ctx, &fresh.object, uuid).await)
+        }
+        Ok(_) => Observation::Done,
+        Err(error) => refused_look(&error),
+    }
+}
+
+/// One DELETE, on a record read just before.
+async fn release(facts: &Facts, account: &Account, uuid: &str) -> Observation {
+    let Ok(id) = ServerId::parse(uuid) else {
+        return failed();
+    };
+    let begun = clock::now();
+    match account.read(&id, Lane::Release).await {
+        Ok(record) if record.status == ServerStatus::Released => return Observation::Done,
+        Ok(record) if fence::may_release(facts, &record) => {}
+        Ok(_) => return failed(),
+        Err(error) => return refused_look(&error),
+    }
+    let now = clock::now();
+    let window = account.view().times.send_window;
+    if now.since(begun.mono) >= window || now.wall < begun.wall {
+        return failed();
+    }
+    tracing::info!(
+        namespace = facts.namespace(),
+        name = facts.name(),
+        machine = uuid,
+        "releasing a machine"
+    );
+    let answer = match account.release(&id).await {
+        Ok(_) => ReleaseAnswer::Accepted,
+        Err(error)
+            if matches!(
+                error,
+                Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited { .. }
+            ) =>
+        {
+            return refused_look(&error);
+        }
+        Err(error) if error.may_have_taken_effect() => ReleaseAnswer::Unknown,
+        Err(error) => {
+            tracing::info!(
+                machine = uuid,
+                error = error.explain(),
+                "the provider refused a release"
+            );
+            ReleaseAnswer::Refused
+        }
+    };
+    Observation::Released(answer, clock::now().mono)
+}

@@ -1,0 +1,90 @@
+//! Clients of the API server: one for calls, one for watches.
+//!
+//! kube's defaults do not fit a program that spends money: a call has no deadline, and every call,
+//! a write included, is silently repeated for minutes. A repeated write hides whether the first was done.
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use std::{path::PathBuf, time::Duration};
+
+/// How long the API server may take to answer a call.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// Where the API server is: the usual kubeconfig rules, or in-cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// A kubeconfig file; None: `KUBECONFIG`, the home folder's, or in-cluster.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context in it; None: its current one.
+    pub context: Option<String>,
+}
+
+/// The two clients.
+#[derive(Clone)]
+pub struct Clients {
+    /// For calls. Every one has a deadline and is sent once.
+    pub calls: Client,
+    /// For watches. Silence is no failure.
+    pub watches: Client,
+}
+
+/// No client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientsError {
+    /// The kubeconfig cannot be read.
+    #[error("the kubeconfig cannot be used")]
+    Kubeconfig(#[source] Box<kube::config::KubeconfigError>),
+    /// There is no kubeconfig, and this is no pod.
+    #[error("there is no kubeconfig and this is no pod: set KUBECONFIG or --kubeconfig")]
+    Infer(#[source] Box<kube::config::InferConfigError>),
+    /// The configuration does not make a client.
+    #[error("the configuration does not make a client")]
+    Client(#[source] Box<kube::Error>),
+}
+
+impl Clients {
+    /// Makes both clients.
+    ///
+    /// # Errors
+    /// When there is no usable configuration. Nothing is sent yet.
+    pub async fn connect(source: &Source) -> Result<Self, ClientsError> {
+        let mut config = configuration(source).await?;
+        config.default_retry = false;
+        let watches = make(config.clone())?;
+        config.read_timeout = Some(ANSWER);
+        config.write_timeout = Some(ANSWER);
+        config.reset_reader_on_write = true;
+        Ok(Self {
+            calls: make(config)?,
+            watches,
+        })
+    }
+}
+
+fn make(config: Config) -> Result<Client, ClientsError> {
+    Client::try_from(config).map_err(|e| ClientsError::Client(Box::new(e)))
+}
+
+async fn configuration(source: &Source) -> Result<Config, ClientsError> {
+    let kubeconfig = |e| ClientsError::Kubeconfig(Box::new(e));
+    let options = KubeConfigOptions {
+        context: source.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    match &source.kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).map_err(kubeconfig)?;
+            Config::from_custom_kubeconfig(file, &options)
+                .await
+                .map_err(kubeconfig)
+        }
+        None if source.context.is_some() => {
+            Config::from_kubeconfig(&options).await.map_err(kubeconfig)
+        }
+        None => Config::infer()
+            .await
+            .map_err(|e| ClientsError::Infer(Box::new(e))),
+    }
+}
