@@ -112,7 +112,11 @@ async fn record(stage: &mut Stage) -> Vec<(Phase, Place)> {
 /// Lives one object after the other until no point is left.
 async fn play(book: Arc<Mutex<Book>>) {
     let mut standing: Option<Stage> = None;
-    while let Some((name, order, release)) = lock(&book).next() {
+    loop {
+        let next = lock(&book).next();
+        let Some((name, order, release)) = next else {
+            break;
+        };
         let mut stage = match standing.take() {
             Some(stage) => stage,
             None => Stage::set(cluster(), quick_timing()).await,
