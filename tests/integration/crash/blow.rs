@@ -1,15 +1,13 @@
-//! One blow at one place of an order or a release, and the wait for its end.
+//! One blow at one place.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::course::{Act, Place, Release};
-use super::judge::{self, Findings};
+use super::course::{Act, Place, Release, Watch};
 use super::stage::{AT_ITS_END, Stage};
 use crate::deadline::eventually;
-use crate::rig::server;
 
 /// Without faults a place is reached within this time.
 const REACHED_WITHIN: Duration = Duration::from_secs(25);
@@ -49,13 +47,17 @@ impl Blow {
     }
 }
 
-/// In which part of an object's life a place lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In which part of a life a place lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// From `create` to Ready.
+    /// A server, from `create` to Ready.
     Order,
-    /// From `delete` to the end of the object.
+    /// A server, from `delete` to the end of the object.
     Release,
+    /// An account, from `create` until it is held for its first user.
+    Hold,
+    /// An account, from the end of its last user to its own.
+    LetGo,
 }
 
 /// A blow at a place.
@@ -72,44 +74,9 @@ impl fmt::Display for Point {
     }
 }
 
-/// Whether the place of a blow was reached.
-pub(crate) type Reached = bool;
-
-/// One object from creation to its end, with at most one blow in each half.
-///
-/// # Panics
-/// If it does not come to its end, or the judge finds something.
-pub(crate) async fn life(
-    stage: &mut Stage,
-    name: &str,
-    order: Option<&Point>,
-    release: Option<&Point>,
-) -> (Reached, Reached) {
-    let watch = stage.arm(name, order);
-    stage.world.create(&server(name)).await;
-    let ordered = strike(stage, order, watch).await;
-    let object = stage.world.wait_ready(name, AT_ITS_END).await;
-    judged(order, &judge::after_order(&stage.world, &object).await);
-
-    let watch = stage.arm(name, release);
-    stage.world.delete(name).await;
-    let released = strike(stage, release, watch).await;
-    stage.world.wait_gone(name, AT_ITS_END).await;
-    judged(release, &judge::after_release(&stage.world, &object).await);
-    (ordered, released)
-}
-
-fn judged(point: Option<&Point>, findings: &Findings) {
-    let point = point.map_or("without a blow".to_owned(), Point::to_string);
-    assert!(findings.is_empty(), "{point}: {findings:#?}");
-}
-
-/// Waits until the trap springs, and does what belongs to the blow.
-async fn strike(
-    stage: &mut Stage,
-    point: Option<&Point>,
-    watch: Option<super::course::Watch>,
-) -> Reached {
+/// Waits until the trap springs, and does what belongs to the blow. Returns
+/// whether the place was reached.
+pub(crate) async fn strike(stage: &mut Stage, point: Option<&Point>, watch: Option<Watch>) -> bool {
     let (Some(point), Some(mut watch)) = (point, watch) else {
         return true;
     };
@@ -143,8 +110,7 @@ async fn strike(
 /// Number of the last request to the hosting API.
 async fn last_request(stage: &Stage) -> u64 {
     let ledger = stage.world.simulator.ledger().await;
-    ledger
-        .last()
-        .and_then(|entry: &Value| entry["seq"].as_u64())
+    let last = ledger.last();
+    last.and_then(|entry: &Value| entry["seq"].as_u64())
         .unwrap_or_default()
 }

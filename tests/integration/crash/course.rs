@@ -133,7 +133,7 @@ impl Course {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a new course about the server object `subject`, without a trap.
+    /// Begins a new course about the object `subject`, without a trap.
     pub(crate) fn begin(&self, subject: &str) {
         *self.lock() = Log {
             subject: subject.to_owned(),

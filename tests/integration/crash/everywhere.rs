@@ -1,14 +1,14 @@
-//! Every blow at every place of an order and of a release.
+//! Every blow at every place.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet, LocalSet};
 
-use super::blow::{Blow, Phase, Point, life};
-use super::course::{Place, Side};
+use super::blow::{Blow, Phase, Point};
 use super::judge;
+use super::life::{self, Blows};
 use super::stage::Stage;
 use crate::cluster::cluster;
 use crate::rig::quick_timing;
@@ -17,6 +17,26 @@ use crate::rig::quick_timing;
 const STAGES: usize = 5;
 /// A place that one run happened to pass by is tried again.
 const TRIES: u32 = 3;
+/// What a recorded course must hold at the least; else the recording is wrong.
+const EXPECTED: [(Phase, &str); 17] = [
+    (Phase::Order, "cluster PATCH baremetalservers #1"),
+    (Phase::Order, "cluster PATCH baremetalservers/status #1"),
+    (Phase::Order, "hosting POST servers #1"),
+    (Phase::Order, "cluster PATCH baremetalservers/status #2"),
+    (Phase::Order, "cluster PATCH baremetalservers/status #3"),
+    (Phase::Order, "cluster POST events (Delivered) #1"),
+    (Phase::Release, "hosting GET servers/{uuid} #1"),
+    (Phase::Release, "cluster PATCH baremetalservers #1"),
+    (Phase::Release, "hosting GET servers/{uuid} #2"),
+    (Phase::Release, "hosting DELETE servers/{uuid} #1"),
+    (Phase::Release, "cluster PATCH baremetalservers/status #1"),
+    (Phase::Release, "cluster PATCH baremetalservers #2"),
+    (Phase::Release, "cluster POST events (Released) #1"),
+    (Phase::Hold, "cluster PATCH provideraccounts #1"),
+    (Phase::Hold, "cluster PATCH secrets #1"),
+    (Phase::LetGo, "cluster PATCH secrets #1"),
+    (Phase::LetGo, "cluster PATCH provideraccounts #1"),
+];
 
 /// A point to be tried, and how often it was already.
 #[derive(Clone)]
@@ -25,37 +45,56 @@ struct Trial {
     tries: u32,
 }
 
+/// A life to be lived: of a server, or of an account.
+struct Turn {
+    name: String,
+    of_account: bool,
+    first: Option<Trial>,
+    second: Option<Trial>,
+}
+
 /// What is still to do, and what became of the rest.
 #[derive(Default)]
 struct Book {
-    orders: VecDeque<Trial>,
-    releases: VecDeque<Trial>,
-    lives: u32,
+    open: BTreeMap<Phase, VecDeque<Trial>>,
+    turns: u32,
     well: usize,
     failures: Vec<String>,
 }
 
 #[tokio::test]
 async fn no_crash_and_no_loss_makes_it_order_twice_or_lose_a_machine() {
-    tokio::task::LocalSet::new()
-        .run_until(strike_everywhere())
-        .await;
+    // One thread: the closures of the rig borrow across their waits.
+    LocalSet::new().run_until(strike_everywhere()).await;
 }
 
 async fn strike_everywhere() {
     let mut stage = Stage::set(cluster(), quick_timing()).await;
-    let places = record(&mut stage).await;
+    let places = life::places(&mut stage).await;
     drop(stage);
+    let named: Vec<_> = places
+        .iter()
+        .map(|(phase, place)| (*phase, place.to_string()))
+        .collect();
+    for (phase, place) in EXPECTED {
+        assert!(
+            named.contains(&(phase, place.to_owned())),
+            "{phase:?}: no {place} in {named:#?}"
+        );
+    }
     let mut book = Book::default();
     for (phase, place) in places {
         say(&format!("{phase:?}: {place}"));
         for blow in Blow::ALL {
             let (place, tries) = (place.clone(), 0);
             let point = Point { phase, place, blow };
-            book.queue(phase).push_back(Trial { point, tries });
+            book.open
+                .entry(phase)
+                .or_default()
+                .push_back(Trial { point, tries });
         }
     }
-    let all = book.orders.len() + book.releases.len();
+    let all: usize = book.open.values().map(VecDeque::len).sum();
     let book = Arc::new(Mutex::new(book));
 
     let mut stages = JoinSet::new();
@@ -72,84 +111,49 @@ async fn strike_everywhere() {
     assert_eq!(book.well, all);
 }
 
-/// The effects of a run without faults, in order of arrival.
-async fn record(stage: &mut Stage) -> Vec<(Phase, Place)> {
-    let name = "recorded";
-    stage.course.begin(name);
-    stage.world.create(&crate::rig::server(name)).await;
-    let object = stage.world.wait_ready(name, super::stage::AT_ITS_END).await;
-    assert_eq!(
-        judge::after_order(&stage.world, &object).await,
-        Vec::<String>::new()
-    );
-    let order = stage.course.seen();
-    stage.course.begin(name);
-    stage.world.delete(name).await;
-    stage.world.wait_gone(name, super::stage::AT_ITS_END).await;
-    assert_eq!(
-        judge::after_release(&stage.world, &object).await,
-        Vec::<String>::new()
-    );
-    let release = stage.course.seen();
-
-    // Looks at a machine in motion come at their own pace. Before the release is
-    // sent the machine stands still, so there each look belongs to the release.
-    let sent =
-        |place: &Place| place.side == Side::Hosting && place.sort.starts_with("DELETE servers");
-    let send = release.iter().position(sent).expect("a release is sent");
-    let effect = |place: &Place| !place.sort.starts_with("GET ");
-    let order = order
-        .into_iter()
-        .filter(effect)
-        .map(|place| (Phase::Order, place));
-    let release = release.into_iter().enumerate();
-    let release = release.filter(|(index, place)| *index < send || effect(place));
-    order
-        .chain(release.map(|(_, place)| (Phase::Release, place)))
-        .collect()
-}
-
-/// Lives one object after the other until no point is left.
+/// Lives one life after the other until no point is left.
 async fn play(book: Arc<Mutex<Book>>) {
     let mut standing: Option<Stage> = None;
     loop {
+        // Not in a `while let`: that would keep the lock for the whole round.
         let next = lock(&book).next();
-        let Some((name, order, release)) = next else {
-            break;
-        };
+        let Some(turn) = next else { break };
         let mut stage = match standing.take() {
             Some(stage) => stage,
             None => Stage::set(cluster(), quick_timing()).await,
         };
-        let points = (
-            order.as_ref().map(|t| t.point.clone()),
-            release.as_ref().map(|t| t.point.clone()),
-        );
+        let points =
+            [&turn.first, &turn.second].map(|trial| trial.as_ref().map(|t| t.point.clone()));
+        let (name, of_account) = (turn.name.clone(), turn.of_account);
         // A task of its own: when it panics its stage falls with it and shows
         // its logs, and the other points go on.
         let mut alone = JoinSet::new();
         alone.spawn_local(async move {
-            let reached = life(&mut stage, &name, points.0.as_ref(), points.1.as_ref()).await;
-            (stage, reached)
+            let blows = Blows {
+                first: points[0].as_ref(),
+                second: points[1].as_ref(),
+            };
+            let lived = if of_account {
+                life::of_account(&mut stage, &name, blows).await
+            } else {
+                life::of_server(&mut stage, &name, blows).await
+            };
+            (stage, lived.reached)
         });
         match alone.join_next().await {
-            Some(Ok((stage, (ordered, released)))) => {
+            Some(Ok((stage, (first, second)))) => {
                 standing = Some(stage);
                 let mut book = lock(&book);
-                book.settle(order, ordered);
-                book.settle(release, released);
+                book.settle(turn.first, first);
+                book.settle(turn.second, second);
             }
-            other => {
-                let why = match other {
-                    Some(Err(error)) => panic_text(error),
-                    _ => "no end".to_owned(),
-                };
-                let named = [order, release].into_iter().flatten();
-                let named: Vec<String> = named.map(|trial| trial.point.to_string()).collect();
-                lock(&book)
-                    .failures
-                    .push(format!("[{}]: {why}", named.join(" / ")));
+            Some(Err(error)) => {
+                let trials = [turn.first, turn.second].into_iter().flatten();
+                let points: Vec<String> = trials.map(|trial| trial.point.to_string()).collect();
+                let failure = format!("[{}]: {}", points.join(" / "), words(error));
+                lock(&book).failures.push(failure);
             }
+            None => unreachable!("one task was spawned"),
         }
     }
     if let Some(stage) = standing {
@@ -159,20 +163,28 @@ async fn play(book: Arc<Mutex<Book>>) {
 }
 
 impl Book {
-    fn queue(&mut self, phase: Phase) -> &mut VecDeque<Trial> {
-        match phase {
-            Phase::Order => &mut self.orders,
-            Phase::Release => &mut self.releases,
-        }
+    fn take(&mut self, phase: Phase) -> Option<Trial> {
+        self.open.get_mut(&phase)?.pop_front()
     }
 
-    /// The next object's name and points.
-    fn next(&mut self) -> Option<(String, Option<Trial>, Option<Trial>)> {
-        let (order, release) = (self.orders.pop_front(), self.releases.pop_front());
-        (order.is_some() || release.is_some()).then(|| {
-            self.lives += 1;
-            (format!("life-{}", self.lives), order, release)
-        })
+    fn next(&mut self) -> Option<Turn> {
+        for (of_account, phases) in [
+            (false, (Phase::Order, Phase::Release)),
+            (true, (Phase::Hold, Phase::LetGo)),
+        ] {
+            let (first, second) = (self.take(phases.0), self.take(phases.1));
+            if first.is_some() || second.is_some() {
+                self.turns += 1;
+                let name = format!("life-{}", self.turns);
+                return Some(Turn {
+                    name,
+                    of_account,
+                    first,
+                    second,
+                });
+            }
+        }
+        None
     }
 
     fn settle(&mut self, trial: Option<Trial>, reached: bool) {
@@ -180,7 +192,11 @@ impl Book {
         trial.tries += 1;
         match (reached, trial.tries < TRIES) {
             (true, _) => self.well += 1,
-            (false, true) => self.queue(trial.point.phase).push_back(trial),
+            (false, true) => self
+                .open
+                .entry(trial.point.phase)
+                .or_default()
+                .push_back(trial),
             (false, false) => self
                 .failures
                 .push(format!("never reached: {}", trial.point)),
@@ -188,18 +204,18 @@ impl Book {
     }
 }
 
-fn lock(book: &Mutex<Book>) -> std::sync::MutexGuard<'_, Book> {
+fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
     book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn panic_text(error: tokio::task::JoinError) -> String {
+/// What a task said when it panicked.
+fn words(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else {
         return "cancelled".to_owned();
     };
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without words")
-        .to_owned()
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("a panic without words").to_owned()
 }
 
 /// Past the capture of the test program: these lines are wanted when all is well, too.

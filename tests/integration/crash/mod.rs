@@ -6,6 +6,7 @@ mod course;
 mod everywhere;
 mod judge;
 mod judgement;
+mod life;
 mod proxy;
 mod sort;
 mod stage;

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::course::Side;
 
-/// The sort of a request about the server object `subject`, with what varies
-/// replaced; `None` for requests that change nothing, or something else.
+/// The sort of a request about the object `subject` (a server, or an account and
+/// the Secret of its name), with what varies replaced; `None` for requests that change nothing, or something else.
 ///
 /// At the hosting API a GET of one machine or one tag counts as well: effects
 /// lean on what it says. One object is in motion at a time, so all machines
@@ -62,7 +62,19 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Optio
             let reason = event["reason"].as_str().unwrap_or_default();
             (event["regarding"]["name"] == subject).then(|| format!("events ({reason})"))
         }
-        // The account is not the subject; it writes at its own pace.
+        [
+            "apis",
+            "flexmetal.dev",
+            _,
+            "namespaces",
+            _,
+            "provideraccounts",
+            name,
+            rest @ ..,
+        ] => (*name == subject).then(|| [&["provideraccounts"], rest].concat().join("/")),
+        ["api", "v1", "namespaces", _, "secrets", name] => {
+            (*name == subject).then(|| "secrets".into())
+        }
         _ => None,
     }
 }
@@ -159,7 +171,7 @@ fn only_effects_on_the_subject_count() {
             "PATCH",
             "/api/v1/namespaces/n/secrets/one",
             "",
-            None,
+            Some("PATCH secrets"),
         ),
     ] {
         assert_eq!(

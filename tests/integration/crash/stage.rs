@@ -20,8 +20,9 @@ pub(crate) struct Stage {
     // Dropped first, so that the operator does not see its world fall apart.
     pub(crate) world: World,
     pub(crate) course: Arc<Course>,
-    _to_hosting: Proxy,
+    to_hosting: Proxy,
     _to_cluster: Proxy,
+    timing: Value,
 }
 
 impl Stage {
@@ -36,7 +37,7 @@ impl Stage {
         let course = Arc::new(Course::new());
         let to_hosting = Proxy::to_hosting(world.simulator.api(), course.clone()).await;
         let to_cluster = Proxy::to_cluster(cluster.access(), course.clone()).await;
-        world.write_account(&to_hosting.url(), timing).await;
+        world.write_account(&to_hosting.url(), &timing).await;
         let path = world.folder().join("kubeconfig");
         let text = serde_json::to_string(&kubeconfig(&to_cluster.url())).expect("it is JSON");
         std::fs::write(&path, text).expect("the folder can be written");
@@ -47,9 +48,20 @@ impl Stage {
         Self {
             world,
             course,
-            _to_hosting: to_hosting,
+            to_hosting,
+            timing,
             _to_cluster: to_cluster,
         }
+    }
+
+    /// One more account for the same place, with a Secret of the same name.
+    pub(crate) async fn write_account(&self, name: &str) {
+        let key = self.world.simulator.api_key();
+        self.world.write_secret(name, key).await;
+        let url = self.to_hosting.url();
+        self.world
+            .write_account_as(name, name, &url, &self.timing)
+            .await;
     }
 
     /// Begins a new course about `name`, with a trap for the blow if there is one.

@@ -11,14 +11,14 @@ use crate::cluster::cluster;
 use crate::rig::server;
 
 /// The order's time-out here: the test holds the answer for part of it.
-const ORDER_TIMEOUT: &str = "12s";
+const ORDER_TIMEOUT: &str = "6s";
 /// An operator that did not wait would have ended long before.
 const STAYS: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn a_graceful_end_waits_for_the_answer_to_an_order_and_records_it() {
     let timing = json!({
-        "settle": "40s", "listingSpacing": "300ms", "pollMoving": "200ms",
+        "settle": "12s", "listingSpacing": "300ms", "pollMoving": "200ms",
         "pollStill": "1s", "sweep": "1s", "orderTimeout": ORDER_TIMEOUT,
     });
     let mut stage = Stage::set(cluster(), timing).await;
