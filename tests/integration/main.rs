@@ -14,6 +14,7 @@
 mod chart;
 mod cluster;
 mod control_plane;
+mod crash;
 mod crds;
 mod deadline;
 mod demo;
