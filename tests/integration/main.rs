@@ -15,3 +15,4 @@ mod cluster;
 mod control_plane;
 mod deadline;
 mod laboratory;
+mod rig;
