@@ -3,7 +3,7 @@
 use clap::Parser;
 use flexmetal_operator::{
     account::{Accounts, Rate},
-    controllers::{events::Events, server},
+    controllers::{self, events::Events, server},
     runtime::{
         clients::{Clients, Source},
         clock, health, shutdown,
@@ -89,6 +89,17 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
     ));
     let accounts = Accounts::new(cluster.as_str(), Rate::default());
     accounts.set_claims(objects.clone());
+    let account_controller = controllers::account::run(
+        controllers::account::Context::new(
+            clients.calls.clone(),
+            accounts.clone(),
+            flags.namespace,
+            watched.clone(),
+            events.clone(),
+            stop.clone(),
+        ),
+        clients.watches.clone(),
+    );
     let server_controller = server::run(
         Arc::new(Context {
             client: clients.calls,
@@ -114,7 +125,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
         tracing::info!("stopping; what is under way is finished first");
         stop.cancel();
     };
-    tokio::join!(server_controller, health, signal);
+    tokio::join!(account_controller, server_controller, health, signal);
     Ok(())
 }
 

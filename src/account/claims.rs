@@ -12,5 +12,7 @@ pub trait Claims: Send + Sync {
 
     /// How many servers name the account, the terminating ones included. An object that does not
     /// decode may use any account and counts for each that it could name.
-    fn users(&self, account: &AccountKey) -> usize;
+    ///
+    /// None: the first listing is not in yet. An account must not be let go for want of a listing.
+    fn users(&self, account: &AccountKey) -> Option<usize>;
 }

@@ -14,6 +14,7 @@ use crate::{
     kinds::{
         Reason,
         account::{AllowedNamespaces, KnownMachine},
+        names::ACCOUNT_FINALIZER,
     },
     runtime::clock,
 };
@@ -21,7 +22,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// How long an order waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
@@ -47,6 +48,8 @@ pub(super) struct Settings {
     /// Nothing may be ordered; releases go on.
     pub(super) no_orders: Option<(Reason, String)>,
     pub(super) allowed: Option<AllowedNamespaces>,
+    /// Whether account and Secret stay for as long as they are used.
+    pub(super) held: watch::Sender<bool>,
     pub(super) times: Times,
     pub(super) known: Vec<KnownMachine>,
     pub(super) used_before: bool,
@@ -178,6 +181,7 @@ impl Account {
     /// [`Denied`] says whether a limit, the state of the account, or only time stands against it.
     pub async fn reserve(&self, mark: &str) -> Result<OrderPermit, Denied> {
         let (live, client) = self.may_order()?;
+        self.hold().await?;
         let now = clock::now();
         let id = {
             let mut knowledge = live.core.knowledge();
@@ -199,6 +203,26 @@ impl Account {
         }
         self.may_order()?;
         Ok(permit)
+    }
+
+    /// Waits until account and Secret are kept from vanishing. Without the key nothing that is ordered
+    /// could be released.
+    async fn hold(&self) -> Result<(), Denied> {
+        let mut held = self.settings().held.subscribe();
+        if *held.borrow_and_update() {
+            return Ok(());
+        }
+        self.changed().notify_one();
+        match tokio::time::timeout(TURN, held.wait_for(|held| *held)).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Denied::Blocked(
+                Reason::Pending,
+                format!(
+                    "the finalizer {ACCOUNT_FINALIZER} is not yet on {} and its Secret; see the account's events",
+                    self.key()
+                ),
+            )),
+        }
     }
 
     fn may_order(&self) -> Result<(Live, Client), Denied> {

@@ -23,8 +23,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
-use tokio::sync::{Notify, mpsc::UnboundedSender};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::{
+    sync::{Notify, mpsc::UnboundedSender},
+    task::JoinSet,
+};
 
 /// Who knows the objects; set once, when the controllers are there.
 pub(super) type ClaimsCell = Arc<OnceLock<Arc<dyn Claims>>>;
@@ -33,7 +35,8 @@ pub(super) type ClaimsCell = Arc<OnceLock<Arc<dyn Claims>>>;
 #[derive(Clone)]
 pub(super) struct Live {
     pub(super) core: Arc<Core>,
-    _rounds: Arc<AbortOnDropHandle<()>>,
+    /// Ends with the last clone.
+    _rounds: Arc<JoinSet<()>>,
 }
 
 /// What the clones share with the rounds.
@@ -122,13 +125,14 @@ impl Live {
             }),
             cluster_tag,
         });
-        let rounds = core.clone();
-        let task = tokio::spawn(async move {
-            tokio::join!(rounds.keep_watch(), rounds.keep_stock());
+        let looking = core.clone();
+        let mut rounds = JoinSet::new();
+        rounds.spawn(async move {
+            tokio::join!(looking.keep_watch(), looking.keep_stock());
         });
         Self {
             core,
-            _rounds: Arc::new(AbortOnDropHandle::new(task)),
+            _rounds: Arc::new(rounds),
         }
     }
 }

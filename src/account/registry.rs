@@ -132,9 +132,9 @@ impl Accounts {
         let _ = self.inner.claims.set(claims);
     }
 
-    /// How many servers use an account, as the claims say.
-    pub fn users(&self, key: &AccountKey) -> usize {
-        self.inner.claims.get().map_or(0, |c| c.users(key))
+    /// How many servers use an account, as the claims say; None while nobody knows.
+    pub fn users(&self, key: &AccountKey) -> Option<usize> {
+        self.inner.claims.get().and_then(|c| c.users(key))
     }
 
     /// Resolves a server's reference.
@@ -218,6 +218,9 @@ impl Accounts {
     /// Makes an account object known, before anything else is known of it.
     pub fn announce(&self, key: &AccountKey, used_before: bool) {
         let mut entries = self.entries();
+        if entries.accounts.contains_key(key) {
+            return;
+        }
         entries.accounts.entry(key.clone()).or_insert_with(|| {
             let text = format!("{key} was not read yet");
             Account::new(
@@ -227,6 +230,7 @@ impl Accounts {
                     block: Some((Reason::Pending, text)),
                     no_orders: None,
                     allowed: None,
+                    held: watch::Sender::new(false),
                     times: Times::from(&Timing::default()),
                     known: Vec::new(),
                     used_before,
@@ -237,10 +241,18 @@ impl Accounts {
         self.wake(key);
     }
 
-    /// Puts into force what the controller has made of an account object. Returns what wakes the
-    /// controller, or None if the object is not known.
-    pub fn install(&self, key: &AccountKey, installation: Installation) -> Option<Arc<Notify>> {
-        let account = self.get(key)?;
+    /// What wakes the controller of an account object: its live account, its users, orders that wait
+    /// for finalizers. An object that is not known yet is from here on.
+    pub fn changes(&self, key: &AccountKey) -> Arc<Notify> {
+        self.announce(key, false);
+        self.get(key)
+            .map(|a| a.changed().clone())
+            .unwrap_or_default()
+    }
+
+    /// Puts into force what the controller has made of an account object. One that is not known stays so.
+    pub fn install(&self, key: &AccountKey, installation: Installation) {
+        let Some(account) = self.get(key) else { return };
         let connection = installation.connection.map(|c| self.connect(key, c));
         let news = {
             let mut settings = account.settings();
@@ -278,7 +290,13 @@ impl Accounts {
         if news {
             self.wake(key);
         }
-        Some(account.changed().clone())
+    }
+
+    /// Says whether account and Secret are kept from vanishing. Orders wait for it.
+    pub fn set_held(&self, key: &AccountKey, held: bool) {
+        if let Some(account) = self.get(key) {
+            account.settings().held.send_replace(held);
+        }
     }
 
     /// The key or the spec changed: a refused key is tried at once.

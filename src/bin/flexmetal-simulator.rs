@@ -133,6 +133,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+    running.stop().await;
     Ok(())
 }
 

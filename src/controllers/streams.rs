@@ -62,7 +62,7 @@ where
     let changes = watcher(api, config)
         .default_backoff()
         .map(move |event| match event {
-            Ok(event) => take(event, &reader, &mut writer),
+            Ok(event) => take(&event, &reader, &mut writer),
             Err(error) => {
                 tracing::warn!(
                     kind = %K::kind(&()),
@@ -78,7 +78,7 @@ where
 
 /// Puts an event into the store, and tells what it changed.
 fn take<K>(
-    event: watcher::Event<K>,
+    event: &watcher::Event<K>,
     store: &Store<K>,
     writer: &mut reflector::store::Writer<K>,
 ) -> Vec<Change<K>>
@@ -88,12 +88,12 @@ where
     match event {
         watcher::Event::Init | watcher::Event::InitApply(_) => {
             // The store shows a listing only at its end.
-            writer.apply_watcher_event(&event);
+            writer.apply_watcher_event(event);
             Vec::new()
         }
         watcher::Event::InitDone => {
             let before = store.state();
-            writer.apply_watcher_event(&event);
+            writer.apply_watcher_event(event);
             let mut changes: Vec<_> = before
                 .iter()
                 .filter(|old| {
@@ -107,10 +107,10 @@ where
             changes.push(Change::Listed);
             changes
         }
-        watcher::Event::Apply(ref object) => {
+        watcher::Event::Apply(object) => {
             let reference = ObjectRef::from_obj(object);
             let before = store.get(&reference);
-            writer.apply_watcher_event(&event);
+            writer.apply_watcher_event(event);
             let now = store.get(&reference);
             // Another object of the same name: the first one is gone.
             let gone = before.filter(|old| now.as_ref().is_some_and(|new| new.uid() != old.uid()));
@@ -119,9 +119,9 @@ where
                 .chain(now.map(Change::Applied))
                 .collect()
         }
-        watcher::Event::Delete(ref object) => {
+        watcher::Event::Delete(object) => {
             let gone = Arc::new(object.clone());
-            writer.apply_watcher_event(&event);
+            writer.apply_watcher_event(event);
             vec![Change::Gone(gone)]
         }
     }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn what_vanished_between_two_listings_is_reported() {
         let (store, mut writer) = reflector::store::<Object>();
-        let mut feed = |event| words(&take(event, &store, &mut writer));
+        let mut feed = |event| words(&take(&event, &store, &mut writer));
         assert!(feed(watcher::Event::Init).is_empty());
         assert!(feed(watcher::Event::InitApply(object("a", "1", "u".into()))).is_empty());
         assert!(feed(watcher::Event::InitApply(object("b", "2", "u".into()))).is_empty());
@@ -213,9 +213,9 @@ mod tests {
         let (store, mut writer) = reflector::store::<Object>();
         let broken = object("broken", "9", json!(17));
         assert!(broken.0.is_err());
-        take(watcher::Event::Init, &store, &mut writer);
-        take(watcher::Event::InitDone, &store, &mut writer);
-        take(watcher::Event::Apply(broken), &store, &mut writer);
+        take(&watcher::Event::Init, &store, &mut writer);
+        take(&watcher::Event::InitDone, &store, &mut writer);
+        take(&watcher::Event::Apply(broken), &store, &mut writer);
         assert_eq!(store.state().len(), 1);
     }
 

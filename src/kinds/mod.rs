@@ -3,6 +3,9 @@
 //! These are documented, strict types for the Kubernetes API. The hosting API's
 //! own words live in [`crate::hosting`]; nothing here is sent there as it stands.
 
+// Columns are attributes of the derive, and many share a type.
+#![allow(clippy::duplicated_attributes)]
+
 pub mod account;
 pub mod conditions;
 pub mod interval;

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 static BEGIN: OnceLock<std::time::Instant> = OnceLock::new();
 
 /// The present moment by both clocks. The first call is the begin of the process: `main` makes it early.
+#[allow(clippy::disallowed_methods)] // This is the one place.
 pub fn now() -> Moment {
     let begin = *BEGIN.get_or_init(std::time::Instant::now);
     let wall = SystemTime::now()

@@ -1,8 +1,9 @@
 //! Virtual time: starts at the wall clock, then runs as fast as it is told to.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
+use tokio::time::Instant;
 
 /// A point in virtual time, kept as the time since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,13 +57,8 @@ impl Clock {
     /// Starts at `start`, or at the wall clock. `speed` is virtual seconds per
     /// real second; with 0 time moves only by [`Clock::advance`].
     pub(crate) fn new(start: Option<Moment>, speed: f64) -> Self {
-        let wall = || {
-            SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default()
-        };
         Self {
-            base: start.map_or_else(wall, |moment| moment.0),
+            base: start.map_or_else(wall, |Moment(start)| start),
             since: Instant::now(),
             speed,
         }
@@ -110,10 +106,17 @@ pub(crate) fn span(seconds: f64) -> Option<Duration> {
 
 /// Real Unix milliseconds, for the ledger.
 pub(crate) fn real_ms() -> u64 {
-    let real = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Moment(real).unix_ms()
+    Moment(wall()).unix_ms()
+}
+
+/// The wall clock, as the time since the Unix epoch.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "all other simulated time starts here"
+)]
+fn wall() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Written from the API's description alone; it shares no type with
 //! [`crate::hosting`], so that one misreading cannot hide in both.
 //!
-//! A request takes this way: [`serve`] reads it from the socket, `exchange`
+//! A request takes this way: `serve` reads it from the socket, `exchange`
 //! writes it into the `ledger`, asks `faults` what shall go wrong, checks the
 //! key, and hands it to `routes`; those check it with `rules` and change
 //! `state`. The `control` routes, on a port of their own, drive the clock, set
@@ -23,6 +23,7 @@ mod profile;
 mod routes;
 mod rules;
 mod serve;
+mod start;
 mod state;
 mod wire;
 mod world;
@@ -31,4 +32,5 @@ mod world;
 mod tests;
 
 pub use options::{ClockMode, Delivery, InvalidOption, Options, Profile};
-pub use serve::{Running, StartError, start};
+pub use profile::UnknownSwitch;
+pub use start::{Running, StartError, start};

@@ -189,8 +189,9 @@ impl Claims for Objects {
             .then(|| lock(&self.marks).keys().cloned().collect())
     }
 
-    fn users(&self, account: &AccountKey) -> usize {
-        self.state().iter().filter(|o| uses(o, account)).count()
+    fn users(&self, account: &AccountKey) -> Option<usize> {
+        self.is_complete()
+            .then(|| self.state().iter().filter(|o| uses(o, account)).count())
     }
 }
 

@@ -17,7 +17,8 @@ use crate::{
         events::{Events, Severity},
         streams::{self, Change},
     },
-    kinds::{BareMetalServer, Reason},
+    kinds::{BareMetalServer, Reason, server::OrderOutcome},
+    runtime::clock,
 };
 use futures::{Stream, StreamExt as _, stream};
 use kube::{
@@ -221,10 +222,20 @@ async fn settle(ctx: &Context, facts: &Facts, decision: &Decision, rest: Duratio
 }
 
 fn note(ctx: &Context, facts: &Facts, observation: Observation) {
+    // An attempt that could not be begun leaves nothing on the object that would set a pace.
+    let came_to_nothing = matches!(
+        &observation,
+        Observation::Ordered { order, .. } if order.outcome == Some(OrderOutcome::NotSent)
+    );
     let spacing = facts
         .view()
         .map_or(Duration::from_secs(60), |v| v.times.listing_spacing);
     ctx.objects.note(facts.uid(), observation, spacing);
+    if came_to_nothing {
+        let at = clock::now().mono;
+        ctx.objects
+            .note(facts.uid(), Observation::Failed { at }, spacing);
+    }
 }
 
 /// Passes the decision's wishes on to the account.

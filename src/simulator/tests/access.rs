@@ -1,5 +1,7 @@
 //! Keys, paths, methods, bodies.
 
+use tokio::task::JoinSet;
+
 use super::*;
 
 #[tokio::test]
@@ -84,9 +86,8 @@ async fn bodies_that_are_no_object_or_too_long_are_refused() {
 
 #[tokio::test]
 async fn dropping_it_closes_both_ports() {
-    let rig = Rig::new().await;
-    let (api, control) = (rig.running.api, rig.running.control);
-    let Rig { running, client } = rig;
+    let Rig { running, client } = Rig::new().await;
+    let (api, control) = (running.api, running.control);
     drop(running);
     for address in [api, control] {
         // The listening task ends on its own time: try until it has.
@@ -104,4 +105,34 @@ async fn dropping_it_closes_both_ports() {
             .await
             .unwrap();
     }
+}
+
+#[tokio::test]
+async fn stopping_it_breaks_off_what_is_in_flight() {
+    let rig = Rig::new().await;
+    rig.steer(
+        "faults",
+        json!({"fault": {"delay": {"ms": 60_000, "before": true}}}),
+    )
+    .await;
+    let request = rig
+        .api(Method::GET, SERVERS)
+        .timeout(Duration::from_secs(50));
+    let mut waiting = JoinSet::new();
+    waiting.spawn(request.send());
+    let arrived = async {
+        while rig.look("ledger").await == json!([]) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), arrived)
+        .await
+        .unwrap();
+    let Rig { running, client } = rig;
+    let url = running.api_url();
+    let stopped = tokio::time::timeout(Duration::from_secs(10), running.stop());
+    stopped.await.unwrap();
+    let broken_off = waiting.join_next().await.unwrap();
+    assert!(broken_off.unwrap().is_err());
+    assert!(client.get(url).send().await.is_err());
 }

@@ -1,6 +1,6 @@
 //! Ten thousand machines.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use super::super::catalogue::{Catalogue, Offer};
 use super::super::clock::Moment;

@@ -17,7 +17,7 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
 use super::options::{ClockMode, Delivery, Options, Profile};
-use super::serve::{Running, start};
+use super::start::{Running, start};
 
 const SERVERS: &str = "/v3/flexMetal/servers";
 /// Virtual time at the start of every test.

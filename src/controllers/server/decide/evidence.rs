@@ -34,6 +34,21 @@ pub struct Attempt {
     pub uuid: Option<String>,
 }
 
+impl Attempt {
+    /// An attempt of which only the intent is known.
+    fn open(intent: Intent) -> Self {
+        let record = OrderRecord {
+            intent,
+            outcome: None,
+            settled_at: None,
+            message: None,
+            failures: 0,
+            ssh_keys_hash: None,
+        };
+        Self { record, uuid: None }
+    }
+}
+
 /// Reads the evidence of an object.
 pub fn evidence(facts: &Facts) -> Evidence {
     let own_mark = facts.mark();
@@ -43,23 +58,11 @@ pub fn evidence(facts: &Facts) -> Evidence {
         i.cluster == facts.cluster.as_str() && i.uid == facts.uid() && i.mark == own_mark.as_str()
     };
 
-    // Three places may hold an own order; the newest epoch is the last begin, and of the
-    // same attempt the one that knows an outcome knows more.
     let in_annotation = annotated
         .as_ref()
         .and_then(|a| a.as_ref().ok())
         .filter(|i| is_own(i))
-        .map(|i| Attempt {
-            record: OrderRecord {
-                intent: i.clone(),
-                outcome: None,
-                settled_at: None,
-                message: None,
-                failures: 0,
-                ssh_keys_hash: None,
-            },
-            uuid: None,
-        });
+        .map(|i| Attempt::open(i.clone()));
     let in_status = status
         .and_then(|s| s.order.as_ref().map(|o| (s, o)))
         .filter(|(_, o)| is_own(&o.intent))
@@ -67,7 +70,7 @@ pub fn evidence(facts: &Facts) -> Evidence {
             record: o.clone(),
             uuid: s.uuid.clone(),
         });
-    let in_memory = facts
+    let remembered = facts
         .memory
         .order
         .as_ref()
@@ -76,11 +79,29 @@ pub fn evidence(facts: &Facts) -> Evidence {
             record: o.clone(),
             uuid: facts.memory.uuid.clone(),
         });
-    let newest = [in_annotation, in_status, in_memory]
+
+    // The newest epoch is the last begin. Of the same attempt, whoever knows an outcome knows more;
+    // memory speaks only of its own attempts, since another process may have begun one since.
+    let on_object = [in_annotation, in_status]
         .into_iter()
         .flatten()
         .max_by_key(|a| (a.record.intent.epoch, a.record.outcome.is_some()));
-    if let Some(attempt) = newest {
+    let own = match (on_object, remembered) {
+        (Some(shown), Some(known)) if shown.record.intent == known.record.intent => {
+            Some(if shown.record.outcome.is_some() {
+                shown
+            } else {
+                known
+            })
+        }
+        (Some(shown), _) => Some(shown),
+        // Everything was stripped from the object. An attempt that came to nothing is not worth
+        // remembering then: another process may have begun one that is stripped as well.
+        (None, known) => {
+            known.filter(|a| matches!(a.record.outcome, None | Some(OrderOutcome::Created)))
+        }
+    };
+    if let Some(attempt) = own {
         return Evidence::Own(attempt);
     }
 

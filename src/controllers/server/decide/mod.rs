@@ -12,6 +12,7 @@ pub mod machine;
 pub mod missing;
 pub mod order;
 pub mod release;
+pub mod request;
 pub mod resolve;
 
 use super::facts::{AccountFacts, Facts, Hold};
@@ -75,12 +76,13 @@ pub enum Effect {
         /// What the fresh read must show.
         when: fence::TagProof,
     },
-    /// Note in metadata that the release of this machine begins; from here on Retain comes too late.
+    /// Note in metadata that the release of this machine begins, and release it. From the note on,
+    /// Retain comes too late.
     BeginRelease {
         /// Which machine.
         uuid: String,
     },
-    /// Release the machine.
+    /// Release a machine whose release was noted before.
     Release {
         /// Which machine.
         uuid: String,
@@ -170,6 +172,20 @@ impl Decision {
     /// Wait, and say why; what is known of the machine stays as it was.
     pub fn hold(facts: &Facts, hold: Hold) -> Self {
         Self::of(Draft::holding(facts, hold)).again(IDLE)
+    }
+
+    /// Wait, and say so only where something was said before: the first steps of a new object are
+    /// not worth a write.
+    pub fn hold_quietly(facts: &Facts, hold: Hold) -> Self {
+        if facts
+            .object
+            .status
+            .as_ref()
+            .is_none_or(|s| s.conditions.is_empty())
+        {
+            return Self::unchanged(facts);
+        }
+        Self::hold(facts, hold)
     }
 
     /// Keep the status as it is.

@@ -9,15 +9,14 @@ use super::{
     draft::Draft,
     evidence::Evidence,
     machine::pinned,
-    usable_account,
+    request, usable_account,
 };
 use crate::{
-    account::view::{Catalogue, View},
+    account::view::View,
     controllers::server::memory,
-    hosting::{Order, catalogue::Availability},
+    hosting::Order,
     kinds::{Reason, conditions::Type, server::OrderOutcome},
 };
-use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
 /// The catalogue may be this old when an order begins.
@@ -39,6 +38,7 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     }
     let view = match usable_account(facts, true) {
         Ok(view) => view,
+        Err(hold) if hold.reason == Reason::Pending => return Decision::hold_quietly(facts, hold),
         Err(hold) => return Decision::hold(facts, hold),
     };
     if let Some(wait) = unproved(facts, view, evidence) {
@@ -47,17 +47,8 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(wait) = paced(facts, view, evidence) {
         return wait;
     }
-    if let Some(denied) = &facts.memory.denied {
-        let pause = view.times.poll_moving;
-        if facts.now.since(denied.at) < pause {
-            let stalled = denied.reason == Reason::LimitReached;
-            let hold = Hold {
-                reason: denied.reason,
-                message: denied.message.clone(),
-                stalled,
-            };
-            return Decision::hold(facts, hold).again(pause);
-        }
+    if let Some(wait) = denied(facts, view) {
+        return wait;
     }
     let keys = match &facts.ssh_keys {
         Ok(keys) => keys.clone(),
@@ -68,24 +59,11 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
         .as_ref()
         .filter(|(at, _)| facts.now.since(*at) < CATALOGUE_AGE)
     else {
-        let mut wait = Decision::hold(
-            facts,
-            Hold::waits(Reason::Ordering, "reading what can be ordered"),
-        )
-        .again(view.times.poll_moving);
+        let mut wait = waiting(facts, view);
         wait.wants_catalogue = Some(facts.now.mono.saturating_sub(CATALOGUE_AGE / 2));
-        // The first steps of a new object are not worth a write.
-        if facts
-            .object
-            .status
-            .as_ref()
-            .is_none_or(|s| s.conditions.is_empty())
-        {
-            wait.draft = Draft::unchanged(facts);
-        }
         return wait;
     };
-    let order = match request(facts, catalogue, keys) {
+    let order = match request::request(facts, catalogue, keys) {
         Ok(order) => order,
         Err(hold) => {
             let mut wait = Decision::hold(facts, hold)
@@ -128,53 +106,58 @@ fn begin(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
     })))
 }
 
+/// Waiting for a look that the account makes by itself: no news, unless that look fails.
+fn waiting(facts: &Facts, view: &View) -> Decision {
+    match &view.last_error {
+        Some((reason, message)) => Decision::hold(facts, Hold::waits(*reason, message.clone())),
+        None => Decision::unchanged(facts),
+    }
+    .again(view.times.poll_moving)
+}
+
+/// The account did not let an order begin a moment ago.
+fn denied(facts: &Facts, view: &View) -> Option<Decision> {
+    let denied = facts.memory.denied.as_ref()?;
+    let stalled = denied.reason == Reason::LimitReached;
+    let pause = if stalled {
+        view.times.poll_moving
+    } else {
+        Duration::from_secs(1)
+    };
+    if facts.now.since(denied.at) >= pause {
+        return None;
+    }
+    let hold = Hold {
+        reason: denied.reason,
+        message: denied.message.clone(),
+        stalled,
+    };
+    let wait = if denied.reason == Reason::Ordering {
+        Decision::hold_quietly(facts, hold)
+    } else {
+        Decision::hold(facts, hold)
+    };
+    Some(wait.again(pause))
+}
+
 /// Waiting for a listing that shows that no machine of this object exists.
 fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
-    let wait = |message: &str, not_before: Duration, again: Duration| {
-        let mut wait = Decision::hold(facts, Hold::waits(Reason::WaitingForListing, message))
-            .again(again)
-            .proof(not_before);
-        if facts
-            .object
-            .status
-            .as_ref()
-            .is_none_or(|s| s.conditions.is_empty())
-        {
-            wait.draft = Draft::unchanged(facts);
-        }
-        wait
-    };
     let Some(proof) = &view.proof else {
-        return Some(wait(
-            "waiting for the first complete listing of this account",
-            Duration::ZERO,
-            view.times.poll_moving,
-        ));
+        return Some(waiting(facts, view).proof(Duration::ZERO));
     };
     // An object without a trace that is older than this process may have been stripped of
     // everything while an earlier process's order was on its way: what that process knew is lost,
     // so only time tells. Objects made since, and accounts that nobody used before, need no such wait.
-    if *evidence == Evidence::None && view.used_before && !known_bare(facts, view.times.settle) {
-        let settle = view.times.settle;
-        if proof.began < settle {
-            let mut decision = wait(
-                "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
-                settle,
-                settle
-                    .saturating_sub(facts.now.mono)
-                    .max(Duration::from_millis(100)),
-            );
-            decision.draft = Draft::holding(
-                facts,
-                Hold::waits(
-                    Reason::WaitingForListing,
-                    "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
-                ),
-            );
-            return Some(decision);
-        }
-    }
-    None
+    let settle = view.times.settle;
+    let in_doubt = *evidence == Evidence::None && view.used_before && !known_bare(facts, settle);
+    (in_doubt && proof.began < settle).then(|| {
+        let hold = Hold::waits(
+            Reason::WaitingForListing,
+            "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
+        );
+        let rest = settle.saturating_sub(facts.now.mono).max(Duration::from_millis(100));
+        Decision::hold(facts, hold).again(rest).proof(settle)
+    })
 }
 
 /// Whether this object is known to have had no order for at least the settle time, or is younger than this process.
@@ -242,148 +225,4 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
         stalled,
     };
     Some(Decision::hold(facts, hold).again(rest))
-}
-
-/// The request, checked against the catalogue and the API's rules.
-fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> Result<Order, Hold> {
-    let spec = &facts.object.spec;
-    let invalid = |message: String| Hold::needs_person(Reason::InvalidSpec, message);
-    let same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
-
-    if !catalogue.locations.is_empty()
-        && !catalogue
-            .locations
-            .iter()
-            .any(|l| same(&l.name, &spec.location))
-    {
-        let known = catalogue.locations.iter().map(|l| l.name.as_str());
-        return Err(invalid(format!(
-            "spec.location: the provider has no location {:?}; it has {}; location is immutable, so create the object anew",
-            spec.location,
-            some_of(known)
-        )));
-    }
-    if !catalogue.plans.is_empty() {
-        let Some(plan) = catalogue
-            .plans
-            .iter()
-            .find(|p| same(&p.name, &spec.instance_type))
-        else {
-            let known = catalogue.plans.iter().map(|p| p.name.as_str());
-            return Err(invalid(format!(
-                "spec.instanceType: the provider has no type {:?}; it has {}; instanceType is immutable, so create the object anew",
-                spec.instance_type,
-                some_of(known)
-            )));
-        };
-        let Some(place) = plan
-            .locations
-            .iter()
-            .find(|l| same(&l.name, &spec.location))
-        else {
-            return Err(invalid(format!(
-                "spec.instanceType: {:?} is not offered at {:?}; it is at {}; both are immutable, so create the object anew",
-                spec.instance_type,
-                spec.location,
-                some_of(plan.locations.iter().map(|l| l.name.as_str()))
-            )));
-        };
-        if place.availability == Availability::Unavailable {
-            return Err(Hold::waits(
-                Reason::NoStock,
-                format!(
-                    "the provider has no {} at {} now; the order follows when there is one",
-                    spec.instance_type, spec.location
-                ),
-            ));
-        }
-    }
-    let offered = |slug: &str| {
-        catalogue
-            .systems
-            .iter()
-            .any(|s| s.for_servers && s.active && s.slug == slug)
-    };
-    if !catalogue.systems.is_empty() && !offered(&spec.os.slug) {
-        let known = catalogue
-            .systems
-            .iter()
-            .filter(|s| s.for_servers && s.active)
-            .map(|s| s.slug.as_str());
-        return Err(invalid(format!(
-            "spec.os.slug: the provider has no system {:?}; it has {}",
-            spec.os.slug,
-            some_of(known)
-        )));
-    }
-    quota(facts, catalogue)?;
-    let order = Order {
-        name: facts.hostname().into(),
-        location: spec.location.clone(),
-        instance_type: spec.instance_type.clone(),
-        os_slug: spec.os.slug.clone(),
-        ssh_keys,
-        tags: spec.tags.clone(),
-        contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
-        overflow: spec.overflow,
-    };
-    order
-        .check()
-        .map_err(|e| invalid(format!("{e}; correct the field of that name in spec")))?;
-    Ok(order)
-}
-
-/// Quota of the pool that would pay. What the provider does not list is left to its answer.
-fn quota(facts: &Facts, catalogue: &Catalogue) -> Result<(), Hold> {
-    let spec = &facts.object.spec;
-    let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
-    let free = |contract: Option<&str>| {
-        catalogue
-            .quotas
-            .iter()
-            .filter(|q| q.location.trim().eq_ignore_ascii_case(spec.location.trim()))
-            .flat_map(|q| &q.usages)
-            .filter(|u| {
-                u.instance_type
-                    .eq_ignore_ascii_case(spec.instance_type.trim())
-            })
-            .find(|u| u.contract_id.as_deref().filter(|c| !c.is_empty()) == contract)
-            .and_then(|u| Some((u.quota?, u.usage?)))
-    };
-    let exhausted = |pool: Option<(i64, i64)>| pool.filter(|(quota, usage)| usage >= quota);
-    let Some((quota, usage)) = exhausted(free(contract)) else {
-        return Ok(());
-    };
-    if contract.is_some() && spec.overflow && exhausted(free(None)).is_none() {
-        return Ok(());
-    }
-    Err(Hold::needs_person(
-        Reason::QuotaExceeded,
-        format!(
-            "the quota for {} at {} is used up ({usage} of {quota}); raise it at the provider or release a machine; the order follows by itself",
-            spec.instance_type, spec.location
-        ),
-    ))
-}
-
-fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let mut names: Vec<&str> = names.collect();
-    names.sort_unstable();
-    let more = names.len() > 8;
-    names.truncate(8);
-    format!("{}{}", names.join(", "), if more { ", …" } else { "" })
-}
-
-/// Hash of the keys that an order sends, by which later edits are seen.
-pub fn keys_hash(keys: &[String]) -> String {
-    let mut hash = Sha256::new();
-    for key in keys {
-        hash.update(key.as_bytes());
-        hash.update([0]);
-    }
-    hash.finalize()
-        .iter()
-        .take(8)
-        .map(|b| format!("{b:02x}"))
-        .collect()
 }

@@ -1,0 +1,106 @@
+//! What a decision on an account rests on, as plain data.
+
+use crate::{
+    account::{AccountKey, Standing},
+    kinds::{
+        account::{AccountSpec, AccountStatus, Endpoint},
+        names::{ACCOUNT_FINALIZER, HELD_SECRET},
+    },
+};
+use kube::api::ObjectMeta;
+use std::time::Duration;
+
+/// All that one decision may know.
+#[derive(Clone)]
+pub struct Facts {
+    /// The monotonic moment of the decision.
+    pub now: Duration,
+    /// Which account object.
+    pub key: AccountKey,
+    /// Its metadata.
+    pub meta: ObjectMeta,
+    /// What it asks for.
+    pub spec: AccountSpec,
+    /// What was last written of it.
+    pub status: AccountStatus,
+    /// Namespace of the key Secret.
+    pub secret_namespace: String,
+    /// The key Secret, as last read.
+    pub secret: SecretFact,
+    /// Base URL and CA bundle: where the account is, or what is wrong.
+    pub endpoint: Result<String, String>,
+    /// Servers that use the account; None while nobody knows.
+    pub users: Option<usize>,
+    /// Whether another account object that is in use stands on the Secret that bears the finalizer for this one.
+    pub secret_is_shared: bool,
+    /// Whether a connection was made before, with the last good key.
+    pub connected: bool,
+    /// How the account stands; None before the first connection, and right after a new one.
+    pub standing: Option<Standing>,
+}
+
+/// What the key Secret is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretFact {
+    /// It could not be read. Says why.
+    Unread(String),
+    /// There is none.
+    Missing,
+    /// There is one.
+    Found {
+        /// Short hash of the key, or why there is no usable one.
+        key: Result<String, KeyFault>,
+        /// Whether it is being deleted.
+        deleting: bool,
+        /// Whether our finalizer is on it.
+        has_finalizer: bool,
+    },
+}
+
+/// Why a Secret gives no key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyFault {
+    /// It has no such entry.
+    Absent,
+    /// The entry is no key. Says why, without the entry.
+    Invalid(String),
+}
+
+impl Facts {
+    /// Whether our finalizer is on the account.
+    pub fn has_finalizer(&self) -> bool {
+        let finalizers = self.meta.finalizers.iter().flatten();
+        finalizers.into_iter().any(|f| f == ACCOUNT_FINALIZER)
+    }
+
+    /// The Secret that bears our finalizer for this account.
+    pub fn held_secret(&self) -> Option<&str> {
+        let annotations = self.meta.annotations.as_ref()?;
+        annotations.get(HELD_SECRET).map(String::as_str)
+    }
+
+    /// Whether the account is being deleted.
+    pub fn deleting(&self) -> bool {
+        self.meta.deletion_timestamp.is_some()
+    }
+
+    /// Name of the Secret for messages.
+    pub fn secret_name(&self) -> String {
+        format!(
+            "Secret {}/{}",
+            self.secret_namespace, self.spec.api_key_secret_ref.name
+        )
+    }
+
+    /// Where the account is now, if that is known.
+    pub fn present_endpoint(&self) -> Option<Endpoint> {
+        let base_url = self.endpoint.as_ref().ok()?.clone();
+        match &self.secret {
+            SecretFact::Found { key: Ok(hash), .. } => Some(Endpoint {
+                base_url,
+                key_hash: hash.clone(),
+            }),
+            _ => None,
+        }
+    }
+}

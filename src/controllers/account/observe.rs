@@ -1,0 +1,187 @@
+//! Gathers the facts about an account, and makes the client that they allow.
+
+use super::{
+    Context,
+    facts::{Facts, SecretFact},
+    object::{self, AccountObject},
+    secret::{self, Reading},
+};
+use crate::{
+    account::{AccountKey, Connection, view::Times},
+    hosting::{ApiKey, BaseUrl, Client, ClientOptions},
+    kinds::{account::AccountSpec, names::HELD_SECRET},
+    runtime::clock,
+};
+use kube::ResourceExt as _;
+use std::time::Duration;
+
+/// What an account's loop remembers between two passes.
+#[derive(Default)]
+pub struct Memory {
+    /// The Secret as last read, its name and entry, and when.
+    reading: Option<(Duration, (String, String), Reading)>,
+    /// What the present connection was made of.
+    connected: Option<Ingredients>,
+    /// When a status was last written.
+    pub written: Option<Duration>,
+}
+
+/// All that a client is made of. The key by its hash.
+#[derive(Clone, PartialEq)]
+struct Ingredients {
+    base_url: String,
+    key_hash: String,
+    ca_bundle: Option<String>,
+    order_timeout: Duration,
+}
+
+/// Facts, and a new connection where one is due.
+pub struct Observed {
+    /// The facts.
+    pub facts: Facts,
+    /// To be put into force.
+    pub connection: Option<Connection>,
+}
+
+impl Memory {
+    /// The Secret is read anew at the next pass.
+    pub fn forget_secret(&mut self) {
+        self.reading = None;
+    }
+}
+
+/// Gathers the facts. The Secret is read when the last reading is older than `secret_age`.
+pub async fn observe<K: AccountObject>(
+    ctx: &Context,
+    memory: &mut Memory,
+    object: &K,
+    secret_age: Duration,
+) -> Observed {
+    let key = object::key(K::KIND, object.meta());
+    let spec = object.spec();
+    let secret_namespace = ctx.secret_namespace(&key);
+    read_secret(ctx, memory, spec, &secret_namespace, secret_age).await;
+    let (secret, api_key) = match &memory.reading {
+        Some((_, _, reading)) => (reading.fact.clone(), reading.key.clone()),
+        None => (SecretFact::Unread("not read yet".into()), None),
+    };
+    let (endpoint, connection) = connect(memory, spec, api_key);
+    let is_new = connection.is_some();
+    let name = &spec.api_key_secret_ref.name;
+    ctx.note_secret(&key, Some((secret_namespace.clone(), name.clone())));
+    let held = object.annotations().get(HELD_SECRET).unwrap_or(name);
+    let status = object.status().cloned().unwrap_or_default();
+    let standing = match is_new {
+        true => None,
+        false => ctx.accounts.standing(&key, &status.known_machines),
+    };
+    let facts = Facts {
+        now: clock::now().mono,
+        meta: object.meta().clone(),
+        spec: spec.clone(),
+        status,
+        secret,
+        endpoint,
+        users: ctx.accounts.users(&key),
+        secret_is_shared: ctx.secret_is_shared(&key, &secret_namespace, held),
+        connected: is_new || memory.connected.is_some(),
+        standing,
+        secret_namespace,
+        key,
+    };
+    Observed { facts, connection }
+}
+
+async fn read_secret(
+    ctx: &Context,
+    memory: &mut Memory,
+    spec: &AccountSpec,
+    namespace: &str,
+    age: Duration,
+) {
+    let reference = &spec.api_key_secret_ref;
+    let wanted = (reference.name.clone(), reference.key.clone());
+    let now = clock::now().mono;
+    let is_fresh =
+        |(at, which, _): &(Duration, _, _)| *which == wanted && now.saturating_sub(*at) < age;
+    if memory.reading.as_ref().is_some_and(is_fresh) {
+        return;
+    }
+    let reading = secret::read(&ctx.client, namespace, &wanted.0, &wanted.1).await;
+    let had_one = memory
+        .reading
+        .as_ref()
+        .is_some_and(|(_, which, r)| *which == wanted && r.key.is_some());
+    if let SecretFact::Unread(why) = &reading.fact
+        && had_one
+    {
+        // A silent API server says nothing of the Secret: what was read holds.
+        tracing::debug!(
+            namespace,
+            name = wanted.0,
+            why,
+            "the Secret could not be read again"
+        );
+        return;
+    }
+    memory.reading = Some((now, wanted, reading));
+}
+
+/// Makes a client where something that it is made of has changed.
+fn connect(
+    memory: &mut Memory,
+    spec: &AccountSpec,
+    key: Option<ApiKey>,
+) -> (Result<String, String>, Option<Connection>) {
+    let base_url = match BaseUrl::parse(&spec.base_url, spec.allow_plain_http) {
+        Ok(base_url) => base_url,
+        Err(error) => return (Err(error.to_string()), None),
+    };
+    let text = base_url.as_str().to_owned();
+    let order_timeout = Times::from(&spec.timing).order_timeout;
+    let ingredients = |key_hash| Ingredients {
+        base_url: text.clone(),
+        key_hash,
+        ca_bundle: spec.ca_bundle.clone(),
+        order_timeout,
+    };
+    // Without a key the CA bundle is checked all the same: all that is wrong should be shown at once.
+    let Some(key) = key else {
+        return (Ok(text), None);
+    };
+    let wanted = ingredients(key.fingerprint());
+    if memory.connected.as_ref() == Some(&wanted) {
+        return (Ok(text), None);
+    }
+    let mut options = ClientOptions::new(base_url.clone(), key.clone());
+    options.ca_bundle = spec.ca_bundle.clone().map(String::into_bytes);
+    options.order_timeout = order_timeout;
+    match Client::new(options) {
+        Ok(client) => {
+            memory.connected = Some(wanted);
+            let connection = Connection {
+                base_url,
+                key,
+                client,
+            };
+            (Ok(text), Some(connection))
+        }
+        Err(error) => (Err(explain(&error)), None),
+    }
+}
+
+fn explain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+impl Context {
+    /// Where the key Secret of an account lies.
+    pub fn secret_namespace(&self, key: &AccountKey) -> String {
+        key.namespace
+            .clone()
+            .unwrap_or_else(|| self.namespace.clone())
+    }
+}
