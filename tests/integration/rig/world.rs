@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     /// Whether the operator watches the world's namespace only. Without it no
     /// other world may be in the same cluster.
     pub(crate) watch_namespace: bool,
+    /// What the operator logs, as in `RUST_LOG`.
+    pub(crate) log: Option<&'static str>,
 }
 
 impl Default for Plan {
@@ -46,6 +48,7 @@ impl Default for Plan {
             timing: quick_timing(),
             secret: true,
             watch_namespace: true,
+            log: None,
         }
     }
 }
@@ -111,6 +114,7 @@ impl World {
                 .collect(),
             cluster_id: cluster_id.clone(),
             flags: plan.operator,
+            log: plan.log,
         };
         let world = Self {
             operator: None,
