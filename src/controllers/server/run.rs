@@ -10,19 +10,20 @@ use super::{
     objects::{Shown, account_of},
     observe::{Observed, observe},
     report::{self, Reported},
+    undecodable,
 };
 use crate::{
     account::{Account, Accounts, Wake},
     controllers::{
-        events::{Events, Severity},
+        events::Events,
         streams::{self, Change},
     },
-    kinds::{BareMetalServer, Reason, server::OrderOutcome},
+    kinds::{BareMetalServer, server::OrderOutcome},
     runtime::clock,
 };
 use futures::{Stream, StreamExt as _, stream};
 use kube::{
-    Api, Client, Resource as _, ResourceExt as _,
+    Api, Client,
     runtime::{
         Controller, WatchStreamExt as _,
         controller::{Action, Config},
@@ -179,7 +180,7 @@ async fn reconcile(shown: Arc<Shown>, ctx: Arc<Context>) -> Result<Action, Never
     let object = match &shown.0 {
         Ok(object) => Arc::new(object.clone()),
         Err(error) => {
-            undecodable(&ctx, &shown, &error.error).await;
+            undecodable::report(&ctx, &shown, &error.error).await;
             return Ok(Action::await_change());
         }
     };
@@ -257,28 +258,4 @@ fn ask(facts: &Facts, account: Option<&Account>, decision: &Decision) {
 /// Spreads what would otherwise come all at once.
 fn jittered(after: Duration) -> Duration {
     after.mul_f64(rand::random_range(1.0..1.1))
-}
-
-/// The object cannot be read: say so on that object alone; all others go on.
-async fn undecodable(ctx: &Context, shown: &Shown, error: &str) {
-    tracing::warn!(
-        namespace = shown.namespace(),
-        name = shown.name_any(),
-        error,
-        "a server object does not decode"
-    );
-    let note = format!(
-        "the object does not decode: {error}; correct the field, or apply the manifest again"
-    );
-    let reference = shown.object_ref(&());
-    ctx.events
-        .publish(
-            Severity::Warning,
-            Reason::Undecodable,
-            "Hold",
-            &note,
-            &reference,
-        )
-        .await;
-    super::report::undecodable(ctx, shown, &note).await;
 }
