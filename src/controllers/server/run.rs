@@ -121,6 +121,13 @@ pub async fn run(ctx: Arc<Context>, watch_client: Client) {
     }
 }
 
+/// What a pass is for: what people say by the object, and a status that lost the order it spoke of.
+fn noteworthy(object: &Shown) -> Option<u64> {
+    let status = object.0.as_ref().ok().and_then(|o| o.status.as_ref());
+    let has_order = status.is_some_and(|s| s.order.is_some());
+    streams::intent(object).map(|said| said ^ u64::from(has_order))
+}
+
 fn tokio_stream<T>(mut receiver: tokio::sync::mpsc::UnboundedReceiver<T>) -> impl Stream<Item = T> {
     stream::poll_fn(move |cx| receiver.poll_recv(cx))
 }
@@ -141,7 +148,7 @@ async fn controller(
     ctx.objects.add_store(store.clone());
     let watched = ctx.clone();
     let changes = changes.inspect(move |change| take(&watched, change));
-    let triggers = streams::triggers(changes).predicate_filter(streams::intent, Default::default());
+    let triggers = streams::triggers(changes).predicate_filter(noteworthy, Default::default());
     Controller::for_stream(triggers, store)
         .with_config(Config::default().concurrency(CONCURRENCY))
         .reconcile_on(wakes)
