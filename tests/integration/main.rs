@@ -16,3 +16,4 @@ mod control_plane;
 mod deadline;
 mod laboratory;
 mod rig;
+mod whole;
