@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::program::Program;
-use super::{Fault, Plan, World, server};
+use super::{Fault, Health, Plan, World, health, server};
 use crate::cluster::cluster;
 use crate::deadline::eventually;
 
@@ -67,4 +67,20 @@ async fn a_panic_leaves_no_process() {
     let pid = told.await.unwrap();
     assert!(tasks.join_next().await.unwrap().is_err());
     assert!(!Path::new(&format!("/proc/{pid}")).exists());
+}
+
+#[tokio::test]
+async fn a_server_comes_to_ready_and_goes_again() {
+    let mut world = World::start(cluster(), "rehearsal").await;
+    world.create(&server("first")).await;
+    let ready = world.wait_ready("first", SOON).await;
+    assert_eq!(health(&ready), Health::Current, "{ready:#}");
+    let live = world.simulator.live_machines().await;
+    assert_eq!(live.len(), 1, "{live:?}");
+    assert_eq!(live[0]["uuid"], ready["status"]["uuid"]);
+
+    world.delete("first").await;
+    world.wait_gone("first", SOON).await;
+    assert_eq!(world.simulator.machines().await[0]["status"], "released");
+    assert!(world.operator().terminate().await.success());
 }

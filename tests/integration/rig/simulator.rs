@@ -36,7 +36,8 @@ pub(crate) struct Fault(Value);
 impl Fault {
     /// What goes wrong, in the words of the simulator's page: `json!("dropBefore")`,
     /// `json!({"status": {"code": 500, "after": true}})`. It hits every request.
-    pub(crate) fn new(fault: Value) -> Self {
+    pub(crate) fn new(fault: impl Into<Value>) -> Self {
+        let fault = fault.into();
         Self(json!({"match": {}, "fault": fault}))
     }
 
@@ -281,6 +282,7 @@ impl Simulator {
 
 fn http_client() -> reqwest::Client {
     reqwest::Client::builder()
+        .no_proxy()
         .timeout(ANSWER_WITHIN)
         .build()
         .expect("a plain client can be made")

@@ -129,7 +129,7 @@ impl World {
             world.write_key(world.simulator.api_key()).await;
         }
         world
-            .write_account(world.simulator.api(), plan.timing)
+            .write_account(world.simulator.api(), &plan.timing)
             .await;
         world
     }
@@ -158,28 +158,45 @@ impl World {
         self.folder.path()
     }
 
-    /// Writes the Secret with the account's key.
+    /// Writes the Secret with the key of the account `default`.
     pub(crate) async fn write_key(&self, key: &str) {
+        self.write_secret("account-key", key).await;
+    }
+
+    /// Writes a Secret with a key.
+    pub(crate) async fn write_secret(&self, name: &str, key: &str) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "account-key"},
+            "metadata": {"name": name},
             "stringData": {"apiKey": key},
         });
-        self.patch::<Secret>("account-key", &secret).await;
+        self.patch::<Secret>(name, &secret).await;
     }
 
     /// Writes the account `default`.
-    pub(crate) async fn write_account(&self, base_url: &str, timing: Value) {
+    pub(crate) async fn write_account(&self, base_url: &str, timing: &Value) {
+        self.write_account_as("default", "account-key", base_url, timing)
+            .await;
+    }
+
+    /// Writes an account.
+    pub(crate) async fn write_account_as(
+        &self,
+        name: &str,
+        secret: &str,
+        base_url: &str,
+        timing: &Value,
+    ) {
         let account = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
-            "metadata": {"name": "default"},
+            "metadata": {"name": name},
             "spec": {
                 "baseURL": base_url,
-                "apiKeySecretRef": {"name": "account-key"},
+                "apiKeySecretRef": {"name": secret},
                 "timing": timing,
             },
         });
-        self.patch::<ProviderAccount>("default", &account).await;
+        self.patch::<ProviderAccount>(name, &account).await;
     }
 
     async fn patch<K>(&self, name: &str, object: &Value)
@@ -210,6 +227,11 @@ impl World {
     pub(crate) fn accounts(&self) -> Api<DynamicObject> {
         let kind = kube::api::ApiResource::erase::<ProviderAccount>(&());
         Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
+    }
+
+    /// The Secrets of the world.
+    pub(crate) fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     /// Makes a server object; returns it as stored.
@@ -300,13 +322,11 @@ impl World {
 
     /// Waits until a server object is gone.
     pub(crate) async fn wait_gone(&self, name: &str, within: Duration) {
-        let mut last = Value::Null;
         let deadline = tokio::time::Instant::now() + within;
         while let Some(object) = self.get(name).await {
-            last = object;
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "{name} in {}: not gone within {} s; it is {last:#}",
+                "{name} in {}: not gone within {} s; it is {object:#}",
                 self.namespace,
                 within.as_secs(),
             );
