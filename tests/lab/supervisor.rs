@@ -137,7 +137,20 @@ impl Supervisor {
         futures::future::join_all(all.map(|each| end_one(each.child, Duration::ZERO))).await;
     }
 
-    fn log_of(&self, name: &str) -> PathBuf {
+    /// Names and process ids of the children that have not been waited for.
+    pub(crate) fn processes(&self) -> Vec<(String, u32)> {
+        let each = self.children.iter();
+        each.filter_map(|each| Some((each.name.to_owned(), each.child.id()?)))
+            .collect()
+    }
+
+    /// The folder of all logs.
+    pub(crate) fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// Where a child's output goes.
+    pub(crate) fn log_of(&self, name: &str) -> PathBuf {
         self.logs.join(format!("{name}.log"))
     }
 }
@@ -206,7 +219,7 @@ fn on_path(name: &str) -> bool {
 }
 
 /// The last lines of a log, for an error message.
-fn tail(path: &Path) -> String {
+pub(crate) fn tail(path: &Path) -> String {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|mut file| file.read_to_end(&mut text));
     match read {

@@ -14,7 +14,7 @@ use crate::{
     account::{Account, Lane},
     hosting::{Error, Server, ServerId, ServerStatus},
     kinds::names::{RESERVED_PREFIX, RETAINED_TAG},
-    runtime::clock,
+    runtime::{Moment, clock},
 };
 
 /// Carries out an effect.
@@ -197,6 +197,8 @@ async fn retag(
     }
 }
 
+/// Notes the release in metadata, then sends it, both on one record: read here, and used within the
+/// send window. Stopped in between, the next pass finds the note and reads the record anew.
 async fn begin_release(ctx: &Context, facts: &Facts, account: &Account, uuid: &str) -> Observation {
     let Ok(id) = ServerId::parse(uuid) else {
         return failed();
@@ -210,52 +212,61 @@ async fn begin_release(ctx: &Context, facts: &Facts, account: &Account, uuid: &s
         object,
         ..facts.clone()
     };
-    match account.read(&id, Lane::Release).await {
-        Ok(record) if fence::may_begin_release(&fresh, &record) => {
-            written(writes::release_begun(ctx, &fresh.object, uuid).await)
+    let since = clock::now();
+    let record = match account.read(&id, Lane::Release).await {
+        Ok(record) if fence::may_begin_release(&fresh, &record) => record,
+        Ok(_) => return Observation::Done,
+        Err(error) => return refused_look(&error),
+    };
+    match writes::release_begun(ctx, &fresh.object, uuid).await {
+        Written::Done(object) if record.status.is_live() => {
+            let begun = Facts { object, ..fresh };
+            send_release(&begun, account, &record, since).await
         }
-        Ok(_) => Observation::Done,
-        Err(error) => refused_look(&error),
+        other => written(other),
     }
 }
 
-/// One DELETE, on a record read just before.
+/// The release of a machine whose release was noted before.
 async fn release(facts: &Facts, account: &Account, uuid: &str) -> Observation {
     let Ok(id) = ServerId::parse(uuid) else {
         return failed();
     };
-    let begun = clock::now();
+    let since = clock::now();
     match account.read(&id, Lane::Release).await {
-        Ok(record) if record.status == ServerStatus::Released => return Observation::Done,
-        Ok(record) if fence::may_release(facts, &record) => {}
-        Ok(_) => return failed(),
-        Err(error) => return refused_look(&error),
+        Ok(record) if record.status == ServerStatus::Released => Observation::Done,
+        Ok(record) => send_release(facts, account, &record, since).await,
+        Err(error) => refused_look(&error),
     }
-    let now = clock::now();
+}
+
+/// One DELETE, on a record that was asked for at `since`.
+async fn send_release(
+    facts: &Facts,
+    account: &Account,
+    record: &Server,
+    since: Moment,
+) -> Observation {
     let window = account.view().times.send_window;
-    if now.since(begun.mono) >= window || now.wall < begun.wall {
+    if !fence::may_release(facts, record, since, clock::now(), window) {
         return failed();
     }
     tracing::info!(
         namespace = facts.namespace(),
         name = facts.name(),
-        machine = uuid,
+        machine = record.id.as_str(),
         "releasing a machine"
     );
-    let answer = match account.release(&id).await {
+    let answer = match account.release(&record.id).await {
         Ok(_) => ReleaseAnswer::Accepted,
-        Err(error)
-            if matches!(
-                error,
-                Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited { .. }
-            ) =>
-        {
+        // Neither done nor refused for what the machine is: asked again in its time.
+        Err(error @ (Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited { .. })) => {
             return refused_look(&error);
         }
         Err(error) if error.may_have_taken_effect() => ReleaseAnswer::Unknown,
         Err(error) => {
             tracing::info!(
-                machine = uuid,
+                machine = record.id.as_str(),
                 error = error.explain(),
                 "the provider refused a release"
             );

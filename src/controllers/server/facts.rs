@@ -44,6 +44,8 @@ pub struct Facts {
 
 /// The account, as the object's reference was resolved.
 #[derive(Clone)]
+// One of them lives for one pass; a box would save nothing.
+#[allow(clippy::large_enum_variant)]
 pub enum AccountFacts {
     /// There is no such account. Says which.
     Missing(String),

@@ -6,7 +6,7 @@
 
 use super::{
     Context,
-    decide::{NewOrder, fence, order::keys_hash},
+    decide::{NewOrder, fence, request::keys_hash},
     facts::Facts,
     memory::{Denied, Observation},
     observe,

@@ -62,11 +62,20 @@ pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
         && bears(record, &fresh.mark())
 }
 
-/// Whether this machine may be released: the object says so, and a record read just before bears its mark.
-pub fn may_release(object: &Facts, record: &Server) -> bool {
+/// Whether this machine may be released: the object says so, and a record that was asked for at
+/// `since`, no longer ago than the window, bears its mark.
+pub fn may_release(
+    object: &Facts,
+    record: &Server,
+    since: Moment,
+    now: Moment,
+    window: Duration,
+) -> bool {
     object.deleting()
         && object.release_begun() == Some(record.id.as_str())
         && bears(record, &object.mark())
+        && now.since(since.mono) < window
+        && now.wall >= since.wall
 }
 
 /// What a fresh read must show before a tag is put on or taken off.

@@ -269,7 +269,7 @@ fn pending_paths(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<&'
     }
     // The provider does not give keys back; a hash of what was sent is all there is.
     if let (Some(sent), Ok(keys)) = (&record.ssh_keys_hash, &facts.ssh_keys)
-        && *sent != super::order::keys_hash(keys)
+        && *sent != super::request::keys_hash(keys)
     {
         paths.push("spec.sshKeys");
     }

@@ -12,6 +12,7 @@ pub mod machine;
 pub mod missing;
 pub mod order;
 pub mod release;
+pub mod request;
 pub mod resolve;
 
 use super::facts::{AccountFacts, Facts, Hold};
@@ -75,12 +76,13 @@ pub enum Effect {
         /// What the fresh read must show.
         when: fence::TagProof,
     },
-    /// Note in metadata that the release of this machine begins; from here on Retain comes too late.
+    /// Note in metadata that the release of this machine begins, and release it. From the note on,
+    /// Retain comes too late.
     BeginRelease {
         /// Which machine.
         uuid: String,
     },
-    /// Release the machine.
+    /// Release a machine whose release was noted before.
     Release {
         /// Which machine.
         uuid: String,

@@ -1,0 +1,153 @@
+//! The request that an order would send, checked against the catalogue, the quota and the API's rules.
+
+use super::super::facts::{Facts, Hold};
+use crate::{
+    account::view::Catalogue,
+    hosting::{Order, catalogue::Availability},
+    kinds::Reason,
+};
+use sha2::{Digest as _, Sha256};
+
+/// The request, checked against the catalogue and the API's rules.
+pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> Result<Order, Hold> {
+    let spec = &facts.object.spec;
+    let invalid = |message: String| Hold::needs_person(Reason::InvalidSpec, message);
+    let same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
+
+    if !catalogue.locations.is_empty()
+        && !catalogue
+            .locations
+            .iter()
+            .any(|l| same(&l.name, &spec.location))
+    {
+        let known = catalogue.locations.iter().map(|l| l.name.as_str());
+        return Err(invalid(format!(
+            "spec.location: the provider has no location {:?}; it has {}; location is immutable, so create the object anew",
+            spec.location,
+            some_of(known)
+        )));
+    }
+    if !catalogue.plans.is_empty() {
+        let Some(plan) = catalogue
+            .plans
+            .iter()
+            .find(|p| same(&p.name, &spec.instance_type))
+        else {
+            let known = catalogue.plans.iter().map(|p| p.name.as_str());
+            return Err(invalid(format!(
+                "spec.instanceType: the provider has no type {:?}; it has {}; instanceType is immutable, so create the object anew",
+                spec.instance_type,
+                some_of(known)
+            )));
+        };
+        let Some(place) = plan
+            .locations
+            .iter()
+            .find(|l| same(&l.name, &spec.location))
+        else {
+            return Err(invalid(format!(
+                "spec.instanceType: {:?} is not offered at {:?}; it is at {}; both are immutable, so create the object anew",
+                spec.instance_type,
+                spec.location,
+                some_of(plan.locations.iter().map(|l| l.name.as_str()))
+            )));
+        };
+        if place.availability == Availability::Unavailable {
+            return Err(Hold::waits(
+                Reason::NoStock,
+                format!(
+                    "the provider has no {} at {} now; the order follows when there is one",
+                    spec.instance_type, spec.location
+                ),
+            ));
+        }
+    }
+    let offered = |slug: &str| {
+        catalogue
+            .systems
+            .iter()
+            .any(|s| s.for_servers && s.active && s.slug == slug)
+    };
+    if !catalogue.systems.is_empty() && !offered(&spec.os.slug) {
+        let known = catalogue
+            .systems
+            .iter()
+            .filter(|s| s.for_servers && s.active)
+            .map(|s| s.slug.as_str());
+        return Err(invalid(format!(
+            "spec.os.slug: the provider has no system {:?}; it has {}",
+            spec.os.slug,
+            some_of(known)
+        )));
+    }
+    quota(facts, catalogue)?;
+    let order = Order {
+        name: facts.hostname().into(),
+        location: spec.location.clone(),
+        instance_type: spec.instance_type.clone(),
+        os_slug: spec.os.slug.clone(),
+        ssh_keys,
+        tags: spec.tags.clone(),
+        contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
+        overflow: spec.overflow,
+    };
+    order
+        .check()
+        .map_err(|e| invalid(format!("{e}; correct the field of that name in spec")))?;
+    Ok(order)
+}
+
+/// Quota of the pool that would pay. What the provider does not list is left to its answer.
+fn quota(facts: &Facts, catalogue: &Catalogue) -> Result<(), Hold> {
+    let spec = &facts.object.spec;
+    let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
+    let free = |contract: Option<&str>| {
+        catalogue
+            .quotas
+            .iter()
+            .filter(|q| q.location.trim().eq_ignore_ascii_case(spec.location.trim()))
+            .flat_map(|q| &q.usages)
+            .filter(|u| {
+                u.instance_type
+                    .eq_ignore_ascii_case(spec.instance_type.trim())
+            })
+            .find(|u| u.contract_id.as_deref().filter(|c| !c.is_empty()) == contract)
+            .and_then(|u| Some((u.quota?, u.usage?)))
+    };
+    let exhausted = |pool: Option<(i64, i64)>| pool.filter(|(quota, usage)| usage >= quota);
+    let Some((quota, usage)) = exhausted(free(contract)) else {
+        return Ok(());
+    };
+    if contract.is_some() && spec.overflow && exhausted(free(None)).is_none() {
+        return Ok(());
+    }
+    Err(Hold::needs_person(
+        Reason::QuotaExceeded,
+        format!(
+            "the quota for {} at {} is used up ({usage} of {quota}); raise it at the provider or release a machine; the order follows by itself",
+            spec.instance_type, spec.location
+        ),
+    ))
+}
+
+fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    let more = names.len() > 8;
+    names.truncate(8);
+    format!("{}{}", names.join(", "), if more { ", …" } else { "" })
+}
+
+/// Hash of the keys that an order sends, by which later edits are seen.
+pub fn keys_hash(keys: &[String]) -> String {
+    let mut hash = Sha256::new();
+    for key in keys {
+        hash.update(key.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize()
+        .iter()
+        .take(8)
+        .map(|b| format!("{b:02x}"))
+        .collect()
+}
