@@ -21,6 +21,7 @@ mod demo;
 mod docs;
 mod laboratory;
 mod rig;
+mod whole;
 
 // The parts of the benchmark that calculate, for the sake of their own tests:
 // cargo runs none of an example.
