@@ -20,12 +20,13 @@ mod deadline;
 mod demo;
 mod laboratory;
 mod rig;
+mod whole;
 
-#[allow(dead_code, reason = "used by the example `lab`")]
-#[path = "../lab/bench/audit.rs"]
-#[path = "../lab/bench/floor.rs"]
 // The parts of the benchmark that calculate, for the sake of their own tests:
 // cargo runs none of an example.
+#[allow(dead_code, reason = "used by the example `lab`")]
+#[path = "../lab/bench/audit.rs"]
 mod audit;
+#[allow(dead_code, reason = "used by the example `lab`")]
+#[path = "../lab/bench/floor.rs"]
 mod floor;
-mod whole;
