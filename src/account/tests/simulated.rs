@@ -19,21 +19,30 @@ use std::time::{Duration, Instant};
 
 const CLUSTER: &str = "0123456789abcdef";
 
-async fn simulator() -> Running {
+/// A running simulator and a client for its control port.
+struct Simulator {
+    running: Running,
+    client: reqwest::Client,
+}
+
+async fn simulator() -> Simulator {
     let options = Options {
         api_key: Some("good-key".into()),
         clock: ClockMode::Driven,
         ..Options::default()
     };
-    simulator::start(options).await.unwrap()
+    Simulator {
+        running: simulator::start(options).await.unwrap(),
+        client: reqwest::Client::builder().build().unwrap(),
+    }
 }
 
 fn interval(milliseconds: u64) -> Interval {
     Interval(Duration::from_millis(milliseconds))
 }
 
-fn install(accounts: &Accounts, running: &Running, api_key: &str) -> Account {
-    let base_url = BaseUrl::parse(&running.api_url(), false).unwrap();
+fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account {
+    let base_url = BaseUrl::parse(&simulator.running.api_url(), false).unwrap();
     let api_key = ApiKey::parse(api_key.as_bytes()).unwrap();
     let client = Client::new(ClientOptions::new(base_url.clone(), api_key.clone())).unwrap();
     let timing = Timing {
@@ -65,11 +74,11 @@ fn install(accounts: &Accounts, running: &Running, api_key: &str) -> Account {
     }
 }
 
-async fn control(running: &Running, method: &str, path: &str, body: Value) -> Value {
-    let client = reqwest::Client::builder().build().unwrap();
-    let url = format!("{}{path}", running.control_url());
+async fn control(simulator: &Simulator, method: &str, path: &str, body: Value) -> Value {
+    let url = format!("{}{path}", simulator.running.control_url());
     let method = method.parse::<reqwest::Method>().unwrap();
-    let answer = client
+    let answer = simulator
+        .client
         .request(method, url)
         .json(&body)
         .send()
@@ -92,8 +101,8 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
 }
 
 /// The requests since the ledger was cleared: path with query.
-async fn requests(running: &Running) -> Vec<String> {
-    let ledger = control(running, "GET", "/_simulator/ledger", Value::Null).await;
+async fn requests(simulator: &Simulator) -> Vec<String> {
+    let ledger = control(simulator, "GET", "/_simulator/ledger", Value::Null).await;
     let entries = ledger.as_array().unwrap().iter();
     entries
         .map(|e| {
@@ -105,7 +114,7 @@ async fn requests(running: &Running) -> Vec<String> {
 
 #[tokio::test]
 async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
-    let running = simulator().await;
+    let simulator = simulator().await;
     for n in 0..120 {
         let machine = json!({
             "name": format!("s{n}"),
@@ -114,17 +123,17 @@ async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
             "tags": [format!("fmo-cluster:{CLUSTER}"), format!("fmo-order:{n:024x}00000001")],
             "status": "delivered",
         });
-        control(&running, "POST", "/_simulator/machines", machine).await;
+        control(&simulator, "POST", "/_simulator/machines", machine).await;
     }
     let accounts = Accounts::new(CLUSTER, Rate::default());
-    let account = install(&accounts, &running, "good-key");
+    let account = install(&accounts, &simulator, "good-key");
     let proof = until("the first listing", async || account.view().proof).await;
     assert_eq!(proof.servers.len(), 120);
 
     // From the begin of a poll to before the next one.
-    control(&running, "DELETE", "/_simulator/ledger", Value::Null).await;
+    control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
     let seen = until("a poll", async || {
-        let seen = requests(&running).await;
+        let seen = requests(&simulator).await;
         (seen.len() >= 3).then_some(seen)
     })
     .await;
@@ -139,7 +148,7 @@ async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
     );
     // The next poll begins anew at the first page: nothing else was asked for.
     let seen = until("the next poll", async || {
-        let seen = requests(&running).await;
+        let seen = requests(&simulator).await;
         (seen.len() >= 4).then_some(seen)
     })
     .await;
@@ -148,22 +157,22 @@ async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
 
 #[tokio::test]
 async fn a_rejected_key_stops_the_account_until_there_is_another() {
-    let running = simulator().await;
+    let simulator = simulator().await;
     let accounts = Accounts::new(CLUSTER, Rate::default());
-    let account = install(&accounts, &running, "bad-key");
+    let account = install(&accounts, &simulator, "bad-key");
     until("the refusal", async || {
         matches!(account.view().state, State::Blocked(Reason::KeyRejected, _)).then_some(())
     })
     .await;
-    control(&running, "DELETE", "/_simulator/ledger", Value::Null).await;
+    control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
     account.want_proof("0", Duration::ZERO);
     account.want_catalogue(Duration::ZERO);
-    let account = install(&accounts, &running, "good-key");
+    let account = install(&accounts, &simulator, "good-key");
     until("the good key", async || {
         (account.view().state == State::Usable && account.view().proof.is_some()).then_some(())
     })
     .await;
-    let ledger = control(&running, "GET", "/_simulator/ledger", Value::Null).await;
+    let ledger = control(&simulator, "GET", "/_simulator/ledger", Value::Null).await;
     let refused = ledger
         .as_array()
         .unwrap()

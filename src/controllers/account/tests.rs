@@ -191,7 +191,12 @@ fn every_trouble_names_its_field_and_remedy() {
         (
             Reason::AccountChanged,
             true,
-            &["put back the former", "knownMachines", "key hash old"],
+            &[
+                "put back the former",
+                "kubectl patch provideraccount default -n n ",
+                "knownMachines",
+                "key hash old",
+            ],
             |f| {
                 f.status.endpoint = Some(endpoint("old"));
                 f.status.known_machines = vec![known()];
