@@ -20,6 +20,7 @@ mod deadline;
 mod demo;
 mod laboratory;
 mod rig;
+mod whole;
 
 // The parts of the benchmark that calculate, for the sake of their own tests:
 // cargo runs none of an example.

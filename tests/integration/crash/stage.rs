@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::rig::{Plan, World, server};
 
 /// An order or a release is at its end within this time, faults included.
-pub(crate) const AT_ITS_END: Duration = Duration::from_secs(90);
+pub(crate) const AT_ITS_END: Duration = Duration::from_secs(60);
 
 /// See the module's text.
 pub(crate) struct Stage {

@@ -8,6 +8,7 @@
 )]
 
 mod kstatus;
+mod objects;
 mod operator;
 mod program;
 mod simulator;

@@ -22,6 +22,8 @@ pub(crate) struct Start {
     pub(crate) cluster_id: String,
     /// Further flags.
     pub(crate) flags: Vec<String>,
+    /// What it logs, in the words of `RUST_LOG`; none is what `OPERATOR_LOG` says, or a sane default.
+    pub(crate) log: Option<&'static str>,
 }
 
 /// An operator. Dropped, it is killed.
@@ -98,8 +100,10 @@ fn launch(start: &Start, log: &Path) -> Program {
     let watched = start.watched.iter();
     arguments.extend(watched.map(|namespace| format!("--watch-namespace={namespace}")));
     arguments.extend_from_slice(&start.flags);
-    let words = std::env::var("OPERATOR_LOG")
-        .unwrap_or_else(|_| "info,flexmetal_operator=debug".to_owned());
+    let words = start.log.map_or_else(
+        || std::env::var("OPERATOR_LOG").unwrap_or_else(|_| "info,flexmetal_operator=debug".into()),
+        str::to_owned,
+    );
     Program::start(
         "the operator",
         env!("CARGO_BIN_EXE_flexmetal-operator"),

@@ -4,15 +4,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flexmetal_operator::kinds::{BareMetalServer, ProviderAccount, all_crds};
+use flexmetal_operator::kinds::{ProviderAccount, all_crds};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::kstatus::condition;
 use super::operator::{Operator, Start};
 use super::simulator::Simulator;
 use crate::cluster::Cluster;
@@ -36,6 +35,8 @@ pub(crate) struct Plan {
     /// Whether the operator watches the world's namespace only. Without it no
     /// other world may be in the same cluster.
     pub(crate) watch_namespace: bool,
+    /// What the operator logs, as in `RUST_LOG`.
+    pub(crate) log: Option<&'static str>,
 }
 
 impl Default for Plan {
@@ -46,6 +47,7 @@ impl Default for Plan {
             timing: quick_timing(),
             secret: true,
             watch_namespace: true,
+            log: None,
         }
     }
 }
@@ -111,6 +113,7 @@ impl World {
                 .collect(),
             cluster_id: cluster_id.clone(),
             flags: plan.operator,
+            log: plan.log,
         };
         let world = Self {
             operator: None,
@@ -212,123 +215,6 @@ impl World {
         .await
         .unwrap_or_else(|error| panic!("cannot apply {name}: {error}"));
     }
-
-    /// The server objects of the world, undecoded.
-    pub(crate) fn servers(&self) -> Api<DynamicObject> {
-        let kind = kube::api::ApiResource::erase::<BareMetalServer>(&());
-        Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
-    }
-
-    /// The account objects of the world, undecoded.
-    pub(crate) fn accounts(&self) -> Api<DynamicObject> {
-        let kind = kube::api::ApiResource::erase::<ProviderAccount>(&());
-        Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
-    }
-
-    /// The Secrets of the world.
-    pub(crate) fn secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), &self.namespace)
-    }
-
-    /// Makes a server object; returns it as stored.
-    pub(crate) async fn create(&self, server: &Value) -> Value {
-        let object: DynamicObject =
-            serde_json::from_value(server.clone()).expect("an object in manifest form");
-        let made = self
-            .servers()
-            .create(&PostParams::default(), &object)
-            .await
-            .unwrap_or_else(|error| panic!("cannot create {server}: {error}"));
-        value(&made)
-    }
-
-    /// Merges a change into a server object.
-    pub(crate) async fn merge(&self, name: &str, change: &Value) {
-        self.servers()
-            .patch(name, &PatchParams::default(), &Patch::Merge(change))
-            .await
-            .unwrap_or_else(|error| panic!("cannot change {name}: {error}"));
-    }
-
-    /// Asks for the deletion of a server object.
-    pub(crate) async fn delete(&self, name: &str) {
-        self.servers()
-            .delete(name, &DeleteParams::default())
-            .await
-            .unwrap_or_else(|error| panic!("cannot delete {name}: {error}"));
-    }
-
-    /// A server object as it is now.
-    pub(crate) async fn get(&self, name: &str) -> Option<Value> {
-        let found = self.servers().get_opt(name).await;
-        found.expect("the API server answers").as_ref().map(value)
-    }
-
-    /// Looks at a server object until `look` finds what it wants in it.
-    ///
-    /// # Panics
-    /// If that does not happen `within` the time; the message shows the object.
-    pub(crate) async fn wait_for<T>(
-        &self,
-        name: &str,
-        what: &str,
-        within: Duration,
-        mut look: impl FnMut(&Value) -> Option<T>,
-    ) -> T {
-        let deadline = tokio::time::Instant::now() + within;
-        loop {
-            let object = self.get(name).await;
-            if let Some(found) = object.as_ref().and_then(&mut look) {
-                return found;
-            }
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "{name} in {}: not {what} within {} s; it is {}",
-                self.namespace,
-                within.as_secs(),
-                object.map_or("not there".to_owned(), |object| format!("{object:#}")),
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    /// Waits until a condition of a server has this status and, if given, reason.
-    pub(crate) async fn wait_for_condition(
-        &self,
-        name: &str,
-        kind: &str,
-        status: &str,
-        reason: Option<&str>,
-        within: Duration,
-    ) -> Value {
-        let what = format!("{kind}={status} {}", reason.unwrap_or_default());
-        self.wait_for(name, &what, within, |object| {
-            let found = condition(object, kind)?;
-            let right = found["status"] == status && reason.is_none_or(|r| found["reason"] == r);
-            right.then(|| object.clone())
-        })
-        .await
-    }
-
-    /// Waits until a server is Ready; returns the object.
-    pub(crate) async fn wait_ready(&self, name: &str, within: Duration) -> Value {
-        self.wait_for_condition(name, "Ready", "True", None, within)
-            .await
-    }
-
-    /// Waits until a server object is gone.
-    pub(crate) async fn wait_gone(&self, name: &str, within: Duration) {
-        let deadline = tokio::time::Instant::now() + within;
-        while let Some(object) = self.get(name).await {
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "{name} in {}: not gone within {} s; it is {object:#}",
-                self.namespace,
-                within.as_secs(),
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
 }
 
 /// Installs the kinds in the cluster, or sees that they are there.
@@ -351,8 +237,4 @@ pub(crate) async fn install_kinds(client: &Client) {
         })
         .await;
     }
-}
-
-fn value(object: &DynamicObject) -> Value {
-    serde_json::to_value(object).expect("an object is JSON")
 }

@@ -8,7 +8,7 @@ use super::{
     Decision, Effect,
     evidence::Evidence,
     fence::{self, TagProof},
-    order, resolve, usable_account,
+    order, usable_account,
 };
 use crate::kinds::{
     Reason,
@@ -56,11 +56,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             );
         }
         // Its machine is over, and so is the matter.
-        return if facts.has_finalizer() {
-            resolve::resolve(facts, &Evidence::Bare)
-        } else {
-            order::next(facts, evidence)
-        };
+        return order::next(facts, evidence);
     };
     let unclaimed_for = facts
         .memory

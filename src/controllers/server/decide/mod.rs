@@ -149,9 +149,14 @@ pub fn decide(facts: &Facts) -> Decision {
             Hold::needs_person(
                 Reason::OwnershipConflict,
                 format!(
-                    "the annotation {} was written by cluster {}; remove the annotation to order anew",
+                    "the annotation {} was written by cluster {}; remove the annotation{} to order anew",
                     crate::kinds::names::ORDER_ANNOTATION,
-                    intent.cluster
+                    intent.cluster,
+                    if facts.has_finalizer() {
+                        " and then the finalizer that came with it"
+                    } else {
+                        ""
+                    }
                 ),
             ),
         ),

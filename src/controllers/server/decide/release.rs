@@ -13,7 +13,7 @@ use super::{
     evidence::{Attempt, Evidence},
     fence::TagProof,
     machine::said,
-    missing, resolve, usable_account,
+    missing, order, resolve, usable_account,
 };
 use crate::{
     account::view::View,
@@ -50,7 +50,7 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
             Some(_) => Decision::unchanged(facts).with(Effect::LetGo),
             None => unresolved(facts, evidence),
         },
-        _ => unresolved(facts, &Evidence::Bare),
+        _ => unresolved(facts, evidence),
     }
 }
 
@@ -339,6 +339,15 @@ fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
         Ok(view) => view,
         Err(hold) => return Decision::hold(facts, hold),
     };
+    // A copied manifest brings the finalizer along. The live machine of an earlier object of this
+    // name is another matter: whoever applied this one again may have meant it.
+    let is_heir = facts.former.as_ref().is_some_and(|former| {
+        matches!(evidence, Evidence::Former(..))
+            && former.machines.iter().any(|s| s.server.status.is_live())
+    });
+    if !is_heir && order::never_ordered(facts, view, evidence) {
+        return Decision::unchanged(facts).with(Effect::LetGo);
+    }
     match resolve::progress(facts, view, evidence) {
         resolve::Progress::Absent(_) => Decision::unchanged(facts).with(Effect::LetGo),
         progress => resolve::waiting(facts, view, evidence, progress),

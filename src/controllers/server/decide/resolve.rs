@@ -45,24 +45,19 @@ pub fn acknowledged(facts: &Facts, evidence: &Evidence) -> bool {
 
 /// How far the search is, for living and deleted objects alike.
 pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Progress {
-    let (Some(search), Some(proof)) = (&facts.memory.search, &view.proof) else {
-        return if acknowledged(facts, evidence) && view.proof.is_some() {
-            Progress::Absent("acknowledged by annotation")
-        } else {
-            Progress::Wait(
-                facts
-                    .memory
-                    .search
-                    .as_ref()
-                    .map_or(facts.now.mono, |s| s.first_seen),
-            )
-        };
+    let search = facts.memory.search.as_ref();
+    let since = search.map_or(facts.now.mono, |s| s.first_seen);
+    let Some(proof) = &view.proof else {
+        return Progress::Wait(since);
     };
     if acknowledged(facts, evidence) {
         return Progress::Absent("acknowledged by annotation");
     }
     let Evidence::Own(attempt) = evidence else {
         return Progress::Stuck("only the finalizer tells of an order".into());
+    };
+    let Some(search) = search else {
+        return Progress::Wait(since);
     };
     let intent = &attempt.record.intent;
     let times = &view.times;
