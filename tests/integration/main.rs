@@ -18,6 +18,7 @@ mod crash;
 mod crds;
 mod deadline;
 mod demo;
+mod docs;
 mod laboratory;
 mod rig;
 mod whole;

@@ -127,6 +127,7 @@ async fn the_key_is_told_to_nobody() {
     account_says(&world, "default", "KeyAccepted", "False", "InvalidKey").await;
     world.write_key(CANARY).await;
     account_says(&world, "default", "KeyAccepted", "True", "KeyAccepted").await;
+    let object = world.wait_ready("one", SOON).await.to_string();
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
     let ended = world.operator().terminate().await;
@@ -140,7 +141,13 @@ async fn the_key_is_told_to_nobody() {
     assert!(events.contains("Released"), "{events}");
     let accounts =
         serde_json::to_string(&world.accounts().list(&everything).await.unwrap()).unwrap();
-    for (place, text) in [("log", &log), ("events", &events), ("accounts", &accounts)] {
+    let places = [
+        ("log", &log),
+        ("events", &events),
+        ("account", &accounts),
+        ("server", &object),
+    ];
+    for (place, text) in places {
         for secret in [CANARY, SECOND] {
             assert!(!text.contains(secret), "the {place} shows the key");
         }
