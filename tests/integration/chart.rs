@@ -1,9 +1,11 @@
 //! The Helm chart: what it renders, what the API server makes of it, and that an
 //! operator with exactly its rights, arguments and environment does a whole order.
 
+mod admission;
 mod closed;
 mod helm;
 mod install;
+mod pod;
 mod render;
 mod rights;
 mod witness;

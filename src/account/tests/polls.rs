@@ -310,3 +310,27 @@ async fn objects_with_the_same_url_and_key_share_what_is_seen() {
     assert!(third.sightings(&mark(1)).is_empty());
     rig.ready(&third).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn when_fewer_calls_are_asked_for_nothing_goes_out_for_so_long() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.ready(&account).await;
+    rig.provider.world().busy = true;
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    let answer = account.read(&id, Lane::Poll).await;
+    assert!(matches!(answer, Err(Error::RateLimited { .. })));
+    let refused = clock::now().mono;
+    rig.provider.world().busy = false;
+    account.release(&id).await.unwrap();
+    assert!(clock::now().mono >= refused + Duration::from_millis(6990));
+
+    rig.provider.world().busy = true;
+    rig.until("the reason", || account.view().last_error.is_some())
+        .await;
+    assert_eq!(account.view().last_error.unwrap().0, Reason::RateLimited);
+    assert_eq!(account.view().state, State::Usable);
+    rig.provider.world().busy = false;
+    rig.until("the end of it", || account.view().last_error.is_none())
+        .await;
+}

@@ -23,6 +23,8 @@ pub(super) struct World {
     pub(super) refused_key: Option<String>,
     /// Whether connections fail.
     pub(super) down: bool,
+    /// Whether it asks for fewer calls, with a pause of seven seconds.
+    pub(super) busy: bool,
     /// What the next order gets instead of a machine.
     pub(super) next_order: Option<Result<u16, ()>>,
     /// Method and path of each request, lists with their query.
@@ -101,6 +103,9 @@ impl Provider {
                 json!({"errorCode": 1, "errorMessage": format!("bad key {key}"), "errors": []});
             return Ok((403, refusal));
         }
+        if world.busy {
+            return Ok((429, json!({"errorMessage": "slow down"})));
+        }
         let servers = "/v3/flexMetal/servers";
         if path == servers && request.method == Method::POST {
             match world.next_order.take() {
@@ -153,9 +158,13 @@ impl Transport for Provider {
             // An answer takes a moment, so that others can come in between.
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             let (status, body) = answer?;
+            let mut headers = HeaderMap::new();
+            if status == 429 {
+                headers.insert("retry-after", "7".parse().unwrap());
+            }
             Ok(Response {
                 status: StatusCode::from_u16(status).unwrap(),
-                headers: HeaderMap::new(),
+                headers,
                 body: serde_json::to_vec(&body).unwrap(),
                 cut: None,
             })

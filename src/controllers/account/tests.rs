@@ -20,7 +20,7 @@ use crate::{
     },
 };
 use jiff::Timestamp;
-use kube::api::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 

@@ -241,6 +241,14 @@ async fn release(facts: &Facts, account: &Account, uuid: &str) -> Observation {
 }
 
 /// One DELETE, on a record that was asked for at `since`.
+/// Whether it is open what a DELETE did. Any refusal of a machine that is not failed means: not in
+/// this state; where it did take effect all the same, the next read shows it. The refusal of a failed
+/// one is a part of the proof that it may be let go, and must be certain.
+fn is_unclear(error: &Error, record: &Server) -> bool {
+    let is_refusal = matches!(error, Error::Refused(_)) && record.status != ServerStatus::Failed;
+    error.may_have_taken_effect() && !is_refusal
+}
+
 async fn send_release(
     facts: &Facts,
     account: &Account,
@@ -263,7 +271,7 @@ async fn send_release(
         Err(error @ (Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited { .. })) => {
             return refused_look(&error);
         }
-        Err(error) if error.may_have_taken_effect() => ReleaseAnswer::Unknown,
+        Err(error) if is_unclear(&error, record) => ReleaseAnswer::Unknown,
         Err(error) => {
             tracing::info!(
                 machine = record.id.as_str(),

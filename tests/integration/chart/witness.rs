@@ -80,6 +80,16 @@ impl Witness {
     }
 }
 
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let seen = self.seen();
+            let refused: Vec<&Use> = seen.iter().filter(|used| used.refused).collect();
+            println!("--- what the API server refused: {refused:#?}");
+        }
+    }
+}
+
 async fn pass_on(State(shared): State<Shared>, request: Request) -> Response {
     let (mut head, body) = request.into_parts();
     let used = Use::of(
@@ -106,9 +116,9 @@ impl Use {
     /// What a request to the API server asks for; nothing for versions and the like.
     fn of(method: &Method, path: &str, query: &str) -> Option<Self> {
         let mut parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let group = match parts.first()? {
-            &"api" => String::new(),
-            &"apis" => parts.remove(1).to_owned(),
+        let group = match *parts.first()? {
+            "api" => String::new(),
+            "apis" => parts.remove(1).to_owned(),
             _ => return None,
         };
         // `api` and the version.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::{JoinError, JoinSet, LocalSet};
 
 use super::blow::{Blow, Phase, Point};
+use super::course::Place;
 use super::judge;
 use super::life::{self, Blows};
 use super::stage::Stage;
@@ -18,7 +19,7 @@ const STAGES: usize = 5;
 /// A place that one run happened to pass by is tried again.
 const TRIES: u32 = 3;
 /// What a recorded course must hold at the least; else the recording is wrong.
-const EXPECTED: [(Phase, &str); 17] = [
+const EXPECTED: [(Phase, &str); 16] = [
     (Phase::Order, "cluster PATCH baremetalservers #1"),
     (Phase::Order, "cluster PATCH baremetalservers/status #1"),
     (Phase::Order, "hosting POST servers #1"),
@@ -27,7 +28,6 @@ const EXPECTED: [(Phase, &str); 17] = [
     (Phase::Order, "cluster POST events (Delivered) #1"),
     (Phase::Release, "hosting GET servers/{uuid} #1"),
     (Phase::Release, "cluster PATCH baremetalservers #1"),
-    (Phase::Release, "hosting GET servers/{uuid} #2"),
     (Phase::Release, "hosting DELETE servers/{uuid} #1"),
     (Phase::Release, "cluster PATCH baremetalservers/status #1"),
     (Phase::Release, "cluster PATCH baremetalservers #2"),
@@ -65,13 +65,18 @@ struct Book {
 #[tokio::test]
 async fn no_crash_and_no_loss_makes_it_order_twice_or_lose_a_machine() {
     // One thread: the closures of the rig borrow across their waits.
-    LocalSet::new().run_until(strike_everywhere()).await;
+    LocalSet::new()
+        .run_until(Box::pin(strike_everywhere()))
+        .await;
 }
 
 async fn strike_everywhere() {
-    let mut stage = Stage::set(cluster(), quick_timing()).await;
-    let places = life::places(&mut stage).await;
-    drop(stage);
+    let ((stage, places), (other_stage, other_places)) = tokio::join!(recorded(), recorded());
+    // What one of two runs passes by cannot be asked of all others.
+    let places = places
+        .into_iter()
+        .filter(|place| other_places.contains(place));
+    let places: Vec<_> = places.collect();
     let named: Vec<_> = places
         .iter()
         .map(|(phase, place)| (*phase, place.to_string()))
@@ -98,8 +103,9 @@ async fn strike_everywhere() {
     let book = Arc::new(Mutex::new(book));
 
     let mut stages = JoinSet::new();
-    for _ in 0..STAGES {
-        stages.spawn_local(play(book.clone()));
+    let standing = [Some(stage), Some(other_stage)].into_iter();
+    for standing in standing.chain(std::iter::repeat_with(|| None)).take(STAGES) {
+        stages.spawn_local(play(book.clone(), standing));
     }
     while let Some(ended) = stages.join_next().await {
         ended.expect("a stage reports its failures");
@@ -111,9 +117,15 @@ async fn strike_everywhere() {
     assert_eq!(book.well, all);
 }
 
+/// A stage, and the places that were seen on it.
+async fn recorded() -> (Stage, Vec<(Phase, Place)>) {
+    let mut stage = Stage::set(cluster(), quick_timing()).await;
+    let places = life::places(&mut stage).await;
+    (stage, places)
+}
+
 /// Lives one life after the other until no point is left.
-async fn play(book: Arc<Mutex<Book>>) {
-    let mut standing: Option<Stage> = None;
+async fn play(book: Arc<Mutex<Book>>, mut standing: Option<Stage>) {
     loop {
         // Not in a `while let`: that would keep the lock for the whole round.
         let next = lock(&book).next();

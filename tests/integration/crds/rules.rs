@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
@@ -152,10 +152,13 @@ async fn judge(
                 .await
                 .map_err(|e| format!("cannot be made: {e}"))?;
             let name = made.name_any();
-            (
+            let answers = (
                 edit(api, &name, &case.accept).await,
                 edit(api, &name, &case.reject).await,
-            )
+            );
+            // No operator of another test is to find it.
+            let _ = api.delete(&name, &DeleteParams::default()).await;
+            answers
         }
     };
     accepted.map_err(|e| format!("what keeps it is refused: {e}"))?;

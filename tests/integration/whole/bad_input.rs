@@ -247,11 +247,11 @@ async fn an_account_that_cannot_be_used_says_which_field() {
         stalled(world, name, reason, words).await;
     }));
     tokio::join!(told, world.wait_ready("good", SOON));
-    assert_eq!(orders(&world).await, 1);
+    assert_eq!(orders(world).await, 1);
 
     let repaired = json!({"spec": {"baseURL": world.simulator.api(), "caBundle": null}});
-    change_account(&world, "user", &repaired).await;
-    change_account(&world, "bundle", &repaired).await;
+    change_account(world, "user", &repaired).await;
+    change_account(world, "bundle", &repaired).await;
     apply(
         &world.client,
         namespace,
@@ -261,5 +261,5 @@ async fn an_account_that_cannot_be_used_says_which_field() {
     for name in ["user", "bundle", "broken"] {
         world.wait_ready(name, SOON).await;
     }
-    judge(&world).await;
+    judge(world).await;
 }

@@ -3,11 +3,14 @@
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{SOON, account_says, apply, held, judge, looks, orders, secret, stalled, with};
+use super::{
+    SOON, account_says, apply, change_account, held, judge, looks, orders, secret, stalled, with,
+};
 use crate::cluster::cluster;
-use crate::rig::{Plan, World, condition, server};
+use crate::deadline::eventually;
+use crate::rig::{Plan, Simulator, World, condition, server};
 
 #[tokio::test]
 async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
@@ -108,6 +111,50 @@ async fn a_rejected_key_changes_no_object_that_is_ready() {
 }
 
 #[tokio::test]
+async fn another_account_behind_the_same_object_changes_nothing() {
+    let world = World::start(cluster(), "changed").await;
+    world.create(&server("one")).await;
+    world.wait_ready("one", SOON).await;
+    let known = |account: &Value| account["status"]["knownMachines"][0]["uuid"].is_string();
+    eventually("the account is known by its machine", SOON, async || {
+        let account = world.accounts().get("default").await.ok()?;
+        known(&serde_json::to_value(account).ok()?).then_some(())
+    })
+    .await;
+    let settled = world.get("one").await.unwrap();
+
+    let key = format!("--api-key={}", world.simulator.api_key());
+    let other = Simulator::start(&[key], &world.folder().join("other.log"));
+    change_account(
+        &world,
+        "default",
+        &json!({"spec": {"baseURL": other.api()}}),
+    )
+    .await;
+    let account = account_says(&world, "default", "KeyAccepted", "False", "AccountChanged").await;
+    let message = condition(&account, "KeyAccepted").unwrap()["message"].to_string();
+    for remedy in [world.simulator.api(), "knownMachines"] {
+        assert!(message.contains(remedy), "{remedy} is not in {message}");
+    }
+    // In this time nothing is ordered, and nothing is let go.
+    world.create(&server("two")).await;
+    stalled(&world, "two", "AccountChanged", &[]).await;
+    world.delete("one").await;
+    stalled(&world, "one", "AccountChanged", &[]).await;
+    let shown = world.get("one").await.unwrap();
+    assert_eq!(shown["status"]["uuid"], settled["status"]["uuid"]);
+    assert!(other.machines().await.is_empty());
+    assert_eq!(world.simulator.live_machines().await.len(), 1);
+
+    let back = json!({"spec": {"baseURL": world.simulator.api()}});
+    change_account(&world, "default", &back).await;
+    world.wait_ready("two", SOON).await;
+    world.wait_gone("one", SOON).await;
+    assert!(other.machines().await.is_empty());
+    judge(&world).await;
+}
+
+#[tokio::test]
 async fn the_key_is_told_to_nobody() {
     const CANARY: &str = "canary-7d1f0c5be2a94f63";
     const SECOND: &str = "canary-second-90ab17c4d2";
@@ -127,6 +174,7 @@ async fn the_key_is_told_to_nobody() {
     account_says(&world, "default", "KeyAccepted", "False", "InvalidKey").await;
     world.write_key(CANARY).await;
     account_says(&world, "default", "KeyAccepted", "True", "KeyAccepted").await;
+    let object = world.wait_ready("one", SOON).await.to_string();
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
     let ended = world.operator().terminate().await;
@@ -140,7 +188,13 @@ async fn the_key_is_told_to_nobody() {
     assert!(events.contains("Released"), "{events}");
     let accounts =
         serde_json::to_string(&world.accounts().list(&everything).await.unwrap()).unwrap();
-    for (place, text) in [("log", &log), ("events", &events), ("accounts", &accounts)] {
+    let places = [
+        ("log", &log),
+        ("events", &events),
+        ("account", &accounts),
+        ("server", &object),
+    ];
+    for (place, text) in places {
         for secret in [CANARY, SECOND] {
             assert!(!text.contains(secret), "the {place} shows the key");
         }

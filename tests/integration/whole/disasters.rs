@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
 use super::{
-    SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stalled, tags, with,
+    SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stalled, tags, told,
+    with,
 };
 use crate::deadline::eventually;
 use crate::rig::{World, install_kinds, quick_timing, server};
@@ -31,6 +32,7 @@ pub(super) async fn orphan(host: &Host) -> World {
     let orphans = json!([{"uuid": lost, "hostname": "lost", "orderTag": order_tag}]);
     assert_eq!(account["status"]["orphans"], orphans, "{account:#}");
     assert_eq!(account["status"]["servers"]["orphans"], 1, "{account:#}");
+    told(&world, "OrphansFound").await;
     // Machines of somebody else are none of ours.
     world
         .simulator
@@ -119,11 +121,8 @@ pub(super) async fn undecodable(host: &Host) -> World {
     let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
     let loose = json!([{
         "op": "replace",
-        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec",
-        "value": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-    }, {
-        // They speak of fields that the loose schema does not have.
-        "op": "remove", "path": "/spec/versions/0/selectableFields",
+        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/os",
+        "value": {"x-kubernetes-preserve-unknown-fields": true},
     }]);
     let loose = Patch::Json::<()>(serde_json::from_value(loose).unwrap());
     definitions

@@ -6,6 +6,7 @@ use futures::StreamExt;
 use kube::Api;
 use kube::api::{DynamicObject, WatchEvent, WatchParams};
 use serde_json::Value;
+use tokio::task::JoinSet;
 
 /// The watch ends by itself after this time; no test is longer.
 const SECONDS: u32 = 280;
@@ -13,7 +14,8 @@ const SECONDS: u32 = 280;
 /// A recording. Dropped, it ends.
 pub(super) struct Film {
     versions: Arc<Mutex<Vec<Value>>>,
-    task: tokio::task::JoinHandle<()>,
+    // Aborts the watch when it is dropped.
+    _tasks: JoinSet<()>,
 }
 
 impl Film {
@@ -27,7 +29,8 @@ impl Film {
             .to_owned();
         let versions = Arc::new(Mutex::new(Vec::new()));
         let recorded = versions.clone();
-        let task = tokio::spawn(async move {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
             let what = WatchParams::default()
                 .fields(&format!("metadata.name={name}"))
                 .timeout(SECONDS);
@@ -45,17 +48,14 @@ impl Film {
                 }
             }
         });
-        Self { versions, task }
+        Self {
+            versions,
+            _tasks: tasks,
+        }
     }
 
     /// All versions so far, oldest first.
     pub(super) fn versions(&self) -> Vec<Value> {
         self.versions.lock().expect("nobody panics with it").clone()
-    }
-}
-
-impl Drop for Film {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }

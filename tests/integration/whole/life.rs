@@ -1,16 +1,10 @@
 //! One server from order to Ready to released, as GitOps tools and people see it.
 
-use std::collections::BTreeSet;
-
-use k8s_openapi::api::events::v1::Event;
-use kube::Api;
-use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::film::Film;
-use super::{SERVERS, SOON, held, judge, machine, orders};
+use super::{SERVERS, SOON, held, judge, machine, orders, told};
 use crate::cluster::cluster;
-use crate::deadline::eventually;
 use crate::rig::{Fault, Health, Plan, World, condition, health, server};
 
 /// Long enough that nothing is delivered or released before a test moves the clock.
@@ -73,7 +67,8 @@ async fn a_server_goes_from_order_to_ready_to_released() {
     );
     judge(&world).await;
     watch_the(&film.versions());
-    told(&world, &["Delivered", "Released"]).await;
+    told(&world, "Delivered").await;
+    told(&world, "Released").await;
 }
 
 /// What `kubectl get` prints of a ready server.
@@ -131,21 +126,4 @@ fn watch_the(versions: &[Value]) {
         "{} writes in one life",
         versions.len()
     );
-}
-
-/// Events with these reasons were published.
-async fn told(world: &World, reasons: &[&str]) {
-    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
-    eventually("the events are there", SOON, async || {
-        let events = events.list(&ListParams::default()).await.ok()?;
-        let said: BTreeSet<String> = events
-            .into_iter()
-            .filter_map(|event| event.reason)
-            .collect();
-        reasons
-            .iter()
-            .all(|reason| said.contains(*reason))
-            .then_some(())
-    })
-    .await;
 }

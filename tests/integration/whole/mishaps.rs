@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{SOON, held, judge, looks, machine, machine_of, orders, stalled, tags};
 use crate::cluster::cluster;
 use crate::deadline::eventually;
-use crate::rig::{Health, World, condition, health, server};
+use crate::rig::{Fault, Health, World, condition, health, server};
 
 const LONG: f64 = 3600.0;
 
@@ -252,5 +252,41 @@ async fn an_edit_after_the_order_is_shown_as_pending_and_sends_nothing() {
     world
         .wait_for_condition("one", "Synced", "True", Some("InSync"), SOON)
         .await;
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn answers_that_say_nothing_change_nothing() {
+    let world = World::start(cluster(), "dumb").await;
+    world.create(&server("one")).await;
+    world.wait_ready("one", SOON).await;
+    looks(&world, 3).await;
+    let settled = world.get("one").await.unwrap();
+    let refused = |status: u16| json!({"refuse": {"status": status, "message": "out of order"}});
+    for fault in [
+        json!("emptyList"),
+        json!("truncate"),
+        json!("emptyBody"),
+        json!("dropBefore"),
+        json!({"status": {"code": 500}}),
+        json!({"status": {"code": 429, "retryAfter": 1}}),
+        refused(404),
+        refused(403),
+    ] {
+        let read = Fault::new(fault.clone()).on("GET", "/v3/flexMetal/servers*");
+        let rule = world.simulator.fault(read).await;
+        // One look may be chance; the pauses between them grow.
+        eventually(&format!("{fault} has hit"), SOON, async || {
+            let faults = world.simulator.faults().await;
+            let rule = faults.iter().find(|fault| fault["id"] == rule)?;
+            (rule["applied"].as_u64()? >= 2).then_some(())
+        })
+        .await;
+        world.simulator.clear_faults().await;
+        looks(&world, 1).await;
+        let now = world.get("one").await.unwrap();
+        assert_eq!(now["status"], settled["status"], "after {fault}");
+    }
+    assert_eq!(orders(&world).await, 1);
     judge(&world).await;
 }

@@ -18,7 +18,8 @@ mod traces;
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, TypeMeta};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, TypeMeta};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -176,6 +177,21 @@ async fn machine_becomes(world: &World, uuid: &str, status: &str) {
 /// The tags of a machine.
 fn tags(machine: &Value) -> Vec<String> {
     serde_json::from_value(machine["tags"].clone()).expect("tags are texts")
+}
+
+/// Waits until an event with this reason was published in the world's namespace.
+async fn told(world: &World, reason: &str) {
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    eventually(
+        &format!("an event with reason {reason}"),
+        SOON,
+        async || {
+            let events = events.list(&ListParams::default()).await.ok()?;
+            let mut reasons = events.iter().filter_map(|event| event.reason.as_deref());
+            reasons.find(|found| *found == reason).map(|_| ())
+        },
+    )
+    .await;
 }
 
 /// The simulator's judge has seen nothing that must not happen.

@@ -124,3 +124,26 @@ async fn a_server_deleted_while_it_is_ordered_leaves_no_machine() {
     assert_eq!(orders(&world).await, 1);
     judge(&world).await;
 }
+
+#[tokio::test]
+async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
+    const LONG: f64 = 3600.0;
+    let world = World::start(cluster(), "early").await;
+    let simulator = &world.simulator;
+    simulator
+        .settings(&json!({"deliverySeconds": [LONG, LONG]}))
+        .await;
+    simulator
+        .switches(&json!({"releaseWhileWaiting": "refuse409"}))
+        .await;
+    world.create(&server("one")).await;
+    held(&world, "one", "Provisioning", &[]).await;
+    world.delete("one").await;
+    held(&world, "one", "WaitingForProvider", &["asking again"]).await;
+    assert_eq!(simulator.live_machines().await.len(), 1);
+    simulator.advance(LONG).await;
+    world.wait_gone("one", SOON).await;
+    let machines = simulator.machines().await;
+    assert_eq!(machines[0]["status"], "released");
+    judge(&world).await;
+}

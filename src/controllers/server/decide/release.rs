@@ -167,11 +167,7 @@ fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         uuid: server.id.as_str().into(),
     };
     let releasing = |hold| showing(facts, server, hold);
-    let retry = |at: Duration, pause: Duration| {
-        pause
-            .checked_sub(facts.now.since(at))
-            .filter(|r| !r.is_zero())
-    };
+    let retry = |at, pause| rest(facts, at, pause);
     match facts.memory.release.answer {
         None => releasing(Hold::waits(Reason::Releasing, "the release is being sent")).with(effect),
         Some((ReleaseAnswer::Refused, at)) => {
@@ -194,7 +190,7 @@ fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             );
             let pause = match answer {
                 ReleaseAnswer::Accepted => ACCEPTED_PAUSE.max(view.times.poll_moving),
-                _ => Duration::ZERO,
+                _ => view.times.poll_moving,
             };
             match retry(at, pause) {
                 Some(rest) => releasing(hold).again(rest),
@@ -202,6 +198,12 @@ fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             }
         }
     }
+}
+
+/// What is left of a pause that began at this moment.
+fn rest(facts: &Facts, since: Duration, pause: Duration) -> Option<Duration> {
+    let rest = pause.checked_sub(facts.now.since(since))?;
+    (!rest.is_zero()).then_some(rest)
 }
 
 /// A failed machine: DELETE once; when that is refused and it was never delivered, it may go.
@@ -228,15 +230,16 @@ fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         )
     };
     match facts.memory.release.answer {
-        None | Some((ReleaseAnswer::Unknown, _)) => showing(
-            facts,
-            server,
-            Hold::waits(
+        answer @ (None | Some((ReleaseAnswer::Unknown, _))) => {
+            let hold = Hold::waits(
                 Reason::Releasing,
                 "the release of the failed machine is being sent",
-            ),
-        )
-        .with(effect),
+            );
+            match answer.and_then(|(_, at)| rest(facts, at, view.times.poll_moving)) {
+                Some(rest) => showing(facts, server, hold).again(rest),
+                None => showing(facts, server, hold).with(effect),
+            }
+        }
         Some((ReleaseAnswer::Accepted, at)) => {
             let pause = ACCEPTED_PAUSE.max(spacing);
             if facts.now.since(at) >= pause * 5 {
