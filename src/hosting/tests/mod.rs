@@ -2,12 +2,18 @@
 //! transport, and what really goes over the wire over a hand-written server.
 
 mod decode;
+mod ids;
 mod inputs;
+mod install;
+mod listing;
+mod machine;
 mod never_panics;
 mod operations;
 mod order;
 mod refusals;
+mod resources;
 mod script;
+mod secrets;
 mod tls;
 mod wire;
 mod wire_server;
@@ -43,6 +49,7 @@ fn order() -> Order {
         ],
         contract_id: None,
         overflow: false,
+        ..Order::default()
     }
 }
 
