@@ -4,8 +4,8 @@ use futures::FutureExt;
 
 use super::client::Client;
 use super::command::Command;
-use super::host::{Host, HostCursor};
-use super::identity::ApiKeyId;
+use super::host::{Host, HostCursor, InstallLogEntry};
+use super::identity::{ApiKeyId, HostId};
 use super::listing::{Ask, Batch, Listing};
 use super::page::Page;
 use super::server::{Server, ServerFilter, ServerId};
@@ -57,6 +57,17 @@ impl Client {
             |entry: &WhitelistEntry| entry.id.to_string(),
             move |ask| async move { Ok(self.whitelist(key, range(&ask)).await?.into()) }.boxed(),
         )
+    }
+
+    /// The whole installation log of a host (4.8-13).
+    pub fn all_of_install_log(&self, id: HostId) -> Listing<'_, InstallLogEntry> {
+        let identity = |entry: &InstallLogEntry| match entry.id {
+            Some(id) => id.to_string(),
+            None => format!("{entry:?}"),
+        };
+        Listing::new(identity, move |ask| {
+            async move { Ok(self.install_log(id, range(&ask)).await?.into()) }.boxed()
+        })
     }
 
     /// All hosts (4.8-1), by token where the API gives one (4.8-3); `labels` as

@@ -107,9 +107,10 @@ impl<'a> Record<'a> {
         u64::try_from(self.number(field)?).ok()
     }
 
-    /// A time in Unix seconds; 0 says that there is none.
+    /// A time in Unix seconds, also where it comes as a date-time text; 0 says
+    /// that there is none.
     pub(super) fn seconds(&self, field: &str) -> Option<i64> {
-        self.number(field).filter(|seconds| *seconds > 0)
+        self.time(field).map(Timestamp::as_second)
     }
 
     /// The first of these names that the record has, as one field is named in
@@ -123,17 +124,18 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A point in time: a date-time text, with an offset or in UTC, or Unix
-    /// seconds.
+    /// A point in time: Unix seconds, or a date-time text, with an offset or in
+    /// UTC.
     pub(super) fn time(&self, field: &str) -> Option<Timestamp> {
+        if let Some(seconds) = self.number(field) {
+            return Timestamp::from_second(seconds).ok().filter(|_| seconds > 0);
+        }
         let text = self.raw_text(field).trim();
         if let Ok(time) = text.parse() {
             return Some(time);
         }
-        if let Ok(time) = text.parse::<DateTime>() {
-            return Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp());
-        }
-        Timestamp::from_second(self.seconds(field)?).ok()
+        let time = text.parse::<DateTime>().ok()?;
+        Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
     }
 
     /// A switch: `true` and `false`, or 1 and 0.

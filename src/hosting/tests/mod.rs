@@ -1,6 +1,11 @@
 //! Tests of the client: readings and classifications over a scripted
 //! transport, and what really goes over the wire over a hand-written server.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what is spawned here ends with the runtime of its test"
+)]
+
 mod decode;
 mod ids;
 mod inputs;
@@ -16,6 +21,7 @@ mod script;
 mod secrets;
 mod tls;
 mod wire;
+mod wire_changes;
 mod wire_server;
 
 use crate::hosting::{ApiKey, BaseUrl, Order, ServerId};
