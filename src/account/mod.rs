@@ -2,7 +2,7 @@
 //! budget, breaker, sweep.
 //!
 //! [`Accounts`] knows the account objects. Each [`Account`] is a handle of one
-//! object; objects with the same base URL and key stand on one [`live`]
+//! object; objects with the same base URL and key stand on one live
 //! account, so they share what is seen, what may be called and what may be
 //! ordered. Nothing here knows Kubernetes: the controllers bring keys in and
 //! take wake-ups out.

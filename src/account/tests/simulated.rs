@@ -15,7 +15,8 @@ use crate::{
     simulator::{self, ClockMode, Options, Running},
 };
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const CLUSTER: &str = "0123456789abcdef";
 

@@ -65,7 +65,9 @@ struct Book {
 #[tokio::test]
 async fn no_crash_and_no_loss_makes_it_order_twice_or_lose_a_machine() {
     // One thread: the closures of the rig borrow across their waits.
-    LocalSet::new().run_until(strike_everywhere()).await;
+    LocalSet::new()
+        .run_until(Box::pin(strike_everywhere()))
+        .await;
 }
 
 async fn strike_everywhere() {

@@ -3,7 +3,6 @@
 
 #![allow(
     dead_code,
-    unused_imports,
     reason = "a kit: it has what tests of the whole ask for, before all of them are there"
 )]
 
@@ -17,7 +16,6 @@ mod world;
 mod rehearsal;
 
 pub(crate) use kstatus::{Health, condition, health};
-pub(crate) use operator::Operator;
 pub(crate) use program::Program;
 pub(crate) use simulator::{Fault, Simulator};
 pub(crate) use world::{Plan, World, install_kinds, quick_timing, server};

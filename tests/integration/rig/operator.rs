@@ -81,11 +81,6 @@ impl Operator {
     pub(crate) fn log(&self) -> String {
         self.program.log()
     }
-
-    /// The id of the running process.
-    pub(crate) fn pid(&self) -> u32 {
-        self.program.pid()
-    }
 }
 
 fn launch(start: &Start, log: &Path) -> Program {

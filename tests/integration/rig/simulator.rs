@@ -15,7 +15,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// A running simulator. Dropped, it ends.
 pub(crate) struct Simulator {
-    program: Program,
+    // Held so that it ends with this.
+    _program: Program,
     http: reqwest::Client,
     ready: Ready,
 }
@@ -53,12 +54,6 @@ impl Fault {
         self.0["count"] = json!(count);
         self
     }
-
-    /// Only after this many have passed.
-    pub(crate) fn after(mut self, skip: u64) -> Self {
-        self.0["skip"] = json!(skip);
-        self
-    }
 }
 
 impl Simulator {
@@ -92,7 +87,7 @@ impl Simulator {
         let ready = serde_json::from_str(&line)
             .unwrap_or_else(|error| panic!("the simulator said {line:?}: {error} ({read:?})"));
         Self {
-            program,
+            _program: program,
             http: http_client(),
             ready,
         }
@@ -106,11 +101,6 @@ impl Simulator {
     /// The account's key.
     pub(crate) fn api_key(&self) -> &str {
         &self.ready.api_key
-    }
-
-    /// Everything that it has logged.
-    pub(crate) fn log(&self) -> String {
-        self.program.log()
     }
 
     /// A request to the hosting API by hand, with the account's key: status and body.
@@ -194,12 +184,6 @@ impl Simulator {
     /// Jumps ahead in virtual time.
     pub(crate) async fn advance(&self, seconds: f64) {
         let body = json!({"advanceSeconds": seconds});
-        self.control("POST", "/_simulator/clock", Some(&body)).await;
-    }
-
-    /// Virtual seconds per real second from now on; 0 stops the clock.
-    pub(crate) async fn speed(&self, speed: f64) {
-        let body = json!({"speed": speed});
         self.control("POST", "/_simulator/clock", Some(&body)).await;
     }
 
