@@ -33,7 +33,7 @@ mod tests;
 pub use breaker::Contact;
 pub use budget::{Lane, Rate};
 pub use claims::Claims;
-pub use handle::{Account, Counts, OrderPermit};
+pub use handle::{Account, Counts, OrderPermit, Turn};
 pub use key::AccountKey;
 pub use known::{Identity, identity};
 pub use orders::Denied;

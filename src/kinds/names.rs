@@ -12,7 +12,7 @@ pub const ACCOUNT_FINALIZER: &str = "flexmetal.dev/account-in-use";
 pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";
 /// Annotation with the order intent (JSON, written by the operator).
 pub const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
-/// Annotation with the machine whose release has begun (JSON, written by the operator).
+/// Annotation with the identifier of the machine whose release has begun, written by the operator.
 pub const RELEASE_ANNOTATION: &str = "flexmetal.dev/release-begun";
 /// Annotation by which a person states that an order of unknown outcome made no machine.
 /// Its value is the order tag that the condition's message names.

@@ -39,7 +39,7 @@ async fn a_refused_key_stops_all_calls_but_a_probe_now_and_then() {
         Err(Error::AccessDenied(_))
     ));
     assert!(matches!(
-        account.release(&id).await,
+        account.turn(Lane::Release).await.map(drop),
         Err(Error::AccessDenied(_))
     ));
     assert!(matches!(

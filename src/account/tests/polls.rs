@@ -201,7 +201,10 @@ async fn a_read_that_was_overtaken_changes_nothing() {
     rig.provider.world().servers = vec![machine(1, "delivered")];
     rig.ready(&account).await;
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let released = account.release(&id).await.unwrap();
+    let released = account
+        .release(account.turn(Lane::Release).await.unwrap(), &id)
+        .await
+        .unwrap();
     assert_eq!(released.status.as_str(), "releasing");
     assert_eq!(
         account.sighting(&id).unwrap().server.status.as_str(),
@@ -322,7 +325,10 @@ async fn when_fewer_calls_are_asked_for_nothing_goes_out_for_so_long() {
     assert!(matches!(answer, Err(Error::RateLimited { .. })));
     let refused = clock::now().mono;
     rig.provider.world().busy = false;
-    account.release(&id).await.unwrap();
+    account
+        .release(account.turn(Lane::Release).await.unwrap(), &id)
+        .await
+        .unwrap();
     assert!(clock::now().mono >= refused + Duration::from_millis(6990));
 
     rig.provider.world().busy = true;

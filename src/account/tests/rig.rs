@@ -63,6 +63,7 @@ pub(super) fn order(tag: &str) -> Order {
         tags: vec![format!("fmo-cluster:{CLUSTER}"), tag.into()],
         contract_id: None,
         overflow: false,
+        ..Order::default()
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     controllers::events::Severity,
+    hosting::ServerStatus,
     kinds::{
         BareMetalServer, Reason,
         conditions::{self, Type},
@@ -57,21 +58,18 @@ pub async fn report(ctx: &Context, facts: &Facts, decision: &Decision) -> Report
     }
 }
 
-/// Tells people what a status write does not show them: what an effect ended.
+/// Tells people what a status write does not show them: how the object's machine ended.
 pub async fn ended(ctx: &Context, facts: &Facts, effect: &Effect, observation: &Observation) {
     if *effect != Effect::LetGo || *observation != Observation::Done {
         return;
     }
-    let retained =
-        facts.object.spec.deletion_policy == crate::kinds::server::DeletionPolicy::Retain;
-    let (reason, note) = match (&facts.object.status, retained) {
-        (Some(status), true) if status.uuid.is_some() => {
-            (Reason::Retained, "the machine stays at the provider")
-        }
-        (Some(status), false) if status.uuid.is_some() => {
-            (Reason::Released, "the machine is released")
-        }
-        _ => return,
+    let machines = || facts.own.iter().map(|s| &s.server);
+    let (reason, note) = if machines().any(|s| s.status.is_live()) {
+        (Reason::Retained, "the machine stays at the provider")
+    } else if machines().any(|s| s.status == ServerStatus::Released) {
+        (Reason::Released, "the machine is released")
+    } else {
+        return;
     };
     ctx.events
         .publish(

@@ -112,8 +112,11 @@ pub async fn run(ctx: Arc<Context>, watch_client: Client) {
     };
     // Before that a missing account may be one that was not read yet.
     let controllers = async {
-        ctx.accounts.ready().await;
-        futures::future::join_all(controllers).await
+        tokio::select! {
+            () = ctx.accounts.ready() => {}
+            () = ctx.shutdown.cancelled() => return,
+        }
+        futures::future::join_all(controllers).await;
     };
     tokio::select! {
         _ = controllers => {}

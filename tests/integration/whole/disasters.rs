@@ -84,6 +84,17 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
 
     // The namespace loses its right: what it has stays, and can be given back.
     apply(&world.client, None, &account(json!(["elsewhere"]))).await;
+    let accounts = api_of(&world.client, None, &account(json!([])));
+    eventually(
+        "the account's controller has seen the change",
+        SOON,
+        async || {
+            let account = accounts.get("shared").await.ok()?;
+            let seen = account.data["status"]["observedGeneration"].as_i64();
+            (seen == account.metadata.generation).then_some(())
+        },
+    )
+    .await;
     world.create(&with("two", &spec)).await;
     stalled(&world, "two", "NamespaceNotAllowed", &words).await;
     world.wait_ready("one", SOON).await;
@@ -94,8 +105,6 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
     assert_eq!(orders(&world).await, 1);
 
     // Nobody uses it any more, so account and Secret can go.
-    let shared = account(json!([]));
-    let accounts = api_of(&world.client, None, &shared);
     accounts
         .delete("shared", &DeleteParams::default())
         .await

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
 use super::{
-    ORDER_ANNOTATION, SOON, judge, looks, machine, machine_of, orders, stalled, tags, with,
+    ORDER_ANNOTATION, SOON, held, judge, looks, machine, machine_of, orders, stalled, tags, with,
 };
 use crate::rig::{World, server};
 
@@ -67,7 +67,14 @@ pub(super) async fn copied(host: &Host) -> World {
     );
     assert_eq!(now["status"], one["status"]);
     assert_eq!(tags(&machine(&world, uuid(&one)).await), tags(&first));
-    // The copy goes with its own machine.
+    // A copy that waits for its order has nothing to give back, although it bears the finalizer.
+    let three = yaml.replace("\n  name: one\n", "\n  name: three\n");
+    apply(host, &three.replace("suspend: false", "suspend: true")).await;
+    held(&world, "three", "Suspended", &[]).await;
+    world.delete("three").await;
+    world.wait_gone("three", SOON).await;
+    assert_eq!(world.simulator.live_machines().await.len(), 2);
+    // The other goes with its own machine.
     world.delete("two").await;
     world.wait_gone("two", SOON).await;
     assert_eq!(only_live(&world).await["uuid"], uuid(&one));

@@ -53,6 +53,8 @@ async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
 
     replace(&world, "replaced").await;
     clear_status(&world, "cleared").await;
+    // By the running operator, and not only by the next one.
+    world.wait_ready("cleared", SOON).await;
     replace(&world, "bare").await;
     clear_status(&world, "bare").await;
     // And one that loses everything while nobody looks.

@@ -65,9 +65,10 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
         .map_or(Duration::ZERO, |(_, since)| facts.now.since(*since));
     let window = view.times.send_window;
     if known.claimed == Some(true) || unclaimed_for < window {
-        let rest = window
-            .saturating_sub(unclaimed_for)
-            .max(Duration::from_millis(100));
+        let rest = match window.saturating_sub(unclaimed_for) {
+            rest if rest.is_zero() => view.times.poll_moving,
+            rest => rest,
+        };
         return Decision::hold(
             facts,
             Hold::waits(

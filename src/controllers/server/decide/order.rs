@@ -97,7 +97,7 @@ fn begin(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
     );
     draft.status.account = Some(pinned(facts));
     // What an earlier life of the object left in its status is not true of the next machine.
-    draft.status.uuid = None;
+    draft.forget_machine();
     Decision::of(draft).with(Effect::Order(Box::new(NewOrder {
         order,
         after_epoch: evidence.last_epoch(),
@@ -151,7 +151,10 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
             Reason::WaitingForListing,
             "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
         );
-        let rest = settle.saturating_sub(facts.now.mono).max(Duration::from_millis(100));
+        let rest = match settle.saturating_sub(facts.now.mono) {
+            rest if rest.is_zero() => view.times.poll_moving,
+            rest => rest,
+        };
         Decision::hold(facts, hold).again(rest).proof(settle)
     })
 }

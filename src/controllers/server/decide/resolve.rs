@@ -153,8 +153,11 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, progress: Progre
     };
     let mut decision = Decision::of(Draft::holding(facts, hold));
     decision.again = wants.map_or(view.times.poll_still, |w: Duration| {
-        w.saturating_sub(facts.now.mono)
-            .clamp(Duration::from_millis(100), view.times.poll_still)
+        // Once the moment is past the account wakes us, as soon as it has a listing.
+        match w.saturating_sub(facts.now.mono) {
+            rest if rest.is_zero() => view.times.poll_moving,
+            rest => rest.min(view.times.poll_still),
+        }
     });
     decision.effect = effect;
     decision.wants_proof = wants;
