@@ -59,6 +59,7 @@ enum Step {
 }
 
 #[derive(Debug, thiserror::Error)]
+#[expect(clippy::enum_variant_names, reason = "each says what the demo is not")]
 enum DemoError {
     #[error("the demo did not come up; the end of {log}:\n{text}")]
     NotUp { log: PathBuf, text: String },
