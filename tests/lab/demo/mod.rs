@@ -62,11 +62,11 @@ enum Step {
 #[expect(clippy::enum_variant_names, reason = "each says what the demo is not")]
 enum DemoError {
     #[error("the demo did not come up; the end of {log}:\n{text}")]
-    NotUp { log: PathBuf, text: String },
+    Start { log: PathBuf, text: String },
     #[error("the demo in {path} does not end within {} s; process {pid} keeps it", DOWN_WITHIN.as_secs())]
-    NotDown { path: PathBuf, pid: i32 },
+    End { path: PathBuf, pid: i32 },
     #[error("the demo is up, but its servers are not; `make demo-down` ends it")]
-    NotReady(#[source] quickstart::QuickstartError),
+    Servers(#[source] quickstart::QuickstartError),
 }
 
 /// Does one step.
@@ -116,7 +116,7 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
             let log = folder.logs().join(format!("{part}.log"));
             say(&format!("The end of {}:\n{}\n", log.display(), tail(&log)));
         }
-        return Err(DemoError::NotReady(error).into());
+        return Err(DemoError::Servers(error).into());
     }
     show(folder, &kubectl, &state, began.elapsed()).await
 }
@@ -154,7 +154,7 @@ async fn start(folder: &DemoFolder) -> Result<State, Box<dyn Error>> {
         None => {
             let (log, text) = (folder.keeper_log(), tail(&folder.keeper_log()));
             end(folder).await?;
-            Err(DemoError::NotUp { log, text }.into())
+            Err(DemoError::Start { log, text }.into())
         }
     }
 }
@@ -205,7 +205,7 @@ async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
             asked = keeper;
         }
         if Instant::now() > deadline {
-            return Err(DemoError::NotDown {
+            return Err(DemoError::End {
                 path: folder.path().to_owned(),
                 pid: keeper.unwrap_or_default(),
             }
