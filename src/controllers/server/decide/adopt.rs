@@ -56,7 +56,9 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             );
         }
         // Its machine is over, and so is the matter.
-        return if facts.has_finalizer() {
+        // Our finalizer may stem from a takeover that came too late, or from an order whose every
+        // other trace is lost: a person knows.
+        return if facts.has_finalizer() && !resolve::acknowledged(facts, &Evidence::Bare) {
             resolve::resolve(facts, &Evidence::Bare)
         } else {
             order::next(facts, evidence)

@@ -45,24 +45,16 @@ pub fn acknowledged(facts: &Facts, evidence: &Evidence) -> bool {
 
 /// How far the search is, for living and deleted objects alike.
 pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Progress {
-    let (Some(search), Some(proof)) = (&facts.memory.search, &view.proof) else {
-        return if acknowledged(facts, evidence) && view.proof.is_some() {
-            Progress::Absent("acknowledged by annotation")
-        } else {
-            Progress::Wait(
-                facts
-                    .memory
-                    .search
-                    .as_ref()
-                    .map_or(facts.now.mono, |s| s.first_seen),
-            )
-        };
-    };
-    if acknowledged(facts, evidence) {
+    if view.proof.is_some() && acknowledged(facts, evidence) {
         return Progress::Absent("acknowledged by annotation");
     }
+    // There is no attempt to look for, so no look can end this: a person must.
     let Evidence::Own(attempt) = evidence else {
         return Progress::Stuck("only the finalizer tells of an order".into());
+    };
+    let (Some(search), Some(proof)) = (&facts.memory.search, &view.proof) else {
+        let search = facts.memory.search.as_ref();
+        return Progress::Wait(search.map_or(facts.now.mono, |s| s.first_seen));
     };
     let intent = &attempt.record.intent;
     let times = &view.times;
