@@ -59,7 +59,6 @@ enum Step {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[expect(clippy::enum_variant_names, reason = "each says what the demo is not")]
 enum DemoError {
     #[error("the demo did not come up; the end of {log}:\n{text}")]
     Start { log: PathBuf, text: String },

@@ -13,7 +13,7 @@ use crate::{
     hosting::Server,
     kinds::{
         BareMetalServer,
-        names::ORDER_TAG,
+        names::{ORDER_TAG, RETAINED_TAG},
         server::{DeletionPolicy, Intent},
     },
     runtime::Moment,
@@ -60,10 +60,11 @@ pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
         && !fresh.object.spec.deletion_protection
         && !fresh.object.spec.suspend
         && bears(record, &fresh.mark())
+        && !record.has_tag(RETAINED_TAG)
 }
 
 /// Whether this machine may be released: the object says so, and a record that was asked for at
-/// `since`, no longer ago than the window, bears its mark.
+/// `since`, no longer ago than the window, bears its mark and was not let go.
 pub fn may_release(
     object: &Facts,
     record: &Server,
@@ -74,6 +75,7 @@ pub fn may_release(
     object.deleting()
         && object.release_begun() == Some(record.id.as_str())
         && bears(record, &object.mark())
+        && !record.has_tag(RETAINED_TAG)
         && now.since(since.mono) < window
         && now.wall >= since.wall
 }
