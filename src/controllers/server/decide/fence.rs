@@ -7,7 +7,7 @@ use super::{
         facts::{Facts, order_annotation},
         mark::{Mark, marks_of, parse_order_tag},
     },
-    Effect, NewOrder, decide,
+    Effect, NewOrder, Search, decide,
 };
 use crate::{
     hosting::Server,
@@ -78,6 +78,15 @@ pub fn may_release(
         && !record.has_tag(RETAINED_TAG)
         && now.since(since.mono) < window
         && now.wall >= since.wall
+}
+
+/// A live machine of this host name, made since the begin, that bears no order mark: perhaps ours, with
+/// that tag lost. The cluster's mark alone does not clear it: it says whose cluster, not whose order.
+pub fn is_suspect(server: &Server, search: &Search) -> bool {
+    server.status.is_live()
+        && server.name.trim().eq_ignore_ascii_case(&search.hostname)
+        && server.created_at.is_none_or(|at| at >= search.since)
+        && !server.tags.iter().any(|t| t.starts_with(ORDER_TAG))
 }
 
 /// What a fresh read must show before a tag is put on or taken off.
