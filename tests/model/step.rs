@@ -10,7 +10,7 @@ use flexmetal_operator::{
     controllers::server::{
         decide::{Effect, NewOrder, Search, fence},
         facts::Facts,
-        memory::{Observation, Obstacle, ReleaseAnswer},
+        memory::{Observation, Obstacle, ReleaseAnswer, Sent},
     },
     kinds::server::{OrderOutcome, OrderRecord},
 };
@@ -619,6 +619,11 @@ impl Hand<'_> {
             _ if release(self.world, machine, object.who) => ReleaseAnswer::Accepted,
             _ => ReleaseAnswer::Refused,
         };
-        self.done(Observation::Released(answer, at));
+        self.done(Observation::Released(Sent {
+            uuid: real::uuid(machine),
+            failed: matches!(record.life, Life::Failed),
+            answer,
+            at,
+        }));
     }
 }
