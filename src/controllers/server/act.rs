@@ -13,7 +13,7 @@ use super::{
 use crate::{
     account::{Account, Lane, Turn},
     hosting::{Error, Server, ServerId, ServerStatus},
-    kinds::names::{RESERVED_PREFIX, RETAINED_TAG},
+    kinds::names::RETAINED_TAG,
     runtime::{Moment, clock},
 };
 
@@ -86,7 +86,7 @@ async fn look_for_order(account: &Account, search: &Search) -> Observation {
             .all_servers()
             .await?
             .into_iter()
-            .find(|s| is_suspect(s, search));
+            .find(|s| fence::is_suspect(s, search));
         Ok::<_, Error>(unmarked.map(|s| Obstacle::Unmarked(s.id.as_str().into())))
     };
     match obstacle.await {
@@ -97,14 +97,6 @@ async fn look_for_order(account: &Account, search: &Search) -> Observation {
         },
         Err(error) => refused_look(&error),
     }
-}
-
-/// A live machine of this host name, made since the begin, that bears no mark: perhaps ours, with its tags lost.
-fn is_suspect(server: &Server, search: &Search) -> bool {
-    server.status.is_live()
-        && server.name.trim().eq_ignore_ascii_case(&search.hostname)
-        && server.created_at.is_none_or(|at| at >= search.since)
-        && !server.tags.iter().any(|t| t.starts_with(RESERVED_PREFIX))
 }
 
 fn refused_look(error: &Error) -> Observation {

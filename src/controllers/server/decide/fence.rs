@@ -7,13 +7,13 @@ use super::{
         facts::{Facts, order_annotation},
         mark::{Mark, marks_of, parse_order_tag},
     },
-    Effect, NewOrder, decide,
+    Effect, NewOrder, Search, decide,
 };
 use crate::{
     hosting::Server,
     kinds::{
         BareMetalServer,
-        names::ORDER_TAG,
+        names::{ORDER_TAG, RETAINED_TAG},
         server::{DeletionPolicy, Intent},
     },
     runtime::Moment,
@@ -60,10 +60,11 @@ pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
         && !fresh.object.spec.deletion_protection
         && !fresh.object.spec.suspend
         && bears(record, &fresh.mark())
+        && !record.has_tag(RETAINED_TAG)
 }
 
 /// Whether this machine may be released: the object says so, and a record that was asked for at
-/// `since`, no longer ago than the window, bears its mark.
+/// `since`, no longer ago than the window, bears its mark and was not let go.
 pub fn may_release(
     object: &Facts,
     record: &Server,
@@ -74,8 +75,18 @@ pub fn may_release(
     object.deleting()
         && object.release_begun() == Some(record.id.as_str())
         && bears(record, &object.mark())
+        && !record.has_tag(RETAINED_TAG)
         && now.since(since.mono) < window
         && now.wall >= since.wall
+}
+
+/// A live machine of this host name, made since the begin, that bears no order mark: perhaps ours, with
+/// that tag lost. The cluster's mark alone does not clear it: it says whose cluster, not whose order.
+pub fn is_suspect(server: &Server, search: &Search) -> bool {
+    server.status.is_live()
+        && server.name.trim().eq_ignore_ascii_case(&search.hostname)
+        && server.created_at.is_none_or(|at| at >= search.since)
+        && !server.tags.iter().any(|t| t.starts_with(ORDER_TAG))
 }
 
 /// What a fresh read must show before a tag is put on or taken off.

@@ -15,6 +15,9 @@ pub mod release;
 pub mod request;
 pub mod resolve;
 
+#[cfg(test)]
+mod tests;
+
 use super::facts::{AccountFacts, Facts, Hold};
 use crate::{
     account::view::{State, View},

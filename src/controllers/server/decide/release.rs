@@ -108,6 +108,9 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
     if facts.release_begun() != Some(server.id.as_str()) {
         return before(facts, server);
     }
+    if let Some(effect) = unretain(server).filter(|_| server.status != ServerStatus::Releasing) {
+        return Decision::unchanged(facts).with(effect);
+    }
     match &server.status {
         ServerStatus::Releasing => showing(
             facts,
@@ -171,8 +174,20 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             ),
         );
     }
+    if let Some(effect) = unretain(server) {
+        return Decision::unchanged(facts).with(effect);
+    }
     Decision::unchanged(facts).with(Effect::BeginRelease {
         uuid: server.id.as_str().into(),
+    })
+}
+
+/// The policy was turned back from Retain in time: the machine is not one that was let go.
+fn unretain(server: &Server) -> Option<Effect> {
+    server.has_tag(RETAINED_TAG).then(|| Effect::RemoveTag {
+        uuid: server.id.as_str().into(),
+        tag: RETAINED_TAG.into(),
+        when: TagProof::OwnMark,
     })
 }
 

@@ -53,6 +53,7 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Progress {
     if acknowledged(facts, evidence) {
         return Progress::Absent("acknowledged by annotation");
     }
+    // There is no attempt to look for, so no look can end this: a person must.
     let Evidence::Own(attempt) = evidence else {
         return Progress::Stuck("only the finalizer tells of an order".into());
     };

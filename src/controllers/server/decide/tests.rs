@@ -1,0 +1,374 @@
+//! Tables and properties of the decisions. The facts are built here; each file beside this one has
+//! the cases of the file of the same name.
+
+mod adopt;
+mod draft;
+mod machine;
+mod missing;
+mod order;
+mod properties;
+mod purity;
+mod release;
+mod resolve;
+
+use super::{
+    super::facts::{AccountFacts, Facts, Former, Hold},
+    super::mark::{ClusterId, Mark},
+    *,
+};
+use crate::{
+    account::view::{Catalogue, Proof, Sighting, Times},
+    controllers::server::memory::Memory,
+    hosting::{Server, ServerId, ServerStatus},
+    kinds::{
+        BareMetalServer,
+        conditions::Type,
+        names::{
+            ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_TAG,
+            SERVER_FINALIZER,
+        },
+        server::{
+            BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OperatingSystem,
+            OrderRecord,
+        },
+    },
+    runtime::Moment,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::sync::Arc;
+
+/// Wall time at the start of the process.
+const START: i64 = 1_790_000_000;
+/// Begin of the last order, where there is one.
+const EPOCH: i64 = START + 500;
+/// The process has run for this long.
+const RUNNING: Duration = Duration::from_secs(1000);
+/// The machine that everybody knows.
+const CONTROL: u8 = 9;
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn uuid(number: u8) -> String {
+    format!("00000000-0000-4000-8000-0000000000{number:02}")
+}
+
+fn cluster() -> ClusterId {
+    ClusterId::parse("0123456789abcdef").unwrap()
+}
+
+fn time(wall: i64) -> Time {
+    Time(Timestamp::from_second(wall).unwrap())
+}
+
+/// Facts under construction. They begin with a new object that nothing keeps from being ordered.
+#[derive(Clone)]
+struct Case(Facts);
+
+impl std::fmt::Debug for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let facts = &self.0;
+        let view = facts.view();
+        f.debug_struct("Case")
+            .field("evidence", &evidence(facts))
+            .field("metadata", &facts.object.metadata)
+            .field("spec", &facts.object.spec)
+            .field("status", &facts.object.status)
+            .field("state", &view.map(|v| &v.state))
+            .field("proof", &view.and_then(|v| v.proof.as_ref()))
+            .field("own", &facts.own)
+            .field("recorded", &facts.recorded)
+            .field("former", &facts.former)
+            .field("memory", &facts.memory)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Case {
+    fn new() -> Self {
+        let mut object = BareMetalServer::new(
+            "web",
+            BareMetalServerSpec {
+                account_ref: None,
+                location: "here".into(),
+                instance_type: "small".into(),
+                hostname: None,
+                os: OperatingSystem {
+                    slug: "some-os".into(),
+                },
+                ssh_keys: Vec::new(),
+                tags: Vec::new(),
+                contract_id: None,
+                overflow: false,
+                deletion_policy: DeletionPolicy::Release,
+                deletion_protection: false,
+                suspend: false,
+            },
+        );
+        let meta = &mut object.metadata;
+        meta.namespace = Some("shop".into());
+        meta.uid = Some("uid-1".into());
+        meta.generation = Some(3);
+        meta.creation_timestamp = Some(time(START + 100));
+        let began = secs(990);
+        let view = View {
+            state: State::Usable,
+            times: Times {
+                settle: secs(600),
+                listing_spacing: secs(60),
+                send_window: secs(30),
+                order_timeout: secs(60),
+                poll_moving: secs(15),
+                poll_still: secs(120),
+                sweep: secs(600),
+            },
+            proof: Some(Arc::new(Proof {
+                began,
+                ended: began,
+                servers: vec![Arc::new(server(CONTROL, ServerStatus::Delivered, &[]))],
+            })),
+            known: vec![KnownMachine {
+                uuid: uuid(CONTROL),
+                order_tag: "fmo-order:known".into(),
+            }],
+            catalogue: Some((began, Arc::new(Catalogue::default()))),
+            used_before: true,
+            last_error: None,
+        };
+        Self(Facts {
+            now: Moment {
+                wall: START + 1000,
+                mono: RUNNING,
+            },
+            cluster: cluster(),
+            all_namespaces: true,
+            kind_deleting: Some(false),
+            object: Arc::new(object),
+            account: AccountFacts::Found {
+                view,
+                not_allowed: None,
+            },
+            ssh_keys: Ok(Vec::new()),
+            own: Vec::new(),
+            recorded: None,
+            former: None,
+            memory: Memory::default(),
+        })
+    }
+
+    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        change(&mut self.0);
+        self
+    }
+
+    fn object(self, change: impl FnOnce(&mut BareMetalServer)) -> Self {
+        self.facts(|f| change(Arc::make_mut(&mut f.object)))
+    }
+
+    fn spec(self, change: impl FnOnce(&mut BareMetalServerSpec)) -> Self {
+        self.object(|o| change(&mut o.spec))
+    }
+
+    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+        self.facts(|f| {
+            if let AccountFacts::Found { view, .. } = &mut f.account {
+                change(view);
+            }
+        })
+    }
+
+    fn memory(self, change: impl FnOnce(&mut Memory)) -> Self {
+        self.facts(|f| change(&mut f.memory))
+    }
+
+    fn deleting(self) -> Self {
+        self.object(|o| o.metadata.deletion_timestamp = Some(time(START + 900)))
+    }
+
+    fn held(self) -> Self {
+        self.object(|o| o.metadata.finalizers = Some(vec![SERVER_FINALIZER.into()]))
+    }
+
+    fn annotated(self, name: &str, value: String) -> Self {
+        self.object(|o| {
+            o.metadata
+                .annotations
+                .get_or_insert_default()
+                .insert(name.into(), value);
+        })
+    }
+
+    /// The annotation of an intent.
+    fn noted(self, intent: &Intent) -> Self {
+        let text = serde_json::to_string(intent).unwrap();
+        self.annotated(ORDER_ANNOTATION, text)
+    }
+
+    fn begun(self, number: u8) -> Self {
+        self.annotated(RELEASE_ANNOTATION, uuid(number))
+    }
+
+    fn acknowledged(self, tag: String) -> Self {
+        self.annotated(ACKNOWLEDGE_ABSENT, tag)
+    }
+
+    /// An own order, in finalizer, annotation and status.
+    fn ordered(self, outcome: Option<OrderOutcome>, machine: Option<u8>) -> Self {
+        let intent = self.intent();
+        let record = OrderRecord {
+            intent: intent.clone(),
+            outcome,
+            settled_at: outcome.map(|_| EPOCH),
+            message: None,
+            failures: i32::from(matches!(
+                outcome,
+                Some(OrderOutcome::Refused | OrderOutcome::NotSent)
+            )),
+            ssh_keys_hash: None,
+        };
+        self.held().noted(&intent).object(|o| {
+            o.status = Some(BareMetalServerStatus {
+                order: Some(record),
+                uuid: machine.map(uuid),
+                ..Default::default()
+            });
+        })
+    }
+
+    /// An order of unknown outcome, and how far the search for it is.
+    fn open(self, first_seen: u64, samples: &[u64]) -> Self {
+        self.ordered(None, None).memory(|m| {
+            m.search_for("word", secs(first_seen));
+            let search = m.search.as_mut().unwrap();
+            search.samples = samples.iter().map(|s| secs(*s)).collect();
+            search.looked = samples.last().map(|s| secs(*s));
+        })
+    }
+
+    fn intent(&self) -> Intent {
+        intent_of("web", "uid-1")
+    }
+
+    /// A machine that bears this object's mark and the cluster's.
+    fn with(self, number: u8, status: ServerStatus) -> Self {
+        let sighting = seen(server(number, status, &[&cluster().tag(), &own_tag()]));
+        self.facts(|f| f.own.push(sighting))
+    }
+
+    fn blocked(self, reason: Reason) -> Self {
+        self.view(|v| v.state = State::Blocked(reason, "the account cannot be used".into()))
+    }
+
+    fn decide(&self) -> Decision {
+        decide(&self.0)
+    }
+}
+
+fn mark() -> Mark {
+    cluster().object_mark("shop", "web", "uid-1")
+}
+
+fn own_tag() -> String {
+    mark().order_tag(EPOCH)
+}
+
+fn intent_of(name: &str, uid: &str) -> Intent {
+    Intent {
+        cluster: cluster().as_str().into(),
+        uid: uid.into(),
+        mark: cluster().object_mark("shop", name, uid).as_str().into(),
+        epoch: EPOCH,
+        attempt: "word".into(),
+        send_by: EPOCH + 30,
+        unknown_before: 0,
+    }
+}
+
+fn seen(server: Server) -> Sighting {
+    Sighting {
+        server: Arc::new(server),
+        seen: secs(990),
+    }
+}
+
+fn server(number: u8, status: ServerStatus, tags: &[&str]) -> Server {
+    let delivered = status == ServerStatus::Delivered;
+    Server {
+        id: ServerId::parse(&uuid(number)).unwrap(),
+        name: "web".into(),
+        status,
+        status_message: String::new(),
+        location: "here".into(),
+        instance_type: "small".into(),
+        os_slug: "some-os".into(),
+        addresses: if delivered {
+            vec!["192.0.2.1".into()]
+        } else {
+            Vec::new()
+        },
+        tags: tags.iter().map(|t| (*t).to_owned()).collect(),
+        created_at: Some(EPOCH + i64::from(number)),
+        delivered_at: delivered.then_some(EPOCH + 60),
+        released_at: None,
+        contract_id: None,
+    }
+}
+
+/// What a decision says and does, short enough for a table.
+fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
+    let effect = decision.effect.as_ref().map(|e| match e {
+        Effect::Order(_) => "Order",
+        Effect::WriteIntent(_) => "WriteIntent",
+        Effect::HoldObject => "HoldObject",
+        Effect::LookForOrder(_) => "LookForOrder",
+        Effect::Read { .. } => "Read",
+        Effect::AddTag { .. } => "AddTag",
+        Effect::RemoveTag { .. } => "RemoveTag",
+        Effect::BeginRelease { .. } => "BeginRelease",
+        Effect::Release { .. } => "Release",
+        Effect::LetGo => "LetGo",
+    });
+    let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);
+    let stalled = decision
+        .draft
+        .condition(Type::Stalled)
+        .is_some_and(|c| c.status == Some(true));
+    (effect, reason, stalled)
+}
+
+/// One line of a table: the case, the effect, the reason of Ready, and whether a person is needed.
+type Line = (
+    &'static str,
+    Case,
+    Option<&'static str>,
+    Option<Reason>,
+    bool,
+);
+
+fn table(lines: Vec<Line>) {
+    for (what, case, effect, reason, stalled) in lines {
+        assert_eq!(short(&case.decide()), (effect, reason, stalled), "{what}");
+    }
+}
+
+fn unsaid(account: &str) -> AccountFacts {
+    AccountFacts::Missing(format!("ProviderAccount {account}"))
+}
+
+fn waits(reason: Reason) -> Hold {
+    Hold::waits(reason, "some cause")
+}
+
+fn former(claimed: Option<bool>, machines: Vec<Sighting>) -> Option<Former> {
+    Some(Former { claimed, machines })
+}
+
+fn retained(number: u8, status: ServerStatus) -> Sighting {
+    seen(server(
+        number,
+        status,
+        &[&cluster().tag(), &own_tag(), RETAINED_TAG],
+    ))
+}

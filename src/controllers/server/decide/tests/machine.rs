@@ -1,0 +1,173 @@
+//! A machine bears the object's mark.
+
+use super::*;
+
+fn kept(status: ServerStatus) -> Case {
+    Case::new()
+        .ordered(Some(OrderOutcome::Created), Some(1))
+        .with(1, status)
+}
+
+#[test]
+fn each_state_of_the_machine_has_its_reason() {
+    table(vec![
+        (
+            "created",
+            kept(ServerStatus::Created),
+            None,
+            Some(Reason::Provisioning),
+            false,
+        ),
+        (
+            "an unknown word",
+            kept(ServerStatus::parse("polishing")),
+            None,
+            Some(Reason::Provisioning),
+            false,
+        ),
+        (
+            "delivered",
+            kept(ServerStatus::Delivered),
+            None,
+            Some(Reason::Delivered),
+            false,
+        ),
+        (
+            "delivered without an address",
+            Case::new()
+                .ordered(Some(OrderOutcome::Created), Some(1))
+                .facts(|f| {
+                    let mut bare =
+                        server(1, ServerStatus::Delivered, &[&cluster().tag(), &own_tag()]);
+                    bare.addresses.clear();
+                    f.own = vec![seen(bare)];
+                }),
+            None,
+            Some(Reason::WaitingForAddress),
+            false,
+        ),
+        (
+            "failed",
+            kept(ServerStatus::Failed),
+            None,
+            Some(Reason::ProvisioningFailed),
+            true,
+        ),
+        (
+            "released outside",
+            kept(ServerStatus::Released),
+            None,
+            Some(Reason::ReleasedExternally),
+            true,
+        ),
+        (
+            "being released outside",
+            kept(ServerStatus::Releasing),
+            None,
+            Some(Reason::ReleasedExternally),
+            true,
+        ),
+        (
+            "a twin",
+            kept(ServerStatus::Delivered).with(2, ServerStatus::Created),
+            None,
+            Some(Reason::DuplicateServers),
+            true,
+        ),
+        (
+            "a dead one beside it is no twin",
+            kept(ServerStatus::Delivered).with(2, ServerStatus::Failed),
+            None,
+            Some(Reason::Delivered),
+            false,
+        ),
+        (
+            "blocked: what was shown stays",
+            kept(ServerStatus::Failed).blocked(Reason::KeyRejected),
+            None,
+            None,
+            false,
+        ),
+        (
+            "found after the object lost every trace",
+            Case::new().with(1, ServerStatus::Delivered),
+            Some("WriteIntent"),
+            Some(Reason::Delivered),
+            false,
+        ),
+        (
+            "the annotation is gone",
+            kept(ServerStatus::Delivered).object(|o| o.metadata.annotations = None),
+            Some("WriteIntent"),
+            Some(Reason::Delivered),
+            false,
+        ),
+        (
+            "the finalizer is gone",
+            kept(ServerStatus::Delivered).object(|o| o.metadata.finalizers = None),
+            Some("WriteIntent"),
+            Some(Reason::Delivered),
+            false,
+        ),
+        (
+            "it was let go once",
+            Case::new()
+                .ordered(Some(OrderOutcome::Created), Some(1))
+                .facts(|f| f.own = vec![retained(1, ServerStatus::Delivered)]),
+            Some("RemoveTag"),
+            Some(Reason::Delivered),
+            false,
+        ),
+    ]);
+}
+
+#[test]
+fn the_oldest_live_machine_is_kept_and_the_others_are_named() {
+    let decision = kept(ServerStatus::Failed)
+        .with(3, ServerStatus::Created)
+        .with(2, ServerStatus::Delivered)
+        .decide();
+    assert_eq!(decision.draft.status.uuid, Some(uuid(2)));
+    assert_eq!(decision.draft.status.duplicates, [uuid(3)]);
+}
+
+#[test]
+fn an_adopted_machine_gives_its_epoch_back() {
+    let decision = Case::new().with(1, ServerStatus::Delivered).decide();
+    let Some(Effect::WriteIntent(intent)) = decision.effect else {
+        panic!("no intent")
+    };
+    assert_eq!(
+        (intent.epoch, intent.mark.as_str()),
+        (EPOCH, mark().as_str())
+    );
+    let order = decision.draft.status.order.unwrap();
+    assert_eq!(order.outcome, Some(OrderOutcome::Created));
+}
+
+#[test]
+fn edits_after_the_order_send_nothing_and_are_named() {
+    let decision = kept(ServerStatus::Delivered)
+        .spec(|s| {
+            s.hostname = Some("other".into());
+            s.os.slug = "other-os".into();
+            s.tags = vec!["new".into()];
+        })
+        .decide();
+    assert_eq!(short(&decision), (None, Some(Reason::Delivered), false));
+    let synced = decision.draft.condition(Type::Synced).unwrap();
+    assert_eq!(
+        (synced.status, synced.reason),
+        (Some(false), Reason::PendingChanges)
+    );
+    for path in ["spec.hostname", "spec.os.slug", "spec.tags"] {
+        assert!(synced.message.contains(path), "{path}: {}", synced.message);
+    }
+    let suspended = kept(ServerStatus::Delivered)
+        .spec(|s| s.suspend = true)
+        .decide();
+    assert_eq!(
+        suspended.draft.condition(Type::Synced).unwrap().reason,
+        Reason::Suspended
+    );
+}

@@ -1,0 +1,293 @@
+//! May a new order begin?
+
+use super::*;
+use crate::{
+    account::view::Catalogue,
+    controllers::server::memory::Denied,
+    hosting::catalogue::{Availability, Plan, PlanLocation},
+};
+
+fn plan(availability: Availability) -> Plan {
+    Plan {
+        name: "SMALL ".into(),
+        cpu: None,
+        memory: None,
+        disks: Vec::new(),
+        network_interfaces: Vec::new(),
+        gpu: None,
+        locations: vec![PlanLocation {
+            name: "Here".into(),
+            data_centre: String::new(),
+            availability,
+        }],
+    }
+}
+
+fn catalogue(plan: Plan) -> Option<(Duration, Arc<Catalogue>)> {
+    let catalogue = Catalogue {
+        plans: vec![plan],
+        ..Default::default()
+    };
+    Some((secs(990), Arc::new(catalogue)))
+}
+
+#[test]
+fn an_order_waits_for_each_of_its_causes() {
+    let new = Case::new();
+    let refused = new.clone().ordered(Some(OrderOutcome::Refused), None);
+    let denied = |reason| {
+        new.clone().memory(|m| {
+            m.denied = Some(Denied {
+                reason,
+                message: "no".into(),
+                at: RUNNING,
+            });
+        })
+    };
+    table(vec![
+        (
+            "nothing in the way",
+            new.clone(),
+            Some("Order"),
+            Some(Reason::Ordering),
+            false,
+        ),
+        (
+            "suspended",
+            new.clone().spec(|s| s.suspend = true),
+            None,
+            Some(Reason::Suspended),
+            true,
+        ),
+        (
+            "no account",
+            new.clone().facts(|f| f.account = unsaid("default")),
+            None,
+            Some(Reason::AccountNotFound),
+            true,
+        ),
+        (
+            "namespace not allowed",
+            new.clone().facts(|f| {
+                if let AccountFacts::Found { not_allowed, .. } = &mut f.account {
+                    *not_allowed = Some("not this one".into());
+                }
+            }),
+            None,
+            Some(Reason::NamespaceNotAllowed),
+            true,
+        ),
+        (
+            "key rejected",
+            new.clone().blocked(Reason::KeyRejected),
+            None,
+            Some(Reason::KeyRejected),
+            true,
+        ),
+        (
+            "provider away",
+            new.clone().blocked(Reason::ProviderUnreachable),
+            None,
+            Some(Reason::ProviderUnreachable),
+            false,
+        ),
+        (
+            "no listing yet: no news",
+            new.clone().view(|v| v.proof = None),
+            None,
+            None,
+            false,
+        ),
+        (
+            "no listing, and the look failed",
+            new.clone().view(|v| {
+                v.proof = None;
+                v.last_error = Some((Reason::ProviderUnreachable, "away".into()));
+            }),
+            None,
+            Some(Reason::ProviderUnreachable),
+            false,
+        ),
+        (
+            "no catalogue yet: no news",
+            new.clone().view(|v| v.catalogue = None),
+            None,
+            None,
+            false,
+        ),
+        (
+            "catalogue too old",
+            new.clone()
+                .view(|v| v.catalogue = Some((secs(900), Arc::default()))),
+            None,
+            None,
+            false,
+        ),
+        (
+            "a key that is not there",
+            new.clone().facts(|f| {
+                f.ssh_keys = Err(Hold::needs_person(Reason::ReferenceNotFound, "no key"))
+            }),
+            None,
+            Some(Reason::ReferenceNotFound),
+            true,
+        ),
+        (
+            "the limit",
+            denied(Reason::LimitReached),
+            None,
+            Some(Reason::LimitReached),
+            true,
+        ),
+        (
+            "no stock",
+            new.clone()
+                .view(|v| v.catalogue = catalogue(plan(Availability::Unavailable))),
+            None,
+            Some(Reason::NoStock),
+            false,
+        ),
+        (
+            "stock, and names in other case",
+            new.clone()
+                .view(|v| v.catalogue = catalogue(plan(Availability::Low))),
+            Some("Order"),
+            Some(Reason::Ordering),
+            false,
+        ),
+        (
+            "an unknown type",
+            new.clone()
+                .spec(|s| s.instance_type = "large".into())
+                .view(|v| v.catalogue = catalogue(plan(Availability::High))),
+            None,
+            Some(Reason::InvalidSpec),
+            true,
+        ),
+        (
+            "refused a moment ago",
+            refused.clone().facts(|f| f.now.wall = EPOCH + 5),
+            None,
+            Some(Reason::OrderRefused),
+            true,
+        ),
+        (
+            "refused long ago",
+            refused,
+            Some("Order"),
+            Some(Reason::Ordering),
+            false,
+        ),
+        (
+            "not sent, a while ago",
+            new.ordered(Some(OrderOutcome::NotSent), None),
+            Some("Order"),
+            Some(Reason::Ordering),
+            false,
+        ),
+    ]);
+}
+
+#[test]
+fn an_old_object_without_a_trace_waits_for_the_settle_time() {
+    let old = Case::new()
+        .object(|o| o.metadata.creation_timestamp = Some(time(START - 10_000)))
+        .facts(|f| {
+            f.now = Moment {
+                wall: START + 100,
+                mono: secs(100),
+            }
+        })
+        .view(|v| {
+            let proof = Proof {
+                began: secs(90),
+                ended: secs(90),
+                servers: Vec::new(),
+            };
+            v.proof = Some(Arc::new(proof));
+            v.catalogue = Some((secs(90), Arc::default()));
+        });
+    let decision = old.decide();
+    assert_eq!(
+        short(&decision),
+        (None, Some(Reason::WaitingForListing), false)
+    );
+    assert_eq!(decision.wants_proof, Some(secs(600)));
+    assert_eq!(decision.again, secs(500));
+    let unused = old.view(|v| v.used_before = false);
+    assert_eq!(short(&unused.decide()).0, Some("Order"));
+}
+
+#[test]
+fn the_next_epoch_is_a_new_one_and_a_row_of_unknowns_is_counted() {
+    let Some(Effect::Order(plan)) = Case::new()
+        .ordered(Some(OrderOutcome::Absent), None)
+        .decide()
+        .effect
+    else {
+        panic!("no order");
+    };
+    assert_eq!((plan.after_epoch, plan.unknown_before), (EPOCH, 1));
+    // The clock was turned back behind the last begin.
+    let facts = Case::new()
+        .ordered(Some(OrderOutcome::Absent), None)
+        .facts(|f| f.now.wall = EPOCH - 100)
+        .0;
+    let Some(Effect::Order(plan)) = decide(&facts).effect else {
+        panic!("no order")
+    };
+    let intent = fence::begin(&facts, &plan, "new", secs(30)).unwrap();
+    assert_eq!(intent.epoch, EPOCH + 1);
+}
+
+#[test]
+fn a_begin_that_fresh_facts_do_not_bear_out_is_given_up() {
+    let planned = Case::new();
+    let Some(Effect::Order(plan)) = planned.decide().effect else {
+        panic!("no order")
+    };
+    let window = secs(30);
+    assert!(fence::begin(&planned.0, &plan, "new", window).is_some());
+    for (what, fresh) in [
+        ("deleted", Case::new().deleting()),
+        ("suspended", Case::new().spec(|s| s.suspend = true)),
+        ("begun by another", Case::new().ordered(None, None)),
+        (
+            "a machine came up",
+            Case::new().with(1, ServerStatus::Created),
+        ),
+        (
+            "another host name",
+            Case::new().spec(|s| s.hostname = Some("other".into())),
+        ),
+    ] {
+        assert!(
+            fence::begin(&fresh.0, &plan, "new", window).is_none(),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn an_order_is_sent_in_its_window_only() {
+    let intent = intent_of("web", "uid-1");
+    let begun = Moment {
+        wall: EPOCH,
+        mono: secs(500),
+    };
+    let may = |wall: i64, mono: u64| {
+        fence::may_send(
+            &intent,
+            begun,
+            Moment {
+                wall,
+                mono: secs(mono),
+            },
+            secs(30),
+        )
+    };
+    assert!(may(EPOCH, 500) && may(EPOCH + 29, 529));
+    assert!(!may(EPOCH + 1, 530), "by the monotonic clock");
+    assert!(!may(EPOCH + 31, 501), "by the wall clock");
+    assert!(!may(EPOCH - 1, 501), "the wall clock was turned back");
+}

@@ -1,0 +1,338 @@
+//! What holds of every decision, whatever the facts.
+
+use super::*;
+use crate::controllers::server::{
+    decide::resolve::acknowledged,
+    memory::{Missing, Obstacle, Release, ReleaseAnswer, Sent},
+};
+use proptest::{collection::vec, option, prelude::*};
+
+fn outcome() -> impl Strategy<Value = OrderOutcome> {
+    prop_oneof![
+        Just(OrderOutcome::Created),
+        Just(OrderOutcome::Refused),
+        Just(OrderOutcome::NotSent),
+        Just(OrderOutcome::Absent),
+    ]
+}
+
+fn word() -> impl Strategy<Value = ServerStatus> {
+    prop_oneof![
+        1 => Just(ServerStatus::Created),
+        1 => Just(ServerStatus::Provisioning),
+        3 => Just(ServerStatus::Delivered),
+        1 => Just(ServerStatus::Failed),
+        1 => Just(ServerStatus::Releasing),
+        1 => Just(ServerStatus::Released),
+        1 => Just(ServerStatus::parse("polishing")),
+    ]
+}
+
+fn intent() -> impl Strategy<Value = Intent> {
+    let whose = prop_oneof![3 => Just(("web", "uid-1")), 1 => Just(("web", "uid-0")), 1 => Just(("db", "uid-9"))];
+    (whose, any::<bool>(), -50i64..50, 0..3i32).prop_map(
+        |((name, uid), foreign, later, unknown)| {
+            let mut intent = intent_of(name, uid);
+            intent.epoch += later;
+            intent.unknown_before = unknown;
+            if foreign && uid == "uid-9" {
+                intent.cluster = "f".repeat(16);
+            }
+            intent
+        },
+    )
+}
+
+fn record() -> impl Strategy<Value = OrderRecord> {
+    (
+        intent(),
+        option::of(outcome()),
+        0..40i32,
+        option::of(-2000i64..2000),
+    )
+        .prop_map(|(intent, outcome, failures, settled)| OrderRecord {
+            intent,
+            outcome,
+            settled_at: settled.map(|s| START + s),
+            message: None,
+            failures,
+            ssh_keys_hash: None,
+        })
+}
+
+fn machine() -> impl Strategy<Value = Server> {
+    (1u8..5, word(), any::<[bool; 4]>()).prop_map(
+        |(number, status, [cluster_tag, own, kept, address])| {
+            let mut tags = Vec::new();
+            if cluster_tag {
+                tags.push(cluster().tag());
+            }
+            if own {
+                tags.push(own_tag());
+            }
+            if kept {
+                tags.push(RETAINED_TAG.to_owned());
+            }
+            let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+            let mut server = server(number, status, &tags);
+            if !address {
+                server.addresses.clear();
+            }
+            server
+        },
+    )
+}
+
+fn moments() -> impl Strategy<Value = Vec<Duration>> {
+    vec((0u64..1000).prop_map(secs), 0..4)
+}
+
+fn memory() -> impl Strategy<Value = Memory> {
+    let obstacle = prop_oneof![
+        Just(Obstacle::NoControl),
+        Just(Obstacle::TagExists),
+        Just(Obstacle::Unmarked("x".into())),
+    ];
+    let answer = prop_oneof![
+        Just(ReleaseAnswer::Accepted),
+        Just(ReleaseAnswer::Refused),
+        Just(ReleaseAnswer::Unknown),
+    ];
+    (
+        option::of(record()),
+        option::of((0u64..1000, moments(), option::of(obstacle))),
+        (moments(), moments()),
+        (option::of((answer, (0u64..1000).prop_map(secs))), moments()),
+    )
+        .prop_map(
+            |(order, search, (reads, listings), (answer, failed_reads))| {
+                let mut memory = Memory {
+                    order,
+                    missing: Missing { reads, listings },
+                    release: Release {
+                        sent: answer.map(|(answer, at)| Sent {
+                            uuid: uuid(1),
+                            failed: false,
+                            answer,
+                            at,
+                        }),
+                        failed_reads,
+                    },
+                    ..Default::default()
+                };
+                if let Some((first, samples, obstacle)) = search {
+                    memory.search_for("word", secs(first));
+                    let search = memory.search.as_mut().unwrap();
+                    search.looked = samples.last().copied();
+                    search.samples = samples;
+                    search.obstacle = obstacle;
+                }
+                memory
+            },
+        )
+}
+
+fn status() -> impl Strategy<Value = BareMetalServerStatus> {
+    (option::of(record()), option::of(1u8..5)).prop_map(|(order, machine)| BareMetalServerStatus {
+        order,
+        uuid: machine.map(uuid),
+        ..Default::default()
+    })
+}
+
+fn note() -> impl Strategy<Value = Option<String>> {
+    prop_oneof![
+        2 => Just(None),
+        4 => intent().prop_map(|i| Some(serde_json::to_string(&i).unwrap())),
+        1 => "[{}a-z\":]{0,12}".prop_map(Some),
+    ]
+}
+
+/// Facts as they may come, consistent only in what observe guarantees: own machines bear the mark.
+fn facts() -> impl Strategy<Value = Case> {
+    let object = (
+        any::<[bool; 6]>(),
+        note(),
+        option::of(1u8..5),
+        option::of(status()),
+        option::weighted(0.2, Just(())),
+    );
+    let provider = (
+        vec(machine(), 0..3),
+        option::of(machine()),
+        vec(machine(), 0..3),
+        option::of(any::<bool>()),
+    );
+    let account = (0..10u8, any::<[bool; 4]>(), 0u64..1000);
+    (object, provider, account, memory()).prop_map(|(object, provider, account, memory)| {
+        let ([deleting, held, suspend, protect, retain, old], note, begun, status, ack) = object;
+        let (own, recorded, theirs, claimed) = provider;
+        let (state, [proved, known, catalogue, used], began) = account;
+        let mut case = Case::new().memory(|m| *m = memory);
+        if deleting {
+            case = case.deleting();
+        }
+        if held {
+            case = case.held();
+        }
+        if let Some(note) = note {
+            case = case.annotated(ORDER_ANNOTATION, note);
+        }
+        if let Some(number) = begun {
+            case = case.begun(number);
+        }
+        if ack.is_some() {
+            case = case.acknowledged(own_tag());
+        }
+        case.object(|o| {
+            o.status = status;
+            if old {
+                o.metadata.creation_timestamp = Some(time(START - 10_000));
+            }
+        })
+        .spec(|s| {
+            s.suspend = suspend;
+            s.deletion_protection = protect;
+            if retain {
+                s.deletion_policy = DeletionPolicy::Retain;
+            }
+        })
+        .view(|v| {
+            if state == 0 {
+                v.state = State::Blocked(Reason::KeyRejected, "no".into());
+            }
+            v.used_before = used;
+            if !proved {
+                v.proof = None;
+            } else if let Some(proof) = &mut v.proof {
+                Arc::make_mut(proof).began = secs(began);
+            }
+            if !known {
+                v.known.clear();
+            }
+            if !catalogue {
+                v.catalogue = None;
+            }
+        })
+        .facts(|f| {
+            if state == 1 {
+                f.account = unsaid("default");
+            }
+            f.own = own
+                .into_iter()
+                .filter(|s| fence::bears(s, &mark()))
+                .map(seen)
+                .collect();
+            f.recorded = recorded.map(seen);
+            f.former = Some(Former {
+                claimed,
+                machines: theirs.into_iter().map(seen).collect(),
+            });
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// The same facts give the same decision, and none of them panics.
+    #[test]
+    fn decisions_are_functions(case in facts()) {
+        let (a, b) = (case.decide(), case.decide());
+        prop_assert_eq!(&a.draft, &b.draft);
+        prop_assert_eq!(&a.effect, &b.effect);
+        prop_assert_eq!((a.again, a.wants_proof, a.wants_catalogue), (b.again, b.wants_proof, b.wants_catalogue));
+    }
+
+    /// Money is spent only where everything speaks for it.
+    #[test]
+    fn an_order_needs_all_of_its_conditions(case in facts()) {
+        if let Some(Effect::Order(plan)) = case.decide().effect {
+            let facts = &case.0;
+            let view = facts.view().unwrap();
+            prop_assert!(facts.own.is_empty(), "a machine bears the mark");
+            prop_assert!(!facts.deleting() && !facts.object.spec.suspend);
+            prop_assert_eq!(&view.state, &State::Usable);
+            prop_assert!(view.proof.is_some() && view.catalogue.is_some());
+            let found = evidence(facts);
+            prop_assert!(plan.after_epoch >= found.last_epoch());
+            prop_assert_ne!(found.outcome(), Some(OrderOutcome::Created));
+            prop_assert!(found.open_attempt().is_none() || acknowledged(facts, &found));
+        }
+    }
+
+    /// Nothing is released but for a deleted object, and no live machine of it is left behind.
+    #[test]
+    fn a_release_needs_a_deleted_object(case in facts()) {
+        let facts = &case.0;
+        let bears = |uuid: &str| facts.own.iter().any(|s| s.server.id.as_str() == uuid);
+        match case.decide().effect {
+            Some(Effect::BeginRelease { uuid }) => {
+                prop_assert!(facts.deleting() && bears(&uuid));
+                let spec = &facts.object.spec;
+                prop_assert!(!spec.suspend && !spec.deletion_protection);
+                prop_assert_eq!(spec.deletion_policy, DeletionPolicy::Release);
+            }
+            Some(Effect::Release { uuid }) => {
+                prop_assert!(facts.deleting() && bears(&uuid));
+                prop_assert_eq!(facts.release_begun(), Some(uuid.as_str()));
+            }
+            Some(Effect::LetGo) => {
+                prop_assert!(facts.deleting() && facts.has_finalizer());
+                let left = facts.own.iter().find(|s| s.server.status.is_live() && !s.server.has_tag(RETAINED_TAG));
+                prop_assert!(left.is_none(), "{left:?}");
+            }
+            Some(Effect::AddTag { tag, .. }) if tag == RETAINED_TAG => prop_assert!(facts.deleting()),
+            _ => {}
+        }
+    }
+
+    /// A blocked account changes nothing at the provider.
+    #[test]
+    fn a_blocked_account_is_left_alone(case in facts()) {
+        let case = case.blocked(Reason::KeyRejected);
+        let effect = case.decide().effect;
+        let harmless = matches!(effect, None | Some(Effect::WriteIntent(_) | Effect::LetGo | Effect::HoldObject));
+        prop_assert!(harmless || case.0.view().is_none(), "{effect:?}");
+        // Letting go then rests on a proof from before, never on silence.
+        if effect == Some(Effect::LetGo) {
+            let over = |s: &Sighting| s.server.status == ServerStatus::Released;
+            let closed = evidence(&case.0).outcome().is_some_and(|o| o != OrderOutcome::Created);
+            let shown = case.0.own.iter().chain(&case.0.recorded).any(over);
+            prop_assert!(shown || closed);
+        }
+    }
+
+    /// The conditions agree with each other, and Ready means usable.
+    #[test]
+    fn conditions_are_told_by_their_rules(case in facts()) {
+        let draft = case.decide().draft;
+        let on = |kind| draft.condition(kind).map(|c| c.status == Some(true));
+        if on(Type::Ready) == Some(true) {
+            prop_assert_eq!(draft.status.provider_status.as_deref(), Some("delivered"));
+            prop_assert!(!draft.status.addresses.is_empty());
+            prop_assert_eq!((on(Type::Reconciling), on(Type::Stalled)), (Some(false), Some(false)));
+        }
+        if on(Type::Ready) == Some(false) {
+            prop_assert_ne!(on(Type::Reconciling), on(Type::Stalled));
+        }
+        // Whoever needs a person says what to do.
+        if on(Type::Stalled) == Some(true) {
+            prop_assert!(!draft.condition(Type::Ready).unwrap().message.is_empty());
+        }
+    }
+
+    /// Without an effect, a pass that was reported finds nothing new to say.
+    #[test]
+    fn a_reported_decision_is_quiet(case in facts()) {
+        let decision = case.decide();
+        let now = Timestamp::from_second(case.0.now.wall).unwrap();
+        let written = decision.draft.finish(now);
+        // What closes an epoch, or puts a lost order back, leads to a next step.
+        let same_order = written.order == case.0.status().order;
+        let again = case.object(|o| o.status = Some(written.clone())).decide();
+        if same_order && decision.effect.is_none() && again.effect.is_none() {
+            prop_assert_eq!(again.draft.finish(now), written);
+        }
+    }
+}

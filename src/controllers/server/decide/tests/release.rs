@@ -1,0 +1,459 @@
+//! The object is being deleted.
+
+use super::*;
+use crate::controllers::server::{
+    decide::fence::TagProof,
+    memory::{Missing, ReleaseAnswer, Sent},
+};
+
+fn deleted(status: ServerStatus) -> Case {
+    Case::new()
+        .ordered(Some(OrderOutcome::Created), Some(1))
+        .with(1, status)
+        .deleting()
+}
+
+fn begun(status: ServerStatus) -> Case {
+    deleted(status).begun(1)
+}
+
+fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) -> Case {
+    let failed = status == ServerStatus::Failed;
+    begun(status).memory(|m| {
+        m.release.sent = Some(Sent {
+            uuid: uuid(1),
+            failed,
+            answer,
+            at: RUNNING - secs(ago),
+        });
+    })
+}
+
+#[test]
+fn a_release_takes_its_steps_in_order() {
+    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = DeletionPolicy::Retain;
+    let delivered = || deleted(ServerStatus::Delivered);
+    let releasing = Some(Reason::Releasing);
+    table(vec![
+        (
+            "nothing of ours holds it",
+            Case::new().deleting(),
+            None,
+            None,
+            false,
+        ),
+        ("not begun", delivered(), Some("BeginRelease"), None, false),
+        (
+            "protected",
+            delivered().spec(|s| s.deletion_protection = true),
+            None,
+            Some(Reason::Protected),
+            true,
+        ),
+        (
+            "suspended",
+            delivered().spec(|s| s.suspend = true),
+            None,
+            Some(Reason::Suspended),
+            true,
+        ),
+        (
+            "not allowed any more: orders only",
+            delivered().facts(|f| {
+                if let AccountFacts::Found { not_allowed, .. } = &mut f.account {
+                    *not_allowed = Some("not this namespace".into());
+                }
+            }),
+            Some("BeginRelease"),
+            None,
+            false,
+        ),
+        (
+            "blocked",
+            delivered().blocked(Reason::KeyRejected),
+            None,
+            Some(Reason::KeyRejected),
+            true,
+        ),
+        (
+            "no account",
+            delivered().facts(|f| f.account = unsaid("default")),
+            None,
+            Some(Reason::AccountNotFound),
+            true,
+        ),
+        (
+            "retain",
+            delivered().spec(retain),
+            Some("AddTag"),
+            None,
+            false,
+        ),
+        (
+            "the kind is deleted",
+            delivered().facts(|f| f.kind_deleting = Some(true)),
+            Some("AddTag"),
+            None,
+            false,
+        ),
+        (
+            "retained",
+            delivered()
+                .spec(retain)
+                .facts(|f| f.own = vec![retained(1, ServerStatus::Delivered)]),
+            Some("LetGo"),
+            Some(Reason::Retained),
+            false,
+        ),
+        (
+            "retained, and the policy was turned back in time",
+            delivered().facts(|f| f.own = vec![retained(1, ServerStatus::Delivered)]),
+            Some("RemoveTag"),
+            None,
+            false,
+        ),
+        (
+            "begun",
+            begun(ServerStatus::Delivered),
+            Some("Release"),
+            releasing,
+            false,
+        ),
+        (
+            "begun: retain comes too late",
+            begun(ServerStatus::Delivered).spec(retain),
+            Some("Release"),
+            releasing,
+            false,
+        ),
+        (
+            "under way",
+            begun(ServerStatus::Releasing),
+            None,
+            releasing,
+            false,
+        ),
+        (
+            "the end",
+            begun(ServerStatus::Released),
+            Some("LetGo"),
+            Some(Reason::Released),
+            false,
+        ),
+        (
+            "the end, seen although the account is blocked now",
+            begun(ServerStatus::Released).blocked(Reason::KeyRejected),
+            Some("LetGo"),
+            Some(Reason::Released),
+            false,
+        ),
+        (
+            "another machine of it lives",
+            begun(ServerStatus::Released).with(2, ServerStatus::Created),
+            Some("BeginRelease"),
+            None,
+            false,
+        ),
+    ]);
+}
+
+#[test]
+fn a_delete_is_asked_again_in_its_time() {
+    use ReleaseAnswer::{Accepted, Refused, Unknown};
+    let releasing = Some(Reason::Releasing);
+    let waiting = Some(Reason::WaitingForProvider);
+    let delivered = |answer, ago| answered(ServerStatus::Delivered, answer, ago);
+    table(vec![
+        (
+            "accepted a moment ago",
+            delivered(Accepted, 59),
+            None,
+            releasing,
+            false,
+        ),
+        (
+            "accepted without effect",
+            delivered(Accepted, 60),
+            Some("Release"),
+            releasing,
+            false,
+        ),
+        (
+            "no answer a moment ago",
+            delivered(Unknown, 14),
+            None,
+            releasing,
+            false,
+        ),
+        (
+            "no answer",
+            delivered(Unknown, 15),
+            Some("Release"),
+            releasing,
+            false,
+        ),
+        (
+            "refused while it was failed",
+            delivered(Refused, 1).memory(|m| m.release.sent.as_mut().unwrap().failed = true),
+            Some("Release"),
+            releasing,
+            false,
+        ),
+        (
+            "refused a moment ago",
+            delivered(Refused, 14),
+            None,
+            waiting,
+            false,
+        ),
+        (
+            "refused",
+            delivered(Refused, 15),
+            Some("Release"),
+            waiting,
+            false,
+        ),
+    ]);
+}
+
+#[test]
+fn a_failed_machine_goes_only_when_it_was_never_delivered() {
+    use ReleaseAnswer::{Accepted, Refused};
+    let releasing = Some(Reason::Releasing);
+    let refused = |reads: &[u64]| {
+        let reads: Vec<Duration> = reads.iter().map(|s| secs(*s)).collect();
+        answered(ServerStatus::Failed, Refused, 100).memory(|m| m.release.failed_reads = reads)
+    };
+    let held = Some(Reason::FailedNotReleased);
+    table(vec![
+        (
+            "asked once",
+            begun(ServerStatus::Failed),
+            Some("Release"),
+            releasing,
+            false,
+        ),
+        (
+            "taken",
+            answered(ServerStatus::Failed, Accepted, 10),
+            None,
+            releasing,
+            false,
+        ),
+        (
+            "taken without effect",
+            answered(ServerStatus::Failed, Accepted, 301),
+            None,
+            held,
+            true,
+        ),
+        ("refused", refused(&[]), Some("Read"), releasing, false),
+        (
+            "refused, read once a moment ago",
+            refused(&[960]),
+            None,
+            releasing,
+            false,
+        ),
+        (
+            "refused, read once a while ago",
+            refused(&[940]),
+            Some("Read"),
+            releasing,
+            false,
+        ),
+        (
+            "refused, read twice",
+            refused(&[900, 960]),
+            Some("LetGo"),
+            Some(Reason::Released),
+            false,
+        ),
+        (
+            "refused, and it was delivered",
+            refused(&[900, 960]).facts(|f| {
+                let mut failed = server(1, ServerStatus::Failed, &[&cluster().tag(), &own_tag()]);
+                failed.delivered_at = Some(EPOCH + 60);
+                f.own = vec![seen(failed)];
+            }),
+            None,
+            held,
+            true,
+        ),
+    ]);
+}
+
+#[test]
+fn an_order_is_settled_before_its_object_goes() {
+    let closed = |outcome| Case::new().ordered(Some(outcome), None).deleting();
+    let unknown = Some(Reason::OutcomeUnknown);
+    let missing = Missing {
+        reads: vec![secs(800), secs(900)],
+        listings: vec![secs(800), secs(900)],
+    };
+    let created = Case::new()
+        .ordered(Some(OrderOutcome::Created), Some(1))
+        .deleting();
+    table(vec![
+        (
+            "refused",
+            closed(OrderOutcome::Refused),
+            Some("LetGo"),
+            None,
+            false,
+        ),
+        (
+            "not sent",
+            closed(OrderOutcome::NotSent),
+            Some("LetGo"),
+            None,
+            false,
+        ),
+        (
+            "absent",
+            closed(OrderOutcome::Absent),
+            Some("LetGo"),
+            None,
+            false,
+        ),
+        (
+            "unknown",
+            Case::new().open(300, &[]).deleting(),
+            Some("LookForOrder"),
+            unknown,
+            false,
+        ),
+        (
+            "unknown and suspended: look-ups go on",
+            Case::new()
+                .open(300, &[])
+                .deleting()
+                .spec(|s| s.suspend = true),
+            Some("LookForOrder"),
+            unknown,
+            false,
+        ),
+        (
+            "proved absent",
+            Case::new().open(300, &[320, 400, 900]).deleting(),
+            Some("LetGo"),
+            None,
+            false,
+        ),
+        (
+            "only the finalizer",
+            Case::new().held().deleting(),
+            None,
+            unknown,
+            true,
+        ),
+        (
+            "only the finalizer, and a person says that there is none",
+            Case::new()
+                .held()
+                .deleting()
+                .acknowledged(mark().tag_prefix()),
+            Some("LetGo"),
+            None,
+            false,
+        ),
+        (
+            "the machine is not shown",
+            created.clone(),
+            Some("Read"),
+            Some(Reason::MachineNotFound),
+            false,
+        ),
+        (
+            "the machine is proved gone",
+            created.clone().memory(|m| m.missing = missing),
+            Some("LetGo"),
+            None,
+            false,
+        ),
+        (
+            "marks stripped: nothing destructive",
+            created.facts(|f| f.recorded = Some(seen(server(1, ServerStatus::Delivered, &[])))),
+            None,
+            Some(Reason::MarksMissing),
+            true,
+        ),
+    ]);
+}
+
+#[test]
+fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
+    let machine = server(1, ServerStatus::Delivered, &[&cluster().tag(), &own_tag()]);
+    let now = |after: u64| Moment {
+        wall: START + 1000,
+        mono: RUNNING + secs(after),
+    };
+    let may = |case: &Case, record: &Server, after| {
+        fence::may_release(&case.0, record, now(0), now(after), secs(30))
+    };
+    let good = begun(ServerStatus::Delivered);
+    assert!(may(&good, &machine, 29));
+    assert!(!may(&good, &machine, 30), "the record is too old");
+    assert!(
+        !may(&deleted(ServerStatus::Delivered), &machine, 0),
+        "not noted"
+    );
+    assert!(
+        !may(&deleted(ServerStatus::Delivered).begun(2), &machine, 0),
+        "another machine is noted"
+    );
+    assert!(
+        !may(
+            &good,
+            &server(1, ServerStatus::Delivered, &[&cluster().tag()]),
+            0
+        ),
+        "no mark"
+    );
+    assert!(
+        !may(&good, &retained(1, ServerStatus::Delivered).server, 0),
+        "it was let go"
+    );
+    assert!(fence::may_begin_release(
+        &deleted(ServerStatus::Delivered).0,
+        &machine
+    ));
+    for (what, case) in [
+        (
+            "alive",
+            Case::new().ordered(Some(OrderOutcome::Created), Some(1)),
+        ),
+        (
+            "retain",
+            deleted(ServerStatus::Delivered).spec(|s| s.deletion_policy = DeletionPolicy::Retain),
+        ),
+        (
+            "protected",
+            deleted(ServerStatus::Delivered).spec(|s| s.deletion_protection = true),
+        ),
+        (
+            "suspended",
+            deleted(ServerStatus::Delivered).spec(|s| s.suspend = true),
+        ),
+        (
+            "the kind is deleted",
+            deleted(ServerStatus::Delivered).facts(|f| f.kind_deleting = Some(true)),
+        ),
+    ] {
+        assert!(!fence::may_begin_release(&case.0, &machine), "{what}");
+    }
+}
+
+#[test]
+fn tags_are_changed_only_on_what_is_ours() {
+    let case = Case::new();
+    let (cluster_tag, own) = (cluster().tag(), own_tag());
+    let holds = |proof: &TagProof, tags: &[&str]| {
+        proof.holds(&case.0, &server(1, ServerStatus::Delivered, tags))
+    };
+    assert!(holds(&TagProof::OwnMark, &[&own]));
+    assert!(!holds(&TagProof::OwnMark, &[&cluster_tag]));
+    assert!(holds(&TagProof::ClusterMarkOnly, &[&cluster_tag]));
+    assert!(!holds(&TagProof::ClusterMarkOnly, &[&cluster_tag, &own]));
+    assert!(!holds(&TagProof::ClusterMarkOnly, &[]));
+}

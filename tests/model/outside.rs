@@ -1,0 +1,147 @@
+//! What goes on outside of the processes: the API server, the provider, the wire.
+
+use super::world::*;
+
+/// The watch, or an answer, shows a process an object.
+pub fn learn(process: &mut Process, slot: usize, object: Option<Obj>) {
+    if process.cache[slot].map(|o| o.who) != object.map(|o| o.who) {
+        process.memory[slot] = 0;
+    }
+    process.cache[slot] = object;
+}
+
+/// A write at the API server: only on the version that it rests on. Returns the object as written.
+pub fn write(
+    world: &mut World,
+    slot: usize,
+    version: u8,
+    like: Who,
+    prompt: bool,
+    change: impl FnOnce(&mut Obj),
+) -> Option<Obj> {
+    let mut object = world.objects[slot].filter(|o| o.who == like && o.version == version)?;
+    change(&mut object);
+    object.version += 1;
+    place(world, slot, object, prompt);
+    Some(object)
+}
+
+/// Stores an object; a deleted one that nothing holds is gone.
+pub fn place(world: &mut World, slot: usize, object: Obj, prompt: bool) {
+    let gone = object.deleting && !object.finalizer;
+    world.objects[slot] = (!gone).then_some(object);
+    if prompt {
+        let now = world.objects[slot];
+        for p in &mut world.processes {
+            learn(p, slot, now);
+        }
+    }
+}
+
+/// The provider makes a machine.
+pub fn create(world: &mut World, intent: &IntentA) -> u8 {
+    assert!(
+        world.machines.len() < MOST_MACHINES,
+        "the bounds allow too many machines"
+    );
+    world.machines.push(Machine {
+        marks: [Some((intent.who, intent.epoch)), None],
+        cluster: true,
+        retained: false,
+        life: Life::Provisioning,
+        delivered: false,
+        created: world.now,
+        owner: intent.who,
+        stripped: false,
+        by_policy: false,
+    });
+    u8::try_from(world.machines.len() - 1).unwrap()
+}
+
+/// The provider gets a DELETE. False: refused.
+///
+/// A machine that bears `fmo-retained` was let go, unless the release of this very machine is noted on
+/// an object that is still there: then the policy was turned back in time.
+pub fn release(world: &mut World, machine: u8, by: Who) -> bool {
+    let noted = world.objects[usize::from(by.slot)]
+        .is_some_and(|o| o.who == by && o.begun == Some(machine));
+    let m = &mut world.machines[usize::from(machine)];
+    if m.owner != by || (m.retained && !noted) {
+        world.broken = Some(Broken::ForeignDelete);
+    }
+    let takes = m.life == Life::Delivered;
+    if takes {
+        m.life = Life::Releasing;
+    }
+    takes
+}
+
+/// A listing as the provider answers at present.
+pub fn list(world: &mut World, process: usize, late: bool, control: bool) {
+    let now = world.now;
+    let mood = world.mood;
+    let p = &mut world.processes[process];
+    if mood == Mood::Denied {
+        p.blocked = true;
+        return;
+    }
+    p.blocked = false;
+    let mut shown = 0u8;
+    for (n, m) in world.machines.iter().enumerate() {
+        let hidden = late && now - m.created <= 1;
+        let listed = mood == Mood::Normal && m.cluster && !hidden;
+        if listed {
+            shown |= 1 << n;
+        }
+        // What a listing does not show and was seen before is read by its identifier.
+        p.seen[n] = match mood {
+            Mood::Normal if listed || p.seen[n].is_some() => Some(*m),
+            _ => None,
+        };
+    }
+    p.proof = Some(ProofA {
+        began: now,
+        shown,
+        control: control && mood == Mood::Normal,
+    });
+    world.used = true;
+}
+
+/// A request without a waiting sender arrives.
+pub fn land(world: &mut World, index: usize, prompt: bool) {
+    match world.wire.remove(index) {
+        Wire::Post { intent, .. } => {
+            create(world, &intent);
+        }
+        Wire::Delete { machine, by, .. } => {
+            release(world, machine, by);
+        }
+        Wire::Intent {
+            slot,
+            version,
+            intent,
+        } => {
+            write(world, usize::from(slot), version, intent.who, prompt, |o| {
+                if !(o.deleting && !o.finalizer) {
+                    o.finalizer = true;
+                    o.note = Some(intent);
+                    o.begun = None;
+                }
+            });
+        }
+    }
+}
+
+/// A machine reaches its next state.
+pub fn progress(machine: &mut Machine, to: Life) {
+    machine.life = to;
+    machine.delivered |= to == Life::Delivered;
+}
+
+/// Whether a request must arrive before time goes on.
+pub fn is_due(wire: &Wire, now: Tick) -> bool {
+    match wire {
+        Wire::Post { sent, .. } | Wire::Delete { sent, .. } => *sent < now,
+        Wire::Intent { .. } => false,
+    }
+}
