@@ -136,7 +136,7 @@ pub fn reason(o: &Obj) -> &'static str {
 /// The bounds, in words.
 pub fn bounds(scene: &Scene) -> String {
     format!(
-        "{} process(es), {} ticks of {TICK} s, settle {SETTLE}, send window, way and lag 1 each{}{}; {:?}",
+        "{} process(es), {} ticks of {TICK} s, settle {SETTLE}, send window, way and lag 1 each, {MOST_WRITES} writes{}{}; {:?}",
         scene.processes,
         scene.ticks,
         if scene.stale { ", stale watch" } else { "" },
