@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::page::PAGE_TOKEN;
 use super::profile::{SingleAnswer, Switches};
 
 /// Codes of the error record. Only the one for a missing entity is known from
@@ -24,6 +25,8 @@ pub(crate) mod code {
     pub(crate) const EXHAUSTED: i64 = 10_006;
     /// The path exists, the method does not.
     pub(crate) const METHOD: i64 = 10_007;
+    /// Too many attempts.
+    pub(crate) const THROTTLED: i64 = 10_008;
     /// Put there by a fault.
     pub(crate) const FAULT: i64 = 10_999;
 }
@@ -38,6 +41,7 @@ pub(crate) struct Answer {
     status: StatusCode,
     body: Option<Value>,
     effect: Option<Effect>,
+    page_token: Option<String>,
 }
 
 impl Answer {
@@ -47,6 +51,7 @@ impl Answer {
             status: StatusCode::OK,
             body: Some(Value::Array(records)),
             effect: None,
+            page_token: None,
         }
     }
 
@@ -54,11 +59,17 @@ impl Answer {
     pub(crate) fn one(record: Value, switches: &Switches) -> Self {
         match switches.single_answer {
             SingleAnswer::Array => Self::list(vec![record]),
-            SingleAnswer::Object => Self {
-                status: StatusCode::OK,
-                body: Some(record),
-                effect: None,
-            },
+            SingleAnswer::Object => Self::bare(record),
+        }
+    }
+
+    /// One record that never comes in an array.
+    pub(crate) fn bare(record: Value) -> Self {
+        Self {
+            status: StatusCode::OK,
+            body: Some(record),
+            effect: None,
+            page_token: None,
         }
     }
 
@@ -68,7 +79,13 @@ impl Answer {
             status: StatusCode::NO_CONTENT,
             body: None,
             effect: None,
+            page_token: None,
         }
+    }
+
+    /// The same answer, with what leads to the next page.
+    pub(crate) fn leading_to(self, page_token: Option<String>) -> Self {
+        Self { page_token, ..self }
     }
 
     /// The same answer, with what it changed.
@@ -86,6 +103,10 @@ impl IntoResponse for Answer {
             Some(body) => (self.status, Json(body)).into_response(),
             None => self.status.into_response(),
         };
+        let token = self.page_token.and_then(|token| token.parse().ok());
+        if let Some(token) = token {
+            response.headers_mut().insert(PAGE_TOKEN, token);
+        }
         if let Some(effect) = self.effect {
             response.extensions_mut().insert(effect);
         }
@@ -128,6 +149,11 @@ impl Refusal {
     /// 404: nothing of that name.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, code::NOT_FOUND, "Entity not found")
+    }
+
+    /// 400: it cannot be read.
+    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code::INVALID_BODY, message)
     }
 
     /// 409: the state does not allow it.

@@ -8,16 +8,20 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::super::invariants::{Report, judge};
 use super::super::ledger::Wanted;
 use super::super::world::Shared;
+use super::{Unfollowed, Which};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct LedgerQuery {
     method: Option<String>,
     path: Option<String>,
     since: Option<u64>,
+    account: Option<String>,
+    machine: Option<String>,
     format: Option<String>,
 }
 
@@ -32,6 +36,8 @@ pub(super) async fn ledger(
         method: query.method,
         path: query.path,
         since: query.since,
+        account: query.account,
+        machine: query.machine,
     };
     let world = shared.lock();
     let texts = world
@@ -82,7 +88,41 @@ fn order_prefix() -> String {
 pub(super) async fn invariants(
     State(shared): State<Shared>,
     Query(query): Query<InvariantQuery>,
-) -> Json<Report> {
+    Query(which): Query<Which>,
+) -> Result<Json<Report>, Unfollowed> {
     let (world, _) = shared.settled();
-    Json(judge(world.account.machines(), &query.prefix))
+    let account = &world.accounts[which.place(&world)?];
+    let mut report = judge(account.machines(), &query.prefix);
+    report.refused(world.ledger.read(&Wanted::default()));
+    Ok(Json(report))
+}
+
+/// `GET /_simulator/accounts`: who there is, with the hash that a reset of the
+/// password waits for; nothing else secret.
+pub(super) async fn accounts(State(shared): State<Shared>) -> Json<Value> {
+    let (world, now) = shared.settled();
+    let accounts = world.accounts.iter().map(|account| {
+        json!({
+            "name": account.name,
+            "emailAddress": account.login().email(),
+            "resetHash": account.login().reset_hash(now),
+            "machines": account.machines().len(),
+            "hosts": account.dedicated().iter().map(|host| host.id).collect::<Vec<_>>(),
+        })
+    });
+    Json(accounts.collect())
+}
+
+/// `GET /_simulator/paying`: what is being paid for, by account.
+pub(super) async fn paying(State(shared): State<Shared>) -> Json<Value> {
+    let (world, now) = shared.settled();
+    let accounts = world.accounts.iter();
+    Json(accounts.map(|account| account.paying(now)).collect())
+}
+
+/// `GET /_simulator/catalogue`: in the form that `--catalogue` reads.
+pub(super) async fn catalogue(State(shared): State<Shared>) -> Json<Value> {
+    let world = shared.lock();
+    let first = world.accounts.first();
+    Json(first.map_or(Value::Null, |account| account.catalogue.file()))
 }

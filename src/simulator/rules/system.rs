@@ -11,12 +11,12 @@ const KNOWN: &[&str] = &["slug", "kernelParams", "partitions", "ipxeScriptUrl"];
 
 /// Notes every broken rule; the system itself when its slug is known and can
 /// be ordered.
-pub(super) fn check(
+pub(super) fn check<'c>(
     os: &Value,
     breaches: &mut Vec<Breach>,
-    catalogue: &Catalogue,
+    catalogue: &'c Catalogue,
     switches: &Switches,
-) -> Option<&'static OperatingSystem> {
+) -> Option<&'c OperatingSystem> {
     let mut fields = Fields::new(os, "os.", breaches);
     fields.only(KNOWN, switches);
     let system = fields.required_text("slug").and_then(|slug| {
@@ -53,7 +53,9 @@ pub(super) fn check(
     system
 }
 
-fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) {
+/// Names and values of a list of kernel parameters.
+pub(super) fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec<(String, String)> {
+    let mut found = Vec::new();
     for (index, entry) in fields
         .list("kernelParams")
         .unwrap_or_default()
@@ -63,11 +65,13 @@ fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) {
         let prefix = format!("os.kernelParams[{index}].");
         let mut param = Fields::new(entry, &prefix, fields.breaches());
         param.only(&["key", "value"], switches);
-        param.required_text("key");
+        let key = param.required_text("key");
         // The value may be empty, but has to be given.
-        let given = param.text("value").is_some();
-        param.ensure(given, "value", "must be a string");
+        let value = param.text("value");
+        param.ensure(value.is_some(), "value", "must be a string");
+        found.extend(key.zip(value));
     }
+    found
 }
 
 fn partitions(fields: &mut Fields<'_>, switches: &Switches) {
