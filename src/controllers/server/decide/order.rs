@@ -310,6 +310,7 @@ fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> Resul
         tags: spec.tags.clone(),
         contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
         overflow: spec.overflow,
+        ..Order::default()
     };
     order
         .check()
