@@ -1,8 +1,12 @@
 //! The accounts at the start: one, or those of a file.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
+use super::catalogue::Catalogue;
 use super::keys::Range;
+use super::state::{Account, Login};
 
 /// Why accounts cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +79,8 @@ fn password() -> String {
     "correct-horse".to_owned()
 }
 
-fn hosts() -> usize {
+/// How many dedicated hosts an account has.
+pub(crate) fn hosts() -> usize {
     2
 }
 
@@ -99,6 +104,11 @@ pub(crate) fn single(api_key: Option<String>) -> Vec<PlannedAccount> {
         quota: Vec::new(),
         hosts: hosts(),
     }]
+}
+
+/// An account that comes while the simulator runs.
+pub(crate) fn added(name: &str, catalogue: Arc<Catalogue>) -> Account {
+    Account::new(name, catalogue, Login::new(&email(), &password()))
 }
 
 /// Reads accounts from the text of a file.

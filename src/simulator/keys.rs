@@ -157,6 +157,11 @@ impl Keys {
         (open || active.any(|entry| entry.range.admits(caller))).then_some(&key.account)
     }
 
+    /// Whether there is such a key, valid or not.
+    pub(crate) fn knows(&self, text: &str) -> bool {
+        self.keys.iter().any(|key| key.text == text)
+    }
+
     /// Some valid key of the account.
     pub(crate) fn of(&self, account: &str) -> Option<&str> {
         let mut keys = self.keys.iter();

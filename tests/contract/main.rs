@@ -2,9 +2,11 @@
 //! raw requests and no client of ours in between.
 
 mod access;
+mod crash;
 mod machines;
 mod records;
 mod rig;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -28,7 +30,9 @@ fn ids() -> BTreeSet<&'static str> {
     firsts
         .filter(|id| {
             let parts = id.split_once('-');
-            let number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+            let number = |text: &str| {
+                !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.')
+            };
             parts.is_some_and(|(section, row)| number(section) && number(row))
         })
         .collect()
@@ -45,9 +49,15 @@ fn contract_every_row_has_a_case() {
     let waiting: BTreeSet<&str> = WAITING.split_whitespace().collect();
     let not_served: BTreeSet<&str> = NOT_SERVED.iter().copied().collect();
     let excused: BTreeSet<&str> = waiting.union(&not_served).copied().collect();
-    let missing: Vec<_> = ids.iter().filter(|id| !covered.contains(*id) && !excused.contains(*id)).collect();
+    let missing: Vec<_> = ids
+        .iter()
+        .filter(|id| !covered.contains(*id) && !excused.contains(*id))
+        .collect();
     let stale: Vec<_> = covered.intersection(&excused).collect();
-    let unknown: Vec<_> = covered.union(&excused).filter(|id| !ids.contains(*id)).collect();
+    let unknown: Vec<_> = covered
+        .union(&excused)
+        .filter(|id| !ids.contains(*id))
+        .collect();
     // Straight to the terminal, so that it is seen without --nocapture.
     let _ = writeln!(
         std::io::stderr(),
@@ -58,6 +68,9 @@ fn contract_every_row_has_a_case() {
         waiting.len(),
     );
     assert!(missing.is_empty(), "rows without a case: {missing:?}");
-    assert!(stale.is_empty(), "rows with a case and an excuse: {stale:?}");
+    assert!(
+        stale.is_empty(),
+        "rows with a case and an excuse: {stale:?}"
+    );
     assert!(unknown.is_empty(), "no such rows: {unknown:?}");
 }

@@ -15,7 +15,9 @@ fn all(list: &Value, fields: &str) {
 
 fn names<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
     let records = list.as_array().unwrap().iter();
-    records.filter_map(|record| record[field].as_str()).collect()
+    records
+        .filter_map(|record| record[field].as_str())
+        .collect()
 }
 
 cases! {

@@ -72,7 +72,9 @@ impl Rig {
     pub(crate) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method: Method = method.parse().unwrap();
         let url = format!("{}{path}", self.running.api_url());
-        self.client.request(method, url).header("PRIVATE-TOKEN", "contract-key")
+        self.client
+            .request(method, url)
+            .header("PRIVATE-TOKEN", "contract-key")
     }
 
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> (u16, Value) {
@@ -91,14 +93,21 @@ impl Rig {
     }
 
     pub(crate) async fn ranged(&self, path: &str, range: &str) -> (u16, Value) {
-        self.send(self.request("GET", path).header("RANGED-DATA", range)).await
+        self.send(self.request("GET", path).header("RANGED-DATA", range))
+            .await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> (u16, Value) {
         self.send(self.request("DELETE", path)).await
     }
 
-    pub(crate) async fn refused(&self, method: &str, path: &str, body: Value, status: u16) -> Value {
+    pub(crate) async fn refused(
+        &self,
+        method: &str,
+        path: &str,
+        body: Value,
+        status: u16,
+    ) -> Value {
         let (answered, record) = self.call(method, path, body.clone()).await;
         assert_eq!(answered, status, "{method} {path} {body}: {record}");
         error_record(&record);
@@ -135,7 +144,8 @@ impl Rig {
     }
 
     pub(crate) async fn advance(&self, seconds: u64) {
-        self.steer("clock", json!({"advanceSeconds": seconds})).await;
+        self.steer("clock", json!({"advanceSeconds": seconds}))
+            .await;
     }
 
     pub(crate) async fn turn(&self, switch: &str, value: &str) {
@@ -173,6 +183,9 @@ pub(crate) fn shape(record: &Value, fields: &str) {
         assert!(kinds.contains(kind), "{name} is {value}");
     }
     for name in record.as_object().unwrap().keys() {
-        assert!(known.contains(&name.as_str()), "{name} is too much in {record}");
+        assert!(
+            known.contains(&name.as_str()),
+            "{name} is too much in {record}"
+        );
     }
 }

@@ -75,7 +75,10 @@ pub(crate) fn router(shared: Shared) -> Router {
         )
         .route("/_simulator/ledger/counts", get(records::counts))
         .route("/_simulator/invariants", get(records::invariants))
-        .route("/_simulator/accounts", get(records::accounts))
+        .route(
+            "/_simulator/accounts",
+            get(records::list_accounts).post(records::add_account),
+        )
         .route("/_simulator/paying", get(records::paying))
         .route("/_simulator/catalogue", get(records::catalogue))
         .route(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -10,10 +11,11 @@ use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::super::accounts;
 use super::super::invariants::{Report, judge};
 use super::super::ledger::Wanted;
 use super::super::world::Shared;
-use super::{Unfollowed, Which};
+use super::{Unfollowed, Which, read};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct LedgerQuery {
@@ -99,7 +101,7 @@ pub(super) async fn invariants(
 
 /// `GET /_simulator/accounts`: who there is, with the hash that a reset of the
 /// password waits for; nothing else secret.
-pub(super) async fn accounts(State(shared): State<Shared>) -> Json<Value> {
+pub(super) async fn list_accounts(State(shared): State<Shared>) -> Json<Value> {
     let (world, now) = shared.settled();
     let accounts = world.accounts.iter().map(|account| {
         json!({
@@ -111,6 +113,35 @@ pub(super) async fn accounts(State(shared): State<Shared>) -> Json<Value> {
         })
     });
     Json(accounts.collect())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewAccount {
+    name: String,
+    key: String,
+}
+
+/// `POST /_simulator/accounts`: one more, with a key of its own.
+pub(super) async fn add_account(
+    State(shared): State<Shared>,
+    body: Bytes,
+) -> Result<Json<Value>, Unfollowed> {
+    let wanted: NewAccount = read(&body)?;
+    let (mut world, now) = shared.settled();
+    let world = &mut *world;
+    if world.account_named(&wanted.name).is_some() || world.keys.knows(&wanted.key) {
+        return Err(Unfollowed::Value("name or key is taken".to_owned()));
+    }
+    let Some(first) = world.accounts.first() else {
+        return Err(Unfollowed::NotFound);
+    };
+    let catalogue = first.catalogue.clone();
+    let mut account = accounts::added(&wanted.name, catalogue);
+    account.house(accounts::hosts(), now);
+    world.accounts.push(account);
+    let number = world.keys.set(&wanted.key, &wanted.name, true);
+    Ok(Json(json!({"name": wanted.name, "apiKeyId": number})))
 }
 
 /// `GET /_simulator/paying`: what is being paid for, by account.

@@ -75,6 +75,12 @@ pub(super) fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec
 }
 
 fn partitions(fields: &mut Fields<'_>, switches: &Switches) {
+    let all = fields.list("partitions").unwrap_or_default();
+    let targets: Vec<&Value> = all.iter().filter_map(|one| one.get("target")).collect();
+    let twice = (1..targets.len()).any(|place| targets[..place].contains(&targets[place]));
+    fields.ensure(!twice, "partitions", "must not name a target twice");
+    let rests = all.iter().filter(|one| one["size"] == -1).count();
+    fields.ensure(rests <= 1, "partitions", "must have one rest at the most");
     for (index, entry) in fields
         .list("partitions")
         .unwrap_or_default()
