@@ -3,8 +3,10 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use http::header::EXPIRES;
 use serde_json::{Value, json};
 
+use super::clock::Moment;
 use super::page::PAGE_TOKEN;
 use super::profile::{SingleAnswer, Switches};
 
@@ -41,7 +43,7 @@ pub(crate) struct Answer {
     status: StatusCode,
     body: Option<Value>,
     effect: Option<Effect>,
-    page_token: Option<String>,
+    page_token: Option<(String, Moment)>,
 }
 
 impl Answer {
@@ -83,8 +85,8 @@ impl Answer {
         }
     }
 
-    /// The same answer, with what leads to the next page.
-    pub(crate) fn leading_to(self, page_token: Option<String>) -> Self {
+    /// The same answer, with what leads to the next page, and until when.
+    pub(crate) fn leading_to(self, page_token: Option<(String, Moment)>) -> Self {
         Self { page_token, ..self }
     }
 
@@ -103,9 +105,12 @@ impl IntoResponse for Answer {
             Some(body) => (self.status, Json(body)).into_response(),
             None => self.status.into_response(),
         };
-        let token = self.page_token.and_then(|token| token.parse().ok());
-        if let Some(token) = token {
-            response.headers_mut().insert(PAGE_TOKEN, token);
+        let headers = response.headers_mut();
+        if let Some((token, until)) = self.page_token
+            && let (Ok(token), Ok(until)) = (token.parse(), until.http_date().parse())
+        {
+            headers.insert(PAGE_TOKEN, token);
+            headers.insert(EXPIRES, until);
         }
         if let Some(effect) = self.effect {
             response.extensions_mut().insert(effect);

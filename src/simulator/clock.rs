@@ -42,12 +42,21 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// A date and time as in HTTP's headers.
+    pub(crate) fn http_date(self) -> String {
+        self.written("%a, %d %b %Y %H:%M:%S GMT")
+    }
+
     /// A date and time with milliseconds and `Z`.
     pub(crate) fn iso(self) -> String {
+        self.written("%Y-%m-%dT%H:%M:%S%.3fZ")
+    }
+
+    fn written(self, format: &str) -> String {
         let ms = i64::try_from(self.unix_ms()).unwrap_or(i64::MAX);
         jiff::Timestamp::from_millisecond(ms)
             .unwrap_or(jiff::Timestamp::MAX)
-            .strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
+            .strftime(format)
             .to_string()
     }
 

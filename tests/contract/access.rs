@@ -20,7 +20,7 @@ cases! {
         rig.refused("GET", SERVERS, Value::Null, 403).await;
     }
 
-    contract_whitelist ["2.1-1" "2.1-2" "2.1-3" "2.1-4" "2.1-5" "2.1-6" "2.1-7" "2.1-8" "2.1-9" "2.1-10" "2.1-11" "4.1-1" "4.1-4"
+    contract_whitelist ["2.1-1" "2.1-2" "2.1-3" "2.1-4" "2.1-5" "2.1-6" "2.1-7" "2.1-8" "2.1-9" "2.1-10" "2.1-11" "4.1-1" "4.1-2" "4.1-3" "4.1-4"
         "4.1-5" "4.1-6" "4.1-7" "4.1-8" "4.1-9" "4.1-12" "5-2" "5-3"] |rig| {
         const LIST: &str = "/v3/account/apiKey/1/whitelist";
         assert_eq!(rig.get(LIST).await, (200, json!([])));
@@ -29,6 +29,7 @@ cases! {
         assert_eq!((status, added.as_array().unwrap().len()), (200, 1));
         shape(&added[0], "id:i ipStart:sn ipEnd:sn ipRange:sn comments:sn active:i updatedAt:i");
         assert_eq!(added[0]["updatedAt"], START);
+        assert_eq!(rig.ranged(LIST, "start=1,results=1").await, (200, json!([])));
         for (field, bad) in [("ipRange", json!("x")), ("ipStart", json!("127.0.0.1")), ("active", json!(2)), ("active", Value::Null), ("more", json!(1))] {
             let mut broken = entry.clone();
             broken[field] = bad;
@@ -86,7 +87,7 @@ cases! {
         rig.refused("PUT", validate, right, 422).await;
     }
 
-    contract_ssh_keys ["4.8-19" "4.8-20" "4.8-21" "4.8-22" "4.8-23" "4.8-24" "4.8-25" "4.8-26" "2.7-6"] |rig| {
+    contract_ssh_keys ["4.8-19" "4.8-20" "4.8-21" "4.8-22" "4.8-23" "4.8-24" "4.8-25" "4.8-26" "2.7-6" "2.19-1" "2.19-2" "2.19-3" "2.19-4" "2.19-5" "2.19-6" "2.19-7"] |rig| {
         const KEYS: &str = "/v3/sshKey";
         let key = json!({"name": "me", "publicKey": "ssh-ed25519 AAAAC3 me@here"});
         let (status, stored) = rig.call("POST", KEYS, key.clone()).await;
@@ -102,6 +103,9 @@ cases! {
             rig.refused("POST", KEYS, bad, 422).await;
         }
         assert_eq!(rig.delete(&one).await, (204, Value::Null));
+        assert_eq!(rig.call("POST", KEYS, key).await.1[0]["name"], "me");
+        assert_eq!(rig.call("POST", KEYS, json!({"name": "me", "publicKey": "ssh-rsa AAAA"})).await.0, 200);
+        rig.refused("PUT", &one, json!({"name": "you"}), 405).await;
         rig.refused("DELETE", &one, Value::Null, 404).await;
         rig.refused("GET", &one, Value::Null, 404).await;
         rig.refused("DELETE", "/v3/sshKey/none", Value::Null, 400).await;

@@ -7,7 +7,7 @@ use crate::rig::{DELIVERY, RELEASE, SERVERS, START, order, shape, with};
 
 cases! {
     contract_order_rules ["2.7-1" "2.7-2" "2.7-3" "2.7-4" "2.7-5" "2.7-7" "2.7-9" "2.7-10" "2.7-13" "2.7-14" "2.7-16" "2.7-18" "2.7-20"
-        "2.7-22" "2.7-23" "2.8-1" "2.8-4" "2.8-5" "2.8-6" "2.8-7" "2.8-10" "2.8-13" "2.8-14" "4.4-12" "2.2-6" "8-1" "8-2" "8-3" "7-4"] |rig| {
+        "2.7-22" "2.7-24" "2.8-12" "2.7-23" "2.8-1" "2.8-4" "2.8-5" "2.8-6" "2.8-7" "2.8-10" "2.8-13" "2.8-14" "4.4-12" "2.2-6" "8-1" "8-2" "8-3" "7-4"] |rig| {
         let many: Vec<String> = (0..61).map(|number| format!("t{number}")).collect();
         let os = |extra: Value| {
             let mut os = json!({"slug": "ubuntu-2404-lts"});
@@ -30,6 +30,9 @@ cases! {
             ("sshKey", json!(["nonsense"]), "sshKey[0]"),
             ("postInstallScript", json!("echo"), "postInstallScript"),
             ("userData", json!({"data": 1}), "userData.data"),
+            ("userData", json!({"data": "no base64!", "isBase64": true}), "userData.data"),
+            ("os", os(json!({"partitions": [{"target": "/", "filesystem": "xfs", "size": -1}, {"target": "/a", "filesystem": "xfs", "size": -1}]})), "os.partitions"),
+            ("os", os(json!({"partitions": [{"target": "/", "filesystem": "xfs", "size": 1}, {"target": "/", "filesystem": "xfs", "size": 1}]})), "os.partitions"),
             ("tags", json!(["no blank"]), "tags[0]"),
             ("tags", json!(many), "tags"),
             ("contractId", json!("small"), "contractId"),
@@ -152,7 +155,7 @@ cases! {
     }
 
     contract_reinstallation ["2.9-1" "2.9-2" "2.9-3" "2.9-4" "2.9-5" "2.9-6" "2.9-8" "3.1-12" "4.4-16" "4.4-17" "4.4-18" "4.4-19" "4.4-20" "4.5-3"
-        "4.5-10" "2.12-3"] |rig| {
+        "4.5-10" "2.12-3" "2.12-8" "2.12-9"] |rig| {
         let uuid = rig.ordered(order()).await;
         let (path, commands) = (format!("{SERVERS}/{uuid}"), format!("{SERVERS}/{uuid}/commands"));
         rig.refused("PATCH", &path, json!({}), 422).await;
@@ -177,6 +180,13 @@ cases! {
             rig.refused("PATCH", &path, bad, 422).await;
         }
         rig.refused("PATCH", &format!("{path}?wipeDisk=maybe"), json!({}), 422).await;
+        rig.turn("commandKeys", "snake").await;
+        for (word, payload) in [("emptyArray", json!([])), ("null", Value::Null)] {
+            rig.turn("updatePayload", word).await;
+            let (_, tracked) = rig.get(&format!("{commands}?type=update-server")).await;
+            shape(&tracked[0], "uuid:s server_uuid:s payload:an state:s created_at:s updated_at:s");
+            assert_eq!(tracked[0]["payload"], payload);
+        }
         rig.turn("reinstallSshKey", "required").await;
         rig.refused("PATCH", &path, json!({"os": {"slug": "debian-13"}}), 422).await;
         let effects = rig.look("ledger?method=PATCH").await;
@@ -184,7 +194,7 @@ cases! {
         assert_eq!(wiped, [false, true]);
     }
 
-    contract_commands ["2.12-1" "2.12-2" "2.12-4" "2.12-5" "3.2-1" "3.2-2" "3.2-3" "3.2-4" "4.5-1" "4.5-2" "4.5-4" "4.5-5" "4.5-6" "4.5-7"
+    contract_commands ["2.12-1" "2.12-2" "2.12-4" "2.12-6" "2.12-7" "2.12-10" "2.12-5" "3.2-1" "3.2-2" "3.2-3" "3.2-4" "4.5-1" "4.5-2" "4.5-4" "4.5-5" "4.5-6" "4.5-7"
         "4.5-8" "4.5-9"] |rig| {
         let uuid = rig.ordered(order()).await;
         let path = format!("{SERVERS}/{uuid}/commands");
@@ -197,6 +207,7 @@ cases! {
             shape(&command[0], "uuid:s serverUuid:s payload:o state:s createdAt:s updatedAt:s");
             assert_eq!((&command[0]["payload"]["command"], &command[0]["state"]), (&json!(word), &json!("pending")));
             assert_eq!(command[0]["serverUuid"], uuid.as_str());
+            assert_eq!(command[0]["createdAt"], "2023-11-14T22:18:20.000Z");
             sent.push(command[0]["uuid"].clone());
         }
         let (_, list) = rig.get(&path).await;
@@ -241,7 +252,7 @@ cases! {
     }
 
     contract_tags ["4.6-1" "4.6-2" "4.6-3" "4.6-4" "4.6-5" "4.6-6" "4.6-7" "4.6-8" "4.6-9" "4.6-10" "4.6-11" "4.6-12" "4.6-13" "4.6-14"
-        "4.6-15" "4.6-16" "4.6-17" "4.6-18" "4.6-19" "2.2-7" "8-5" "2.6-12"] |rig| {
+        "4.6-15" "4.6-16" "4.6-17" "4.6-18" "4.6-19" "2.13-1" "2.13-2" "2.13-3" "2.13-4" "2.13-5" "2.13-6" "2.2-7" "8-5" "2.6-12"] |rig| {
         const TAGS: &str = "/v3/flexMetal/tags";
         let many: Vec<String> = (0..60).map(|number| format!("t{number}")).collect();
         let uuid = rig.ordered(with("tags", json!(many))).await;
@@ -259,6 +270,15 @@ cases! {
         let (_, one) = rig.get(&format!("{TAGS}/fresh")).await;
         shape(&one[0], "tag:s resources:o");
         shape(&one[0]["resources"], "count:i flexMetalServers:o");
+        shape(&one[0]["resources"]["flexMetalServers"], "count:i");
+        let counts = json!({"count": 1, "flexMetalServers": {"count": 1}});
+        assert_eq!(one[0]["resources"], counts);
+        let gone = rig.ordered(with("tags", json!(["gone"]))).await;
+        rig.delete(&format!("{SERVERS}/{gone}")).await;
+        rig.advance(RELEASE).await;
+        assert_eq!(rig.get(&format!("{TAGS}/gone")).await.1[0]["resources"]["count"], 0);
+        let (_, counted) = rig.call("POST", TAGS, json!({"tag": "counted", "resources": counts})).await;
+        assert_eq!(counted[0]["resources"], json!({"count": 0, "flexMetalServers": {"count": 0}}));
         let nobody = "018f0000-0000-7000-8000-000000000000";
         rig.refused("POST", &format!("{SERVERS}/{nobody}/tag/a"), Value::Null, 404).await;
         rig.refused("DELETE", &format!("{SERVERS}/{nobody}/tag/a"), Value::Null, 404).await;

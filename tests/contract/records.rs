@@ -111,7 +111,7 @@ cases! {
         assert_eq!((&record["releasedAt"], &record["contractId"]), (&json!(0), &json!("")));
     }
 
-    contract_operating_systems ["2.8-2" "2.8-3" "4.8-18"] |rig| {
+    contract_operating_systems ["2.18-1" "2.18-2" "2.18-3" "2.18-4" "2.18-5" "2.18-6" "2.18-7" "2.8-2" "2.8-3" "4.8-18"] |rig| {
         let (status, list) = rig.get("/v3/operatingsystem").await;
         assert_eq!(status, 200);
         all(&list, "id:i name:s slug:s osGroup:i isOdp:i availableForFlexMetal:i active:i");
@@ -122,11 +122,16 @@ cases! {
         assert_eq!(rig.ranged("/v3/operatingsystem", "start=0,results=1").await.1, list);
     }
 
-    contract_quota_and_usage ["2.15-1" "2.15-2" "2.15-3" "2.15-4" "2.15-5" "2.15-7" "2.15-8" "2.15-9" "1-10" "4.7-1" "4.7-2" "4.7-3"
+    contract_quota_and_usage ["2.14-1" "2.14-2" "2.14-3" "2.14-4" "2.14-5" "2.14-6" "2.14-7" "2.14-8" "2.14-9"
+        "2.16-1" "2.16-2" "2.16-3" "2.16-4" "2.16-5" "2.15-1" "2.15-2" "2.15-3" "2.15-4" "2.15-5" "2.15-7" "2.15-8" "2.15-9" "1-10" "4.7-1" "4.7-2" "4.7-3"
         "4.7-4" "4.7-5" "4.7-6" "4.7-7" "4.7-8"] |rig| {
         let (_, quota) = rig.get("/v3/flexMetal/quota/usage").await;
         all(&quota, "location:o quotaUsage:a");
         all(&quota[0]["quotaUsage"], "instanceType:o quotaType:s contractId:s quota:i usage:i");
+        shape(&quota[0]["location"], "id:i name:s");
+        let pool = &quota[0]["quotaUsage"][0];
+        shape(&pool["instanceType"], "id:i name:s");
+        assert_eq!((&pool["quotaType"], &pool["contractId"], &pool["usage"]), (&json!("onDemand"), &json!(""), &json!(0)));
         rig.delivered(order()).await;
         rig.advance(823 * 60).await;
         let (_, usage) = rig.get("/v3/flexMetal/usage").await;
@@ -149,12 +154,20 @@ cases! {
         rig.ordered(with("contractId", json!("C"))).await;
         let (_, commits) = rig.get("/v3/flexMetal/capacity/commit").await;
         all(&commits, "location:o commits:a");
+        shape(&commits[0]["location"], "id:i name:s shortName:s displayName:s countryId:i countryName:s countryShortName:s");
+        assert_eq!(commits[0]["commits"][0]["instanceType"]["generationName"], "bm7");
+        let (_, quota) = rig.get("/v3/flexMetal/quota/usage").await;
+        let pools: Vec<_> = quota[0]["quotaUsage"].as_array().unwrap().iter()
+            .filter(|pool| pool["instanceType"]["name"] == "bm7.std.8")
+            .map(|pool| (pool["quotaType"].clone(), pool["contractId"].clone(), pool["quota"].clone(), pool["usage"].clone()))
+            .collect();
+        assert!(pools.contains(&(json!("commit"), json!("C"), json!(2), json!(1))), "{pools:?}");
         all(&commits[0]["commits"], "instanceType:o capacity:i inUse:i");
         assert_eq!((&commits[0]["commits"][0]["capacity"], &commits[0]["commits"][0]["inUse"]), (&json!(2), &json!(1)));
     }
 
     contract_hosts ["2.20-1" "2.20-2" "2.20-3" "2.20-4" "2.20-5" "2.20-6" "2.20-7" "2.20-9" "2.20-10" "2.20-11" "2.20-12"
-        "2.20-13" "2.20-16" "2.20-17" "2.20-18" "2.21-1" "2.21-2" "2.21-3" "4.8-1" "4.8-2" "4.8-5" "4.8-6" "4.8-7" "4.8-8"
+        "2.20-8" "2.20-13" "2.20-14" "2.20-15" "2.20-16" "2.20-17" "2.20-18" "2.21-1" "2.21-2" "2.21-3" "4.8-1" "4.8-2" "4.8-5" "4.8-6" "4.8-7" "4.8-8"
         "4.8-9" "4.8-10" "4.8-15" "4.8-17"] |rig| {
         rig.delivered(order()).await;
         let (_, list) = rig.get("/v3/host").await;
@@ -174,6 +187,8 @@ cases! {
             assert!(host["memory"][0]["size"].as_u64().unwrap() >= 32 << 30);
             assert!(!host["ipAddress"].as_array().unwrap().is_empty());
             assert_eq!(host["status"], "running");
+            all(&host["ipAddress"], "ipAddress:s version:i type:i private:i interface:in macAddress:s rDns:s vlanId:in gateway:sn netmask:sn prefix:in");
+            assert!(host["labels"].is_array() && host["uplinks"].is_array() && host["uptime"].is_u64());
             assert!(host["installStatus"].is_null());
         }
         assert_eq!(rig.ranged("/v3/host", "start=1,results=1").await.1[0]["id"], hosts[1]["id"]);
@@ -194,7 +209,7 @@ cases! {
         rig.refused("POST", "/v3/host/100001/os/install", json!({"os": {"id": 104}, "sshKeyId": key}), 422).await;
     }
 
-    contract_host_installation ["2.17-1" "2.17-3" "2.17-4" "2.17-5" "2.17-6" "2.17-7" "2.17-8" "2.17-9" "2.17-11" "2.17-12"
+    contract_host_installation ["2.17-1" "2.17-2" "2.17-10" "2.17-3" "2.17-4" "2.17-5" "2.17-6" "2.17-7" "2.17-8" "2.17-9" "2.17-11" "2.17-12"
         "2.17-13" "2.17-17" "2.17-18" "2.22-1" "2.22-2" "2.22-3" "2.22-4" "3.3-1" "3.3-2" "4.8-11" "4.8-12" "4.8-13" "4.8-14" "4.8-16"] |rig| {
         let path = "/v3/host/1001/os/install";
         let key = "018f0000-0000-7000-8000-000000000000";
@@ -226,7 +241,9 @@ cases! {
         }
         for params in ["siderolink.api=https://hub.example net.ifnames=0", "factoryhash=abc"] {
             let wanted = json!({"os": {"id": 114, "kernelParams": params}, "sshKeyId": key, "hostname": "n.example"});
-            assert_eq!(rig.call("POST", path, wanted).await.0, 200, "{params}");
+            let (status, echo) = rig.call("POST", path, wanted).await;
+            assert_eq!((status, &echo[0]["quickFormat"]), (200, &json!(true)), "{params}");
+            assert_eq!(rig.get("/v3/host/1001").await.1[0]["liveHostName"], "n");
             rig.advance(300).await;
         }
         rig.turn("installKey", "sshKeyUuid").await;
@@ -235,5 +252,17 @@ cases! {
         let list = json!([{"key": "factoryhash", "value": "abc"}]);
         assert_eq!(rig.call("POST", path, json!({"os": {"id": 114, "kernelParams": list}})).await.0, 200);
         rig.refused("POST", path, json!({"os": {"id": 104}}), 422).await;
+    }
+
+    contract_pages_of_hosts ["4.8-3"] |rig| {
+        rig.turn("hostPaging", "token").await;
+        let first = || rig.request("GET", "/v3/host").header("RANGED-DATA", "start=0,results=1");
+        let answer = first().send().await.unwrap();
+        let token = answer.headers()["page-token"].clone();
+        assert!(answer.headers()["expires"].to_str().unwrap().ends_with("22:18:20 GMT"));
+        let next = || rig.request("GET", "/v3/host").header("PAGE-TOKEN", token.clone());
+        assert_eq!(rig.send(next()).await.1[0]["id"], 1_002);
+        rig.advance(300).await;
+        assert_eq!(rig.send(next()).await.0, 422);
     }
 }

@@ -1,5 +1,7 @@
 //! Hosts (section 4.8).
 
+use std::time::Duration;
+
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -8,6 +10,7 @@ use rand::RngExt;
 use serde_json::{Value, json};
 
 use super::super::answer::{Answer, Refusal};
+use super::super::catalogue::Family;
 use super::super::clock::Moment;
 use super::super::faults::{Distortion, Doom};
 use super::super::page::{self, PAGE_TOKEN};
@@ -16,6 +19,9 @@ use super::super::rules;
 use super::super::state::{Outlook, PowerAction};
 use super::super::world::{Caller, Shared};
 use super::Outcome;
+
+/// How long a page token is good (our choice).
+const TOKEN_FOR: Duration = Duration::from_mins(5);
 
 /// `GET /v3/host`
 pub(super) async fn list(
@@ -29,9 +35,13 @@ pub(super) async fn list(
     let tokens = world.switches.host_paging == HostPaging::Token;
     let token = headers.get(PAGE_TOKEN).filter(|_| tokens);
     if let Some(token) = token {
-        let text = token.to_str().ok().and_then(|text| text.strip_prefix("p-"));
-        let start = text.and_then(|text| text.parse().ok());
-        page.start = start.ok_or_else(|| Refusal::breach("PAGE-TOKEN", "is none of ours"))?;
+        let text = token.to_str().ok();
+        let parts = text.and_then(|text| text.strip_prefix("p-")?.split_once('-'));
+        let numbers =
+            parts.and_then(|(start, until)| Some((start.parse().ok()?, until.parse().ok()?)));
+        let good = numbers.filter(|(_, until): &(usize, u64)| now.unix() < *until);
+        let stale = || Refusal::breach("PAGE-TOKEN", "is none of ours, or good no more");
+        page.start = good.ok_or_else(stale)?.0;
     }
     if distortion.empty {
         return Ok(Answer::list(Vec::new()));
@@ -40,7 +50,8 @@ pub(super) async fn list(
     let account = &world.accounts[caller.0];
     let (records, more) = account.host_list(start, page.results, distortion.at(now));
     let next = page.start.saturating_add(page.results);
-    let token = (tokens && more).then(|| format!("p-{next}"));
+    let until = now.after(TOKEN_FOR);
+    let token = (tokens && more).then(|| (format!("p-{next}-{}", until.unix()), until));
     Ok(Answer::list(records).leading_to(token))
 }
 
@@ -129,6 +140,13 @@ pub(super) async fn install(
     if wanted.hostname.is_empty() {
         wanted.hostname = format!("Server{:08x}", rng.random::<u32>());
     }
+    // The machine's own name is shorter there; the answer keeps the whole one.
+    let hostname = wanted.hostname.clone();
+    let system = account.catalogue.system_by_id(i64::from(wanted.os));
+    if system.is_some_and(|system| system.family == Family::Talos) {
+        let label = hostname.split('.').next();
+        wanted.hostname = label.unwrap_or_default().to_owned();
+    }
     let outlook = Outlook {
         lasting: world.settings.install,
         fails: doom.is_some() || rng.random::<f64>() < world.settings.command_failure_rate,
@@ -137,7 +155,8 @@ pub(super) async fn install(
     // The answer repeats the request, with what was filled in.
     let mut echo = wanted.body;
     if let Value::Object(fields) = &mut echo {
-        fields.insert("hostname".to_owned(), json!(wanted.hostname));
+        fields.insert("hostname".to_owned(), json!(hostname));
+        fields.entry("quickFormat").or_insert(json!(true));
     }
     let answer = Answer::one(echo, &world.switches);
     Ok(answer.changing(json!({"host": id, "installed": wanted.os})))

@@ -7,6 +7,8 @@ mod system;
 #[cfg(test)]
 mod tests;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -212,8 +214,10 @@ fn user_data(fields: &mut Fields<'_>, switches: &Switches) {
     if let Some(user_data) = fields.object("userData") {
         let mut inner = Fields::new(user_data, "userData.", fields.breaches());
         inner.only(&["data", "isBase64"], switches);
-        inner.text("data");
-        inner.flag("isBase64");
+        let data = inner.text("data").unwrap_or_default();
+        let encoded = inner.flag("isBase64") == Some(true);
+        let whole = !encoded || STANDARD.decode(data).is_ok();
+        inner.ensure(whole, "data", "is no base64");
     }
 }
 

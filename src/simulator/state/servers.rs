@@ -316,7 +316,11 @@ impl Account {
 
     /// The record of a tag that is known to exist.
     pub(crate) fn tag_record(&self, tag: &str) -> Value {
-        let count = self.bearers.get(tag).map_or(0, BTreeSet::len);
+        let bearers = self.bearers.get(tag).into_iter().flatten();
+        let machines = bearers.filter_map(|place| self.machines.get(*place));
+        let count = machines
+            .filter(|machine| machine.status() != Status::Released)
+            .count();
         json!({"tag": tag, "resources": {"count": count, "flexMetalServers": {"count": count}}})
     }
 
