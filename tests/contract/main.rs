@@ -1,6 +1,12 @@
 //! The contract table: rows of `docs/hosting-api.md` as cases over HTTP, with
 //! raw requests and no client of ours in between.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test program: what is not as expected ends it"
+)]
+
 mod access;
 mod crash;
 mod machines;

@@ -34,7 +34,10 @@ fn allow(shared: &Shared, caller: Caller, key: &str, entry: Option<&str>, body: 
     let account = world.accounts[caller.0].name.as_str();
     // What is not there is told before what is wrong with the body.
     let known = world.keys.whitelist(account, key)?;
-    let there = |id: &str| known.iter().any(|record| record["id"].to_string() == id);
+    let there = |id: &str| {
+        let id = id.parse::<u64>().ok();
+        id.is_some() && known.iter().any(|record| record["id"].as_u64() == id)
+    };
     if entry.is_some_and(|entry| !there(entry)) {
         return Err(Refusal::not_found());
     }
