@@ -17,7 +17,7 @@ use super::provider::Provider;
 use crate::control_plane::{ControlPlane, Settings};
 use crate::kubectl::Kubectl;
 use crate::product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Supervisor, TAIL, tail};
 use crate::{ports, programs};
 
 /// All times of the account are divided by this, and the simulator's clock
@@ -113,7 +113,7 @@ impl World {
 
     /// The end of the operator's log, for a run that went wrong.
     pub(crate) fn operator_log(&self) -> String {
-        crate::supervisor::tail(&self.parts.log_of(OPERATOR))
+        tail(&self.parts.log_of(OPERATOR), TAIL)
     }
 
     /// Ends all of it.

@@ -25,13 +25,15 @@ use self::folder::{DemoFolder, FolderError, Look, State};
 use crate::kubectl::Kubectl;
 use crate::product::{OPERATOR, Product, SIMULATOR};
 use crate::programs;
-use crate::supervisor::tail;
+use crate::supervisor::{TAIL, tail};
 
 /// Control plane, simulator and operator together.
 const UP_WITHIN: Duration = Duration::from_secs(120);
 /// The operator awaits an order that is under way, and the API server its watches.
 const DOWN_WITHIN: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
+/// The keeper's last words may hold those of the part that failed.
+const KEEPER_TAIL: usize = 2 * TAIL;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -94,7 +96,7 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
                 Look::Up(_) => "The programs have changed since the demo came up.",
                 _ => "An earlier demo has ended by itself.",
             });
-            let last_words = tail(&folder.keeper_log());
+            let last_words = tail(&folder.keeper_log(), KEEPER_TAIL);
             if !last_words.is_empty() {
                 say(&format!("It last said: {}", last_words.trim_end()));
             }
@@ -113,7 +115,11 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
         say(&format!("\n{}", quickstart::conditions(&kubectl).await));
         for part in [OPERATOR, SIMULATOR] {
             let log = folder.logs().join(format!("{part}.log"));
-            say(&format!("The end of {}:\n{}\n", log.display(), tail(&log)));
+            say(&format!(
+                "The end of {}:\n{}\n",
+                log.display(),
+                tail(&log, TAIL)
+            ));
         }
         return Err(DemoError::Servers(error).into());
     }
@@ -151,7 +157,7 @@ async fn start(folder: &DemoFolder) -> Result<State, Box<dyn Error>> {
     match await_up(folder, &mut keeper).await? {
         Some(state) => Ok(state),
         None => {
-            let (log, text) = (folder.keeper_log(), tail(&folder.keeper_log()));
+            let (log, text) = (folder.keeper_log(), tail(&folder.keeper_log(), KEEPER_TAIL));
             end(folder).await?;
             Err(DemoError::Start { log, text }.into())
         }
