@@ -22,7 +22,7 @@ mod world;
 use pass::Variant;
 use scene::Scene;
 use stateright::{Checker, HasDiscoveries, Model};
-use std::sync::atomic::Ordering;
+use std::{io::Write as _, sync::atomic::Ordering};
 use world::Fault::*;
 
 /// Walks a scene to its end; prints and fails on a broken rule.
@@ -76,7 +76,12 @@ fn the_protocol_holds() {
         .collect();
     let count = scenes.len();
     let states: usize = scenes.into_iter().map(holds).sum();
-    println!("model check: {states} states in {count} configurations");
+    // Past the test program's capture: the figure belongs into every run's log.
+    writeln!(
+        std::io::stdout(),
+        "model check: {states} states in {count} configurations"
+    )
+    .unwrap();
     assert!(states > 1000, "a model that hardly moves proves nothing");
 }
 

@@ -479,7 +479,11 @@ impl Model for Scene {
     /// Two processes that see the provider differently write their statuses in turn until the slower one
     /// looks again, which may take it forever; so the writes of an object are bounded.
     fn within_boundary(&self, world: &World) -> bool {
-        world.objects.iter().flatten().all(|o| o.version <= MOST_WRITES)
+        world
+            .objects
+            .iter()
+            .flatten()
+            .all(|o| o.version <= MOST_WRITES)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
