@@ -66,7 +66,7 @@ fn ends(scene: &Scene, world: &World) -> bool {
     }
     let mut hash = DefaultHasher::new();
     world.hash(&mut hash);
-    if hash.finish() % scene.every != 0 {
+    if !hash.finish().is_multiple_of(scene.every) {
         return true;
     }
     let Some((rounds, _)) = walk(scene, world) else {
@@ -136,7 +136,7 @@ pub fn reason(o: &Obj) -> &'static str {
 /// The bounds, in words.
 pub fn bounds(scene: &Scene) -> String {
     format!(
-        "{} process(es), {} ticks of {TICK} s, settle {SETTLE}, send window, way and lag 1 each{}{}; {:?}",
+        "{} process(es), {} ticks of {TICK} s, settle {SETTLE}, send window, way and lag 1 each, {MOST_WRITES} writes{}{}; {:?}",
         scene.processes,
         scene.ticks,
         if scene.stale { ", stale watch" } else { "" },

@@ -476,6 +476,16 @@ impl Model for Scene {
         (world != *last).then_some(world)
     }
 
+    /// Two processes that see the provider differently write their statuses in turn until the slower one
+    /// looks again, which may take it forever; so the writes of an object are bounded.
+    fn within_boundary(&self, world: &World) -> bool {
+        world
+            .objects
+            .iter()
+            .flatten()
+            .all(|o| o.version <= MOST_WRITES)
+    }
+
     fn properties(&self) -> Vec<Property<Self>> {
         rules::properties()
     }

@@ -38,8 +38,10 @@ fn delivered(name: &'static str, ticks: Tick, faults: &[(Fault, u8)]) -> Scene {
 }
 
 fn two(name: &'static str, ticks: Tick, faults: &[(Fault, u8)]) -> Scene {
+    // Of larger worlds fewer walks.
     Scene {
         processes: 2,
+        every: 64,
         ..regular(name, ticks, faults)
     }
 }
