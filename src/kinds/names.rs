@@ -17,8 +17,6 @@ pub const RELEASE_ANNOTATION: &str = "flexmetal.dev/release-begun";
 /// Annotation by which a person states that an order of unknown outcome made no machine.
 /// Its value is the order tag that the condition's message names.
 pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
-/// Annotation that asks for an immediate pass; any new value counts.
-pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
 
 /// Prefix of every tag that the operator keeps for itself.
 pub const RESERVED_PREFIX: &str = "fmo-";
