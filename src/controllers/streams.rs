@@ -61,6 +61,9 @@ where
     let reader = store.clone();
     let changes = watcher(api, config)
         .default_backoff()
+        // Nobody here reads who wrote which field, and as a tree of JSON values that is most of
+        // what an object weighs.
+        .modify(|object| object.meta_mut().managed_fields = None)
         .map(move |event| match event {
             Ok(event) => take(&event, &reader, &mut writer),
             Err(error) => {

@@ -142,7 +142,8 @@ impl Objects {
     }
 
     /// This process read or wrote the object: never go back behind it.
-    pub fn keep_latest(&self, object: Arc<BareMetalServer>) {
+    pub fn keep_latest(&self, mut object: Arc<BareMetalServer>) {
+        Arc::make_mut(&mut object).metadata.managed_fields = None;
         let Some(uid) = object.uid() else { return };
         let mut remembered = lock(&self.remembered);
         let entry = remembered.entry(uid).or_default();
