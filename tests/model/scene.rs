@@ -31,6 +31,8 @@ pub struct Scene {
     pub delivered: bool,
     /// A process may stand still between clock and socket.
     pub freezes: bool,
+    /// A request may be on its way for longer than a tick.
+    pub slow: bool,
     pub variant: Variant,
     /// Most writes of one object in a state that is walked on from; an order and its end take six.
     pub writes: u8,
@@ -54,6 +56,7 @@ impl Default for Scene {
             aged: false,
             delivered: false,
             freezes: false,
+            slow: false,
             variant: Variant::Honest,
             writes: 10,
             every: 16,
@@ -157,7 +160,7 @@ impl Model for Scene {
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         let begin = if self.aged { 2 * SETTLE } else { 0 };
         if world.now < begin + self.ticks
-            && !world.wire.iter().any(|w| outside::is_due(w, world.now))
+            && (self.slow || !world.wire.iter().any(|w| outside::is_due(w, world.now)))
         {
             actions.push(Action::Tick);
         }

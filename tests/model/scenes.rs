@@ -99,7 +99,7 @@ fn two_processes() -> Vec<Scene> {
         two("two", 3, &[(Lost, 1)]),
         two("two-writes", 1, &[(LostWrite, 1), (Crash, 1)]),
         Scene {
-            writes: 8,
+            writes: 7,
             ..two("two-strip", 3, &[(Lost, 1), (StripNote, 1)])
         },
         Scene {
