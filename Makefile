@@ -42,8 +42,8 @@ lint: ## Check format, lints, documentation, licences and dependencies
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check licenses bans sources
 
 .PHONY: generate
-generate: ## Write the CRDs in crds/ anew
-	$(CARGO) run --locked --quiet --bin crdgen
+generate: ## Write the CRDs in crds/ and in the chart anew
+	$(CARGO) run --locked --quiet --bin crdgen -- crds deploy/chart/files/crds
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, if not there yet

@@ -237,18 +237,16 @@ mod tests {
         let budget = Arc::new(slow());
         budget.take(Lane::Poll).await;
         let order = Arc::new(Mutex::new(Vec::new()));
-        let mut tasks = Vec::new();
+        let mut tasks = tokio::task::JoinSet::new();
         for lane in [Lane::Catalogue, Lane::Poll, Lane::Order, Lane::Release] {
             let (budget, order) = (budget.clone(), order.clone());
-            tasks.push(tokio::spawn(async move {
+            tasks.spawn(async move {
                 budget.take(lane).await;
                 order.lock().unwrap().push(lane);
-            }));
+            });
             tokio::task::yield_now().await;
         }
-        for task in tasks {
-            task.await.unwrap();
-        }
+        tasks.join_all().await;
         assert_eq!(
             *order.lock().unwrap(),
             [Lane::Release, Lane::Order, Lane::Poll, Lane::Catalogue]

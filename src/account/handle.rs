@@ -267,13 +267,24 @@ impl Account {
         Ok((*server).clone())
     }
 
-    /// Releases one machine.
+    /// Waits for the turn of one call, so that the call itself need not wait.
+    ///
+    /// # Errors
+    /// The last refusal while the key is refused.
+    pub async fn turn(&self, lane: Lane) -> Result<Turn, Error> {
+        let (live, _) = self.connection()?;
+        live.core.turn(lane).await?;
+        Ok(Turn(()))
+    }
+
+    /// Releases one machine, at once.
     ///
     /// # Errors
     /// As [`Client::release`]; the last refusal while the key is refused.
-    pub async fn release(&self, id: &ServerId) -> Result<Server, Error> {
+    pub async fn release(&self, turn: Turn, id: &ServerId) -> Result<Server, Error> {
+        let Turn(()) = turn;
         let (live, client) = self.connection()?;
-        let server = live.core.call(Lane::Release, client.release(id)).await?;
+        let server = live.core.call_now(client.release(id)).await?;
         Ok(self.changed_record(&live, server))
     }
 
@@ -346,6 +357,10 @@ impl Account {
         })
     }
 }
+
+/// The turn of one call, taken from the budget.
+#[must_use]
+pub struct Turn(());
 
 /// The permission for one order. Dropped unused, it gives its place back.
 pub struct OrderPermit {

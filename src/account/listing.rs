@@ -11,6 +11,9 @@ use std::{collections::HashSet, future::Future, sync::Arc};
 /// Most pages of one listing: a quarter of a million records.
 const MOST_PAGES: usize = 5000;
 
+/// Shorter pages are no limit of the API but the end of a list that grows.
+const LEAST_CLAMP: u32 = 10;
+
 /// Why a listing is not complete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Incomplete {
@@ -20,7 +23,8 @@ pub(crate) enum Incomplete {
     /// The list changed its order or length while it was read.
     #[error("the list of servers changed while it was read")]
     Shifted,
-    /// A page was shorter than asked for, and yet more records follow: the API gives fewer at once.
+    /// Page after page was shorter than asked for, and yet more records followed: the API gives no
+    /// more than this at once. To be read again in pages of that size, which costs half the calls.
     #[error("the hosting API gives fewer records at once than it was asked for")]
     Clamped(u32),
     /// It does not end.
@@ -49,41 +53,42 @@ where
 {
     let mut all: Vec<Arc<Server>> = Vec::new();
     let mut ids: HashSet<ServerId> = HashSet::new();
-    // Length of the page before, when it was short: then only an empty page may follow.
-    let mut short: Option<usize> = None;
+    // After a short page only an empty one proves the end. It is asked for without an overlap, so
+    // what it shows, if it shows something, is asked for again with one: the list has grown meanwhile,
+    // or the API gives fewer records at once.
+    let mut at_end = false;
+    let mut last_short = None;
     for _ in 0..MOST_PAGES {
-        let overlap = usize::from(!all.is_empty() && short.is_none());
+        let overlap = usize::from(!all.is_empty() && !at_end);
         let start = u32::try_from(all.len() - overlap).map_err(|_| Incomplete::Endless)?;
         let got = page(Page::new(start, size)).await?;
-        if let Some(before) = short {
-            return match u32::try_from(before) {
-                _ if got.is_empty() => Ok(all),
-                Ok(length) if length > 1 => Err(Incomplete::Clamped(length)),
-                _ => Err(Incomplete::Shifted),
-            };
-        }
-        if got.is_empty() && all.is_empty() {
+        if got.is_empty() && overlap == 0 {
             return Ok(all);
+        }
+        if std::mem::take(&mut at_end) {
+            continue;
         }
         if overlap == 1 && got.first().map(|s| &s.id) != all.last().map(|s| &s.id) {
             return Err(Incomplete::Shifted);
         }
-        let length = got.len();
+        let length = u32::try_from(got.len()).map_err(|_| Incomplete::Endless)?;
         for server in got.into_iter().skip(overlap) {
             if !ids.insert(server.id.clone()) {
                 return Err(Incomplete::Shifted);
             }
             all.push(server);
         }
-        if u32::try_from(length).is_ok_and(|l| l < size) {
-            if end == End::ShortPage {
-                return Ok(all);
-            }
-            short = Some(length);
-        } else if length <= overlap {
-            // Pages of one record cannot overlap and go on.
-            return Err(Incomplete::Shifted);
+        if length >= size {
+            continue;
         }
+        if end == End::ShortPage {
+            return Ok(all);
+        }
+        if length >= LEAST_CLAMP && last_short == Some(length) {
+            return Err(Incomplete::Clamped(length));
+        }
+        last_short = Some(length);
+        at_end = true;
     }
     Err(Incomplete::Endless)
 }
@@ -169,17 +174,29 @@ mod tests {
             .await;
             assert!(matches!(came, Err(Incomplete::Shifted)));
         }
-        let (behind, _) = run(50, End::EmptyPage, 50, |call| {
-            (0..if call < 3 { 120 } else { 121 }).collect()
-        })
-        .await;
-        assert!(behind.is_err());
         // A list that repeats itself.
         let (twice, _) = run(50, End::EmptyPage, 50, |_| {
             (0..49).chain([48]).chain(0..60).collect()
         })
         .await;
         assert!(matches!(twice, Err(Incomplete::Shifted)));
+    }
+
+    #[tokio::test]
+    async fn a_list_that_grows_at_its_end_is_read_on() {
+        for calls in [3, 4, 5] {
+            let (grown, _) = run(50, End::EmptyPage, 50, |call| {
+                (0..if call < calls { 120 } else { 140 }).collect()
+            })
+            .await;
+            assert!([120, 140].contains(&grown.unwrap().len()));
+        }
+        // With each call one more, for a while.
+        let (growing, _) = run(50, End::EmptyPage, 50, |call| {
+            (0..60 + call.min(30)).collect()
+        })
+        .await;
+        assert_eq!(growing.unwrap().len(), 90);
     }
 
     #[tokio::test]

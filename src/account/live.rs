@@ -151,8 +151,22 @@ impl Core {
         lane: Lane,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
+        self.turn(lane).await?;
+        self.call_now(call).await
+    }
+
+    /// Waits for the turn of a call.
+    pub(super) async fn turn(&self, lane: Lane) -> Result<(), Error> {
         self.check_key()?;
         self.budget.take(lane).await;
+        Ok(())
+    }
+
+    /// Makes a call whose turn was taken before.
+    pub(super) async fn call_now<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         // It may have been refused while this call waited.
         self.check_key()?;
         let result = call.await;

@@ -7,6 +7,8 @@ use crate::{
 
 /// Hex digits of an object mark.
 const MARK: usize = 24;
+/// Hex digits of an epoch.
+const EPOCH: usize = 8;
 
 /// The tag that every machine of a cluster bears. `cluster` is its identity, 16 hex digits.
 pub fn cluster_tag(cluster: &str) -> String {
@@ -15,8 +17,9 @@ pub fn cluster_tag(cluster: &str) -> String {
 
 /// The object mark in an order tag; None for any other tag.
 pub fn object_mark(tag: &str) -> Option<&str> {
-    let mark = tag.strip_prefix(ORDER_TAG)?.get(..MARK)?;
-    mark.bytes().all(|b| b.is_ascii_hexdigit()).then_some(mark)
+    let digits = tag.strip_prefix(ORDER_TAG)?;
+    let is_hex = |b| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    (digits.len() == MARK + EPOCH && digits.bytes().all(is_hex)).then(|| &digits[..MARK])
 }
 
 /// All object marks that a machine bears; one in a healthy world.

@@ -2,7 +2,7 @@
 //! budget, breaker, sweep.
 //!
 //! [`Accounts`] knows the account objects. Each [`Account`] is a handle of one
-//! object; objects with the same base URL and key stand on one [`live`]
+//! object; objects with the same base URL and key stand on one live
 //! account, so they share what is seen, what may be called and what may be
 //! ordered. Nothing here knows Kubernetes: the controllers bring keys in and
 //! take wake-ups out.
@@ -33,7 +33,7 @@ mod tests;
 pub use breaker::Contact;
 pub use budget::{Lane, Rate};
 pub use claims::Claims;
-pub use handle::{Account, Counts, OrderPermit};
+pub use handle::{Account, Counts, OrderPermit, Turn};
 pub use key::AccountKey;
 pub use known::{Identity, identity};
 pub use orders::Denied;

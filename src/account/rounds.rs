@@ -151,7 +151,6 @@ impl Core {
         lane: Lane,
         end: End,
     ) -> Result<(Duration, Vec<Arc<crate::hosting::Server>>), Incomplete> {
-        let mut clamped = None;
         let mut tries = 1;
         loop {
             let began = clock::now().mono;
@@ -159,10 +158,7 @@ impl Core {
                 Ok(servers) => return Ok((began, servers)),
                 Err(Incomplete::Shifted) if tries < TRIES => {}
                 Err(Incomplete::Clamped(size)) if tries < TRIES => {
-                    // Once it may be a machine that was made meanwhile.
-                    if clamped.replace(size) == Some(size) {
-                        self.knowledge().page_size = size;
-                    }
+                    self.knowledge().page_size = size;
                 }
                 Err(error) => return Err(error),
             }
@@ -205,10 +201,17 @@ impl Core {
             Err(Incomplete::Failed(Error::AccessDenied(_))) => knowledge.error = None,
             Err(error) => {
                 knowledge.failures = knowledge.failures.saturating_add(1);
-                knowledge.retry_at = now.mono + pace::pause(knowledge.failures, knowledge.jitter);
+                // A list that does not hold still is a busy account, not a broken one.
+                let (enough, steps) = match error {
+                    Incomplete::Failed(_) => (2, u32::MAX),
+                    _ => (6, 4),
+                };
+                let pause = pace::pause(knowledge.failures.min(steps), knowledge.jitter);
+                knowledge.retry_at = now.mono + pause;
                 let shown = explain(&error);
                 tracing::debug!(?round, failures = knowledge.failures, "{}", shown.1);
-                if knowledge.failures >= 2 || *knowledge.breaker.contact() == Contact::Untried {
+                let is_first = *knowledge.breaker.contact() == Contact::Untried;
+                if knowledge.failures >= enough || is_first {
                     knowledge.error = Some(shown);
                 }
             }

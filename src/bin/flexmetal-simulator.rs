@@ -2,11 +2,13 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use flexmetal_operator::simulator::{ClockMode, Delivery, Options, Profile, start};
+use ipnet::IpNet;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -65,6 +67,31 @@ struct Arguments {
     /// How long a new machine and its tags stay out of listings
     #[arg(long, env = "FLEXMETAL_SIMULATOR_LIST_LAG_SECONDS", default_value = "0", value_parser = seconds)]
     list_lag_seconds: Duration,
+    /// How long a power command takes
+    #[arg(long, env = "FLEXMETAL_SIMULATOR_COMMAND_SECONDS", default_value = "10", value_parser = seconds)]
+    command_seconds: Duration,
+    /// How long an installation on a delivered machine or a host takes
+    #[arg(long, env = "FLEXMETAL_SIMULATOR_INSTALL_SECONDS", default_value = "300", value_parser = seconds)]
+    install_seconds: Duration,
+    /// Share of commands and installations that fail, 0 to 1
+    #[arg(
+        long,
+        env = "FLEXMETAL_SIMULATOR_COMMAND_FAILURE_RATE",
+        default_value_t = 0.0
+    )]
+    command_failure_rate: f64,
+    /// File of accounts and keys, as JSON; one account when absent
+    #[arg(long, env = "FLEXMETAL_SIMULATOR_ACCOUNTS", conflicts_with = "api_key")]
+    accounts: Option<PathBuf>,
+    /// File of what can be ordered, as JSON; the built-in one when absent
+    #[arg(long, env = "FLEXMETAL_SIMULATOR_CATALOGUE")]
+    catalogue: Option<PathBuf>,
+    /// File that keeps the accounts over a restart, and over kill -9
+    #[arg(long, env = "FLEXMETAL_SIMULATOR_STATE")]
+    state: Option<PathBuf>,
+    /// Network of a proxy whose X-Forwarded-For is believed; may be repeated
+    #[arg(long = "trusted-proxy", value_name = "NETWORK")]
+    trusted_proxies: Vec<IpNet>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -118,6 +145,13 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         failure_rate: arguments.failure_rate,
         seed: arguments.seed,
         list_lag: arguments.list_lag_seconds,
+        command: arguments.command_seconds,
+        install: arguments.install_seconds,
+        command_failure_rate: arguments.command_failure_rate,
+        accounts: arguments.accounts,
+        catalogue: arguments.catalogue,
+        state: arguments.state,
+        trusted_proxies: arguments.trusted_proxies,
     })
     .await?;
     let ready = json!({

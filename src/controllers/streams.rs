@@ -165,7 +165,7 @@ mod tests {
 
     type Object = Guarded<ProviderAccount>;
 
-    fn object(name: &str, uid: &str, base_url: serde_json::Value) -> Object {
+    fn object(name: &str, uid: &str, base_url: &serde_json::Value) -> Object {
         serde_json::from_value(json!({
             "apiVersion": "flexmetal.dev/v1alpha1",
             "kind": "ProviderAccount",
@@ -191,19 +191,19 @@ mod tests {
         let (store, mut writer) = reflector::store::<Object>();
         let mut feed = |event| words(&take(&event, &store, &mut writer));
         assert!(feed(watcher::Event::Init).is_empty());
-        assert!(feed(watcher::Event::InitApply(object("a", "1", "u".into()))).is_empty());
-        assert!(feed(watcher::Event::InitApply(object("b", "2", "u".into()))).is_empty());
+        assert!(feed(watcher::Event::InitApply(object("a", "1", &json!("u")))).is_empty());
+        assert!(feed(watcher::Event::InitApply(object("b", "2", &json!("u")))).is_empty());
         let mut first = feed(watcher::Event::InitDone);
         first.sort();
         assert_eq!(first, ["+a/1", "+b/2", "listed"]);
 
         feed(watcher::Event::Init);
-        feed(watcher::Event::InitApply(object("b", "3", "u".into())));
+        feed(watcher::Event::InitApply(object("b", "3", &json!("u"))));
         let mut second = feed(watcher::Event::InitDone);
         second.sort();
         assert_eq!(second, ["+b/3", "-a/1", "-b/2", "listed"]);
         assert_eq!(
-            feed(watcher::Event::Delete(object("b", "3", "u".into()))),
+            feed(watcher::Event::Delete(object("b", "3", &json!("u")))),
             ["-b/3"]
         );
     }
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn an_object_that_does_not_decode_stays_visible() {
         let (store, mut writer) = reflector::store::<Object>();
-        let broken = object("broken", "9", json!(17));
+        let broken = object("broken", "9", &json!(17));
         assert!(broken.0.is_err());
         take(&watcher::Event::Init, &store, &mut writer);
         take(&watcher::Event::InitDone, &store, &mut writer);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_status_write_is_no_intent() {
-        let plain = object("a", "1", "u".into()).0.unwrap();
+        let plain = object("a", "1", &json!("u")).0.unwrap();
         let mut with_status = plain.clone();
         with_status.status = Some(Default::default());
         with_status.metadata.resource_version = Some("7".into());

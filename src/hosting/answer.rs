@@ -6,9 +6,9 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
 use super::error::{Error, NotSent, Refusal};
+use super::page::PageToken;
 use super::record::{self, Misfit, Record};
-use super::secret::ApiKey;
-use super::text;
+use super::text::{self, Hidden};
 use super::transport::{Cut, Response, TransportError};
 
 /// The most entries of `errors` that are kept.
@@ -18,10 +18,11 @@ const FIELDS: usize = 16;
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A 2xx with its whole body.
-#[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
+    /// Where the listing goes on, on paths that have this.
+    pub(super) next: Option<PageToken>,
 }
 
 impl Answer {
@@ -51,19 +52,20 @@ impl From<TransportError> for Error {
 
 /// Sorts an answer. The status decides first: a refusal stays a refusal when
 /// its text broke off on the way.
-pub(super) fn sort(response: Response, cap: usize, key: &ApiKey) -> Result<Answer, Error> {
+pub(super) fn sort(response: Response, cap: usize, hidden: Hidden<'_>) -> Result<Answer, Error> {
     let status = response.status;
     if status.is_success() {
         return match response.cut {
             None => Ok(Answer {
                 status: status.as_u16(),
                 body: response.body,
+                next: page_token(&response.headers),
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap }),
             Some(Cut::Broken(cause)) => Err(Error::Interrupted(cause)),
         };
     }
-    let refusal = refusal(status, &response.body, key);
+    let refusal = refusal(status, &response.body, hidden);
     Err(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Error::AccessDenied(refusal),
         StatusCode::NOT_FOUND => Error::NotFound(refusal),
@@ -77,7 +79,7 @@ pub(super) fn sort(response: Response, cap: usize, key: &ApiKey) -> Result<Answe
     })
 }
 
-fn refusal(status: StatusCode, body: &[u8], key: &ApiKey) -> Refusal {
+fn refusal(status: StatusCode, body: &[u8], hidden: Hidden<'_>) -> Refusal {
     let mut refusal = Refusal {
         status: status.as_u16(),
         code: None,
@@ -88,10 +90,10 @@ fn refusal(status: StatusCode, body: &[u8], key: &ApiKey) -> Refusal {
         Ok(value) => {
             if let Some(record) = first(&value) {
                 refusal.code = record.number("errorCode");
-                refusal.message = text::message(words(&record), key);
-                refusal.fields = fields(&record, key);
+                refusal.message = text::message(words(&record), hidden);
+                refusal.fields = fields(&record, hidden);
             } else if let Some(words) = record::scalar(&value) {
-                refusal.message = text::message(&words, key);
+                refusal.message = text::message(&words, hidden);
             }
         }
         Err(_) => {
@@ -101,7 +103,7 @@ fn refusal(status: StatusCode, body: &[u8], key: &ApiKey) -> Refusal {
             } else {
                 words.into_owned()
             };
-            refusal.message = text::message(&words, key);
+            refusal.message = text::message(&words, hidden);
         }
     }
     if refusal.message.is_empty() && refusal.fields.is_empty() {
@@ -128,19 +130,28 @@ fn words<'a>(record: &Record<'a>) -> &'a str {
         .unwrap_or_default()
 }
 
-fn fields(record: &Record<'_>, key: &ApiKey) -> Vec<(String, String)> {
+fn fields(record: &Record<'_>, hidden: Hidden<'_>) -> Vec<(String, String)> {
     record
         .records("errors")
         .iter()
         .take(FIELDS)
         .map(|field| {
             (
-                text::message(field.raw_text("property"), key),
-                text::message(field.raw_text("message"), key),
+                text::message(field.raw_text("property"), hidden),
+                text::message(field.raw_text("message"), hidden),
             )
         })
         .filter(|(property, message)| !property.is_empty() || !message.is_empty())
         .collect()
+}
+
+/// The header `PAGE-TOKEN`, where it can be sent back as it came.
+fn page_token(headers: &HeaderMap) -> Option<PageToken> {
+    let token = headers.get("page-token")?.to_str().ok()?;
+    let expires = headers
+        .get(header::EXPIRES)
+        .and_then(|date| http_date(date.to_str().ok()?));
+    PageToken::new(token, expires)
 }
 
 /// `Retry-After` in both its forms: seconds, or a date.

@@ -1,5 +1,5 @@
 //! What can be ordered: locations, plans and operating systems (sections 2.3,
-//! 2.5, 4.3 and 4.8 of the API).
+//! 2.5, 2.18, 4.3 and 4.8 of `docs/hosting-api.md`).
 
 use super::client::Client;
 use super::error::Error;
@@ -16,6 +16,8 @@ pub struct Location {
     pub short_name: String,
     /// The name for people.
     pub display_name: String,
+    /// The country's number.
+    pub country_id: Option<i64>,
     /// The country's name.
     pub country_name: String,
     /// The country's short name.
@@ -86,7 +88,7 @@ pub struct PlanLocation {
 }
 
 /// How many machines of a plan a location has. The words are not documented;
-/// these are the known ones.
+/// these are the known ones (2.5-8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Availability {
     /// `high`
@@ -125,8 +127,7 @@ impl Availability {
     }
 }
 
-/// An operating system (section 4.8; its fields are not in the API's
-/// document).
+/// An operating system (2.18; its fields are not in the API's document).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatingSystem {
     /// What the installation of a dedicated host gives as `os.id`.
@@ -135,14 +136,29 @@ pub struct OperatingSystem {
     pub name: String,
     /// What an order gives as `os.slug`.
     pub slug: String,
+    /// Windows, or Linux and BSD, where it is told.
+    pub group: Option<SystemGroup>,
+    /// The switch `isOdp`, whose meaning is not described.
+    pub is_odp: bool,
     /// Whether on-demand servers can have it.
     pub for_servers: bool,
     /// Whether it is offered at all.
     pub active: bool,
 }
 
+/// A group of operating systems (2.18-4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SystemGroup {
+    /// 1
+    Windows,
+    /// 2: Linux and BSD
+    Unix,
+    /// Another number.
+    Other(i64),
+}
+
 impl Client {
-    /// All locations: `GET /v3/flexMetal/location`.
+    /// All locations: `GET /v3/flexMetal/location` (4.3-1).
     ///
     /// # Errors
     ///
@@ -152,7 +168,7 @@ impl Client {
         answer.decode(|body| record::all(body)?.iter().map(location).collect())
     }
 
-    /// All plans: `GET /v3/flexMetal/plans`.
+    /// All plans: `GET /v3/flexMetal/plans` (4.3-4).
     ///
     /// # Errors
     ///
@@ -163,7 +179,7 @@ impl Client {
     }
 
     /// All operating systems, those for dedicated hosts included:
-    /// `GET /v3/operatingsystem`.
+    /// `GET /v3/operatingsystem` (4.8-18).
     ///
     /// # Errors
     ///
@@ -174,12 +190,13 @@ impl Client {
     }
 }
 
-fn location(record: &Record<'_>) -> Result<Location, Misfit> {
+pub(super) fn location(record: &Record<'_>) -> Result<Location, Misfit> {
     Ok(Location {
         id: record.number("id"),
         name: record.required_text("name")?,
         short_name: record.text("shortName"),
         display_name: record.text("displayName"),
+        country_id: record.number("countryId"),
         country_name: record.text("countryName"),
         country_short_name: record.text("countryShortName"),
     })
@@ -247,6 +264,12 @@ fn operating_system(record: &Record<'_>) -> Result<OperatingSystem, Misfit> {
         id: record.number("id"),
         name: record.text("name"),
         slug: record.required_text("slug")?,
+        group: record.number("osGroup").map(|group| match group {
+            1 => SystemGroup::Windows,
+            2 => SystemGroup::Unix,
+            other => SystemGroup::Other(other),
+        }),
+        is_odp: record.flag("isOdp"),
         for_servers: flag("availableForFlexMetal"),
         active: flag("active"),
     })

@@ -11,8 +11,9 @@ use super::answer::{self, Answer};
 use super::endpoint::BaseUrl;
 use super::error::{Error, NotSent};
 use super::http::{ClientError, HttpTransport};
-use super::page::Page;
-use super::secret::ApiKey;
+use super::page::{Page, PageToken};
+use super::secret::{ApiKey, SecretText};
+use super::text::Hidden;
 use super::transport::{Cause, Request, Transport};
 
 /// The most bytes of a listing or record.
@@ -132,8 +133,8 @@ impl Client {
     }
 
     /// The key, for texts that it must not stand in.
-    pub(super) fn key(&self) -> &ApiKey {
-        &self.inner.key
+    pub(super) fn hidden(&self) -> Hidden<'_> {
+        Hidden::new(&self.inner.key, &[])
     }
 
     /// Asks for something.
@@ -142,7 +143,8 @@ impl Client {
     }
 
     /// Makes one call, with at most one request.
-    pub(super) async fn call(&self, call: Call<'_>) -> Result<Answer, Error> {
+    pub(super) async fn call(&self, mut call: Call<'_>) -> Result<Answer, Error> {
+        let secrets = std::mem::take(&mut call.secrets);
         let request = self.request(call)?;
         let (method, path, cap) = (
             request.method.clone(),
@@ -150,7 +152,10 @@ impl Client {
             request.cap,
         );
         let result = match self.inner.transport.send(request).await {
-            Ok(response) => answer::sort(response, cap, &self.inner.key),
+            Ok(response) => {
+                let hidden = Hidden::new(&self.inner.key, &secrets);
+                answer::sort(response, cap, hidden)
+            }
             Err(error) => Err(error.into()),
         };
         match &result {
@@ -170,6 +175,10 @@ impl Client {
         if let Some(page) = call.page {
             let range = HeaderValue::try_from(page.header()).map_err(not_built)?;
             headers.insert("ranged-data", range);
+        }
+        if let Some(token) = call.token {
+            let token = HeaderValue::try_from(token.header()).map_err(not_built)?;
+            headers.insert("page-token", token);
         }
         if call.body.is_some() {
             let json = HeaderValue::from_static("application/json");
@@ -198,7 +207,9 @@ pub(super) struct Call<'a> {
     path: &'a [&'a str],
     query: Vec<(&'a str, &'a str)>,
     page: Option<Page>,
+    token: Option<&'a PageToken>,
     body: Option<Vec<u8>>,
+    secrets: Vec<SecretText>,
     is_order: bool,
 }
 
@@ -210,7 +221,9 @@ impl<'a> Call<'a> {
             path,
             query: Vec::new(),
             page: None,
+            token: None,
             body: None,
+            secrets: Vec::new(),
             is_order: false,
         }
     }
@@ -222,6 +235,18 @@ impl<'a> Call<'a> {
 
     pub(super) fn page(mut self, page: Page) -> Self {
         self.page = Some(page);
+        self
+    }
+
+    pub(super) fn token(mut self, token: &'a PageToken) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// Names what the body holds and no text may show, should the answer echo
+    /// it.
+    pub(super) fn hiding(mut self, secrets: impl IntoIterator<Item = SecretText>) -> Self {
+        self.secrets.extend(secrets);
         self
     }
 

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
+use super::request::InvalidRequest;
 use super::server::InvalidOrder;
 use super::tag::InvalidTag;
 use super::transport::Cause;
@@ -69,6 +70,9 @@ pub enum NotSent {
     /// The tag breaks the rule of the API.
     #[error(transparent)]
     Tag(#[from] InvalidTag),
+    /// Another request breaks a rule of the API.
+    #[error(transparent)]
+    Request(#[from] InvalidRequest),
     /// The request could not be put together.
     #[error("the request could not be built")]
     Build(#[source] Cause),
@@ -77,7 +81,13 @@ pub enum NotSent {
     Connect(#[source] Cause),
 }
 
-/// An answer with an error status (section 2.2 of the API).
+impl From<InvalidRequest> for Error {
+    fn from(rule: InvalidRequest) -> Self {
+        Self::NotSent(rule.into())
+    }
+}
+
+/// An answer with an error status (2.2, section 7).
 ///
 /// All texts are cleaned: no control characters, at most 1 KiB, our key
 /// replaced.
@@ -170,7 +180,9 @@ impl Error {
     /// A fixed word for metrics, events and conditions.
     pub fn category(&self) -> &'static str {
         match self {
-            Self::NotSent(NotSent::Order(_) | NotSent::Tag(_)) => "InvalidRequest",
+            Self::NotSent(NotSent::Order(_) | NotSent::Tag(_) | NotSent::Request(_)) => {
+                "InvalidRequest"
+            }
             Self::NotSent(NotSent::Build(_)) => "RequestNotBuilt",
             Self::NotSent(NotSent::Connect(_)) => "ConnectionFailed",
             Self::Interrupted(_) => "Interrupted",

@@ -1,4 +1,5 @@
-//! The client of the hosting API.
+//! The client of the hosting API, which `docs/hosting-api.md` describes: ids
+//! such as 4.4-1 are rows of that page.
 //!
 //! One [`Client`] speaks to one account: one base URL, one key. Each resource
 //! of the API has a module with its records (tolerant to read, strict to
@@ -16,18 +17,30 @@
 mod answer;
 mod client;
 mod http;
+mod lists;
 mod record;
 mod text;
 
+pub mod capacity;
 pub mod catalogue;
+pub mod command;
 pub mod endpoint;
 pub mod error;
+pub mod health;
+pub mod host;
+pub mod identity;
+pub mod listing;
 pub mod page;
+pub mod password;
 pub mod quota;
+pub mod request;
 pub mod secret;
 pub mod server;
+pub mod ssh_key;
 pub mod tag;
 pub mod transport;
+pub mod usage;
+pub mod whitelist;
 
 #[cfg(test)]
 mod tests;
@@ -36,8 +49,9 @@ pub use client::{Client, ClientOptions};
 pub use endpoint::{BaseUrl, BaseUrlError};
 pub use error::{Error, Refusal};
 pub use http::ClientError;
+pub use identity::{ApiKeyId, CommandId, HostId, LocationId, SshKeyId, WhitelistEntryId};
 pub use page::Page;
-pub use secret::{ApiKey, KeyError};
+pub use secret::{ApiKey, KeyError, SecretText};
 pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerId, ServerStatus};
 pub use tag::TagRecord;
 pub use transport::Transport;

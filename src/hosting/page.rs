@@ -1,6 +1,6 @@
 //! Pages of a listing.
 
-/// One page of a listing (the header `RANGED-DATA`, section 8 of the API).
+/// One page of a listing (the header `RANGED-DATA`, 8-6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
     start: u32,
@@ -43,5 +43,35 @@ impl Page {
 
     pub(super) fn header(self) -> String {
         format!("start={},results={}", self.start, self.results)
+    }
+}
+
+/// Where a listing of hosts goes on (4.8-3). Its text means nothing here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageToken {
+    text: String,
+    expires: Option<jiff::Timestamp>,
+}
+
+impl PageToken {
+    /// The longest token that is sent back, in bytes.
+    const LONGEST: usize = 4096;
+
+    pub(super) fn new(text: &str, expires: Option<jiff::Timestamp>) -> Option<Self> {
+        let text = text.trim();
+        let fits = (1..=Self::LONGEST).contains(&text.len());
+        fits.then(|| Self {
+            text: text.to_owned(),
+            expires,
+        })
+    }
+
+    /// Until when the API takes it, where the answer said so.
+    pub fn expires(&self) -> Option<jiff::Timestamp> {
+        self.expires
+    }
+
+    pub(super) fn header(&self) -> &str {
+        &self.text
     }
 }

@@ -1,5 +1,5 @@
-//! How much may be ordered, and how much is (sections 2.14 and 4.7 of the
-//! API).
+//! How much may be ordered, and how much is (sections 2.14 and 4.7 of
+//! `docs/hosting-api.md`).
 
 use super::client::Client;
 use super::error::Error;
@@ -30,7 +30,7 @@ pub struct QuotaUsage {
 }
 
 impl Client {
-    /// All quotas of the account: `GET /v3/flexMetal/quota/usage`.
+    /// All quotas of the account: `GET /v3/flexMetal/quota/usage` (4.7-1).
     ///
     /// # Errors
     ///

@@ -5,6 +5,9 @@
 //! plain JSON first, and each field is picked by name. Fields that nobody
 //! asked for are never looked at.
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::text::clean;
@@ -99,9 +102,40 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A time in Unix seconds; 0 says that there is none.
+    /// A number that names something.
+    pub(super) fn identity(&self, field: &str) -> Option<u64> {
+        u64::try_from(self.number(field)?).ok()
+    }
+
+    /// A time in Unix seconds, also where it comes as a date-time text; 0 says
+    /// that there is none.
     pub(super) fn seconds(&self, field: &str) -> Option<i64> {
-        self.number(field).filter(|seconds| *seconds > 0)
+        self.time(field).map(Timestamp::as_second)
+    }
+
+    /// The first of these names that the record has, as one field is named in
+    /// more than one way; the first of all where it has none.
+    pub(super) fn first_of<'n>(&self, names: &[&'n str; 2]) -> &'n str {
+        let [usual, other] = names;
+        if !self.has(usual) && self.has(other) {
+            other
+        } else {
+            usual
+        }
+    }
+
+    /// A point in time: Unix seconds, or a date-time text, with an offset or in
+    /// UTC.
+    pub(super) fn time(&self, field: &str) -> Option<Timestamp> {
+        if let Some(seconds) = self.number(field) {
+            return Timestamp::from_second(seconds).ok().filter(|_| seconds > 0);
+        }
+        let text = self.raw_text(field).trim();
+        if let Ok(time) = text.parse() {
+            return Some(time);
+        }
+        let time = text.parse::<DateTime>().ok()?;
+        Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
     }
 
     /// A switch: `true` and `false`, or 1 and 0.

@@ -1,4 +1,4 @@
-//! The key of an account.
+//! The key of an account, and other texts that nobody may see.
 
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
@@ -109,3 +109,36 @@ impl ApiKey {
         Ok(value)
     }
 }
+
+/// A text that nobody may see: a password, a script, the value of a kernel
+/// parameter, user data.
+///
+/// Like [`ApiKey`] it has no `Debug`, `Display` or `Serialize`, and is wiped on
+/// drop; the body of a request in flight is a copy.
+#[derive(Clone)]
+pub struct SecretText(SecretString);
+
+impl SecretText {
+    /// Takes a text into keeping.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(SecretString::from(text.into()))
+    }
+
+    /// The text, for the one place that it is meant for.
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// Whether there is nothing in it but blanks.
+    pub fn is_blank(&self) -> bool {
+        self.expose().trim().is_empty()
+    }
+}
+
+impl PartialEq for SecretText {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+}
+
+impl Eq for SecretText {}

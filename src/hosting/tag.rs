@@ -1,10 +1,13 @@
-//! Tags of the account (sections 2.13 and 4.6 of the API).
+//! Tags of the account (sections 2.13 and 4.6 of `docs/hosting-api.md`).
 
 use http::Method;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::client::{Call, Client};
 use super::error::Error;
-use super::record::{self, Record};
+use super::page::Page;
+use super::record::{self, Misfit, Record};
 
 /// One tag in the account's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub struct TagRecord {
 #[error("a tag must have 1 to 64 characters out of letters, digits, `_`, `:` and `-`")]
 pub struct InvalidTag;
 
-/// Checks a tag by the API's rule, `^[A-Za-z0-9_:-]{1,64}$` (section 8).
+/// Checks a tag by the API's rule, `^[A-Za-z0-9_:-]{1,64}$` (8-2).
 ///
 /// # Errors
 ///
@@ -35,8 +38,62 @@ pub fn check_tag(tag: &str) -> Result<(), InvalidTag> {
     if fits { Ok(()) } else { Err(InvalidTag) }
 }
 
+#[derive(Serialize)]
+struct TagBody<'a> {
+    tag: &'a str,
+}
+
 impl Client {
-    /// Looks one tag up: `GET /v3/flexMetal/tags/{tag}`.
+    /// One page of the account's tags: `GET /v3/flexMetal/tags` (4.6-1).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Undecodable`] when a single record cannot be read; 403 and 500
+    /// are known.
+    pub async fn tags(&self, page: Page) -> Result<Vec<TagRecord>, Error> {
+        let call = Call::new(Method::GET, &["flexMetal", "tags"]).page(page);
+        self.call(call).await?.decode(|body| {
+            record::all(body)?
+                .iter()
+                .map(|record| match decode(record) {
+                    tag if tag.tag.is_empty() => Err("a tag has no name".to_owned()),
+                    tag => Ok(tag),
+                })
+                .collect()
+        })
+    }
+
+    /// Makes a tag: `POST /v3/flexMetal/tags` (4.6-3). Orders and servers make
+    /// theirs by use; this is for one that nothing bears yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a tag that breaks the rule, [`Error::Refused`]
+    /// with 422 for one that exists (4.6-4).
+    pub async fn create_tag(&self, tag: &str) -> Result<TagRecord, Error> {
+        check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+        let call = Call::new(Method::POST, &["flexMetal", "tags"]).json(&TagBody { tag })?;
+        self.call(call).await?.decode(|body| this(body, tag))
+    }
+
+    /// Renames a tag: `PUT /v3/flexMetal/tags/{tag}` (4.6-6). What that does to
+    /// servers that bear it is not documented.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a tag that breaks the rule, [`Error::NotFound`]
+    /// for one that is not there (4.6-12), [`Error::Refused`] with 409 where the
+    /// new name exists (4.6-7).
+    pub async fn rename_tag(&self, tag: &str, new: &str) -> Result<TagRecord, Error> {
+        for tag in [tag, new] {
+            check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+        }
+        let path = ["flexMetal", "tags", tag];
+        let call = Call::new(Method::PUT, &path).json(&TagBody { tag: new })?;
+        self.call(call).await?.decode(|body| this(body, new))
+    }
+
+    /// Looks one tag up: `GET /v3/flexMetal/tags/{tag}` (4.6-5).
     ///
     /// # Errors
     ///
@@ -46,18 +103,11 @@ impl Client {
     pub async fn tag(&self, tag: &str) -> Result<TagRecord, Error> {
         check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         let answer = self.get(&["flexMetal", "tags", tag]).await?;
-        answer.decode(|body| {
-            let found = decode(&record::one(body)?);
-            if found.tag == tag {
-                Ok(found)
-            } else {
-                Err("the answer shows another tag than the one asked for".to_owned())
-            }
-        })
+        answer.decode(|body| this(body, tag))
     }
 
     /// Takes a tag out of the account's list:
-    /// `DELETE /v3/flexMetal/tags/{tag}`. What that does to servers that bear
+    /// `DELETE /v3/flexMetal/tags/{tag}` (4.6-10). What that does to servers that bear
     /// it is not documented, so only tags out of use may go this way.
     ///
     /// # Errors
@@ -67,6 +117,16 @@ impl Client {
         check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         let path = ["flexMetal", "tags", tag];
         self.call(Call::new(Method::DELETE, &path)).await.map(drop)
+    }
+}
+
+/// The one tag of an answer, which must be this one.
+fn this(body: &Value, tag: &str) -> Result<TagRecord, Misfit> {
+    let found = decode(&record::one(body)?);
+    if found.tag == tag {
+        Ok(found)
+    } else {
+        Err("the answer shows another tag than this one".to_owned())
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a request gets to the API and an answer back: one method, so that the
 //! real code runs under simulated time and faults.
 
+use std::fmt;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -11,7 +12,7 @@ use url::Url;
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// One request, complete with the key in its headers.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Request {
     /// The method.
     pub method: Method,
@@ -27,6 +28,20 @@ pub struct Request {
     pub cap: usize,
 }
 
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A body may hold a password or a script.
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("url", &self.url.as_str())
+            .field("headers", &self.headers)
+            .field("body_length", &self.body.as_ref().map(Vec::len))
+            .field("deadline", &self.deadline)
+            .field("cap", &self.cap)
+            .finish()
+    }
+}
+
 impl Request {
     /// Whether the request only asks.
     pub fn is_read(&self) -> bool {
@@ -35,7 +50,6 @@ impl Request {
 }
 
 /// One answer. The status counts even where the body broke off.
-#[derive(Debug)]
 pub struct Response {
     /// The status.
     pub status: StatusCode,
@@ -45,6 +59,17 @@ pub struct Response {
     pub body: Vec<u8>,
     /// Why the body is not whole, if it is not.
     pub cut: Option<Cut>,
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A body may hold a root password.
+        f.debug_struct("Response")
+            .field("status", &self.status)
+            .field("body_length", &self.body.len())
+            .field("cut", &self.cut)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why a body ends before its end.

@@ -314,7 +314,8 @@ pub struct AccountStatus {
     #[schemars(length(max = 3))]
     pub known_machines: Vec<KnownMachine>,
 
-    /// When the last complete look for orphans ended.
+    /// When the last complete look for orphans ended, as known when this status was last written: a look that changes
+    /// nothing is not written down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_sweep: Option<Time>,
 }

@@ -48,11 +48,13 @@ impl JsonSchema for Interval {
         "Interval".into()
     }
 
+    /// Short on purpose: whatever fits is less than the 292 years at which the
+    /// rules' durations overflow with a message that nobody understands.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "maxLength": 32,
-            "pattern": "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$",
+            "maxLength": 20,
+            "pattern": "^([0-9]{1,6}(\\.[0-9]{1,3})?(ms|s|m|h))+$",
         })
     }
 }

@@ -1,6 +1,8 @@
 //! Names in metadata and at the provider: finalizers, annotations, tags.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 
 /// Finalizer on a server from the begin of its first order to the proven end.
 pub const SERVER_FINALIZER: &str = "flexmetal.dev/server";
@@ -10,7 +12,7 @@ pub const ACCOUNT_FINALIZER: &str = "flexmetal.dev/account-in-use";
 pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";
 /// Annotation with the order intent (JSON, written by the operator).
 pub const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
-/// Annotation with the machine whose release has begun (JSON, written by the operator).
+/// Annotation with the identifier of the machine whose release has begun, written by the operator.
 pub const RELEASE_ANNOTATION: &str = "flexmetal.dev/release-begun";
 /// Annotation by which a person states that an order of unknown outcome made no machine.
 /// Its value is the order tag that the condition's message names.
@@ -27,14 +29,13 @@ pub const ORDER_TAG: &str = "fmo-order:";
 /// Tag of machines that were let go by policy Retain.
 pub const RETAINED_TAG: &str = "fmo-retained";
 
-/// Adds what every definition of ours carries and the derive cannot express:
-/// a keep policy for Helm, and the status default by which a fresh object
-/// reads as "not yet seen" instead of "done".
+/// Adds what every definition of ours carries and the derive cannot express: the
+/// status default by which a fresh object reads as "not yet seen" instead of "done".
+///
+/// It also takes `nullable` away. An explicit null then means what everybody
+/// expects, "not given", because the API server drops it before the rules look;
+/// kept, `has()` would be true for it and a rule would count it as set.
 pub fn with_conventions(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
-    crd.metadata
-        .annotations
-        .get_or_insert_default()
-        .insert("helm.sh/resource-policy".into(), "keep".into());
     for version in &mut crd.spec.versions {
         let Some(schema) = version
             .schema
@@ -43,13 +44,23 @@ pub fn with_conventions(mut crd: CustomResourceDefinition) -> CustomResourceDefi
         else {
             continue;
         };
+        without_nullable(schema);
         if let Some(status) = schema.properties.as_mut().and_then(|p| p.get_mut("status")) {
-            status.default = Some(
-                k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSON(
-                    serde_json::json!({"observedGeneration": -1}),
-                ),
-            );
+            status.default = Some(JSON(serde_json::json!({"observedGeneration": -1})));
         }
     }
     crd
+}
+
+fn without_nullable(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    for property in schema.properties.iter_mut().flat_map(|p| p.values_mut()) {
+        without_nullable(property);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        without_nullable(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        without_nullable(values);
+    }
 }

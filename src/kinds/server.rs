@@ -90,6 +90,7 @@ use serde::{Deserialize, Serialize};
     )
 )]
 #[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
+#[kube(validation = Rule::new("has(self.spec.hostname) || !self.metadata.name.matches('[^.]{64}')").message("metadata.name is no host name, a part of it is longer than 63 characters: set spec.hostname"))]
 #[x_kube(validation = Rule::new("has(self.accountRef) == has(oldSelf.accountRef) && (!has(self.accountRef) || self.accountRef == oldSelf.accountRef)").message("accountRef is immutable: create a new server instead").field_path(".accountRef"))]
 #[x_kube(validation = Rule::new("self.location == oldSelf.location").message("location is immutable: create a new server instead").field_path(".location"))]
 #[x_kube(validation = Rule::new("self.instanceType == oldSelf.instanceType").message("instanceType is immutable: create a new server instead").field_path(".instanceType"))]

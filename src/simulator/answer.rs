@@ -3,8 +3,11 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use http::header::EXPIRES;
 use serde_json::{Value, json};
 
+use super::clock::Moment;
+use super::page::PAGE_TOKEN;
 use super::profile::{SingleAnswer, Switches};
 
 /// Codes of the error record. Only the one for a missing entity is known from
@@ -24,6 +27,8 @@ pub(crate) mod code {
     pub(crate) const EXHAUSTED: i64 = 10_006;
     /// The path exists, the method does not.
     pub(crate) const METHOD: i64 = 10_007;
+    /// Too many attempts.
+    pub(crate) const THROTTLED: i64 = 10_008;
     /// Put there by a fault.
     pub(crate) const FAULT: i64 = 10_999;
 }
@@ -38,6 +43,7 @@ pub(crate) struct Answer {
     status: StatusCode,
     body: Option<Value>,
     effect: Option<Effect>,
+    page_token: Option<(String, Moment)>,
 }
 
 impl Answer {
@@ -47,6 +53,7 @@ impl Answer {
             status: StatusCode::OK,
             body: Some(Value::Array(records)),
             effect: None,
+            page_token: None,
         }
     }
 
@@ -54,11 +61,17 @@ impl Answer {
     pub(crate) fn one(record: Value, switches: &Switches) -> Self {
         match switches.single_answer {
             SingleAnswer::Array => Self::list(vec![record]),
-            SingleAnswer::Object => Self {
-                status: StatusCode::OK,
-                body: Some(record),
-                effect: None,
-            },
+            SingleAnswer::Object => Self::bare(record),
+        }
+    }
+
+    /// One record that never comes in an array.
+    pub(crate) fn bare(record: Value) -> Self {
+        Self {
+            status: StatusCode::OK,
+            body: Some(record),
+            effect: None,
+            page_token: None,
         }
     }
 
@@ -68,7 +81,13 @@ impl Answer {
             status: StatusCode::NO_CONTENT,
             body: None,
             effect: None,
+            page_token: None,
         }
+    }
+
+    /// The same answer, with what leads to the next page, and until when.
+    pub(crate) fn leading_to(self, page_token: Option<(String, Moment)>) -> Self {
+        Self { page_token, ..self }
     }
 
     /// The same answer, with what it changed.
@@ -86,6 +105,13 @@ impl IntoResponse for Answer {
             Some(body) => (self.status, Json(body)).into_response(),
             None => self.status.into_response(),
         };
+        let headers = response.headers_mut();
+        if let Some((token, until)) = self.page_token
+            && let (Ok(token), Ok(until)) = (token.parse(), until.http_date().parse())
+        {
+            headers.insert(PAGE_TOKEN, token);
+            headers.insert(EXPIRES, until);
+        }
         if let Some(effect) = self.effect {
             response.extensions_mut().insert(effect);
         }
@@ -128,6 +154,11 @@ impl Refusal {
     /// 404: nothing of that name.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, code::NOT_FOUND, "Entity not found")
+    }
+
+    /// 400: it cannot be read.
+    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code::INVALID_BODY, message)
     }
 
     /// 409: the state does not allow it.

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::time::Instant;
 
-/// A point in virtual time, kept as the time since the Unix epoch.
+/// A point in virtual time, kept as the time since the Unix epoch: in whole
+/// microseconds, so that its seconds come back from JSON as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(Duration);
 
@@ -27,12 +28,41 @@ impl Moment {
 
     /// This much later.
     pub(crate) fn after(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span))
+        Self::whole(self.0.saturating_add(span))
+    }
+
+    fn whole(since: Duration) -> Self {
+        Self(Duration::from_micros(
+            u64::try_from(since.as_micros()).unwrap_or(u64::MAX),
+        ))
+    }
+
+    /// The time from `earlier` to here; none when it is later.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// A date and time as in HTTP's headers.
+    pub(crate) fn http_date(self) -> String {
+        self.written("%a, %d %b %Y %H:%M:%S GMT")
+    }
+
+    /// A date and time with milliseconds and `Z`.
+    pub(crate) fn iso(self) -> String {
+        self.written("%Y-%m-%dT%H:%M:%S%.3fZ")
+    }
+
+    fn written(self, format: &str) -> String {
+        let ms = i64::try_from(self.unix_ms()).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_millisecond(ms)
+            .unwrap_or(jiff::Timestamp::MAX)
+            .strftime(format)
+            .to_string()
     }
 
     /// This much earlier, at the earliest the Unix epoch.
     pub(crate) fn before(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(span))
+        Self::whole(self.0.saturating_sub(span))
     }
 }
 
@@ -40,6 +70,15 @@ impl Moment {
 impl Serialize for Moment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(self.0.as_secs_f64())
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        let since = Duration::try_from_secs_f64(seconds).map_err(serde::de::Error::custom)?;
+        // To the nearest: the fraction of a double is finer than that.
+        Ok(Self::whole(since.saturating_add(Duration::from_nanos(500))))
     }
 }
 
@@ -66,10 +105,8 @@ impl Clock {
 
     /// The present virtual moment.
     pub(crate) fn now(&self) -> Moment {
-        Moment(
-            self.base
-                .saturating_add(scaled(self.since.elapsed(), self.speed)),
-        )
+        let passed = scaled(self.since.elapsed(), self.speed);
+        Moment::whole(self.base.saturating_add(passed))
     }
 
     /// Jumps ahead.
@@ -142,6 +179,19 @@ mod tests {
         clock.set_speed(0.0);
         assert!(clock.now() >= reached);
         assert_eq!(clock.now(), clock.now());
+    }
+
+    #[test]
+    fn moments_come_back_from_json_as_they_were() {
+        for micros in [0, 1, 1_700_000_000_123_457, 4_102_444_800_999_999] {
+            let moment = Moment::whole(Duration::from_micros(micros));
+            let text = serde_json::to_string(&moment).unwrap();
+            assert_eq!(serde_json::from_str::<Moment>(&text).unwrap(), moment);
+        }
+        assert_eq!(
+            Moment::from_unix(1_700_000_000).iso(),
+            "2023-11-14T22:13:20.000Z"
+        );
     }
 
     #[test]

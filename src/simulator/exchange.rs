@@ -1,26 +1,33 @@
 //! One request from arrival to answer: ledger, faults, key, route.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::RETRY_AFTER;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use http::{HeaderValue, Method, StatusCode, Uri};
+use ipnet::IpNet;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::answer::{Effect, Refusal, code};
 use super::clock::real_ms;
 use super::faults::{Candidate, Fault, Harm};
+use super::keys::key_id;
 use super::ledger::{Entry, Outcome};
 use super::page::RANGED_DATA;
 use super::profile::WrongKey;
-use super::world::{Shared, key_id};
+use super::serve::Peer;
+use super::world::{Caller, Shared};
 use super::{routes, wire};
 
 /// Name of the header that carries the key.
 const PRIVATE_TOKEN: &str = "private-token";
+/// Name of the header in which a proxy says for whom it asks.
+const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// The connection shall be closed without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -63,18 +70,28 @@ async fn answer(
     if let Some(response) = instead(harm, false) {
         return Ok(response);
     }
-    let response = match (admit(shared, &head.headers), body) {
+    let changing = head.method != Method::GET;
+    let response = match (admit(shared, &head), body) {
         (Err(refusal), _) => refusal.into_response(),
-        (Ok(()), None) => too_large().into_response(),
-        (Ok(()), Some(body)) => {
+        (Ok(_), None) => too_large().into_response(),
+        (Ok(caller), Some(body)) => {
             let mut request = Request::from_parts(head, Body::from(body));
+            request.extensions_mut().insert(caller);
             request.extensions_mut().insert(harm.distortion());
+            request.extensions_mut().insert(harm.doom());
             let Ok(response) = router.oneshot(request).await;
             response
         }
     };
     if let Some(Effect(effect)) = response.extensions().get() {
         shared.lock().ledger.affect(seq, effect.clone());
+    }
+    let written = shared.lock().record(changing);
+    if let Some(written) = written
+        && written.wait().await.is_err()
+    {
+        // Nothing may be acknowledged that a restart would not know.
+        return Err(Broken);
     }
     wait(harm, false).await;
     if harm.has(&Fault::DropAfter) {
@@ -100,6 +117,9 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
         body,
     });
     let at = world.clock.now();
+    let from = origin(head, &world.proxies);
+    let caller = text(PRIVATE_TOKEN).and_then(|key| world.admit(key, from));
+    let account = caller.and_then(|Caller(place)| Some(world.accounts.get(place)?.name.clone()));
     let seq = world.ledger.open(Entry {
         seq: 0,
         real_ms: real_ms(),
@@ -110,6 +130,7 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
         query: query.to_owned(),
         ranged_data: text(RANGED_DATA).map(str::to_owned),
         key_id: text(PRIVATE_TOKEN).map(key_id),
+        account,
         status: None,
         outcome: Outcome::Pending,
         effect: None,
@@ -156,13 +177,40 @@ fn instead(harm: &Harm, late: bool) -> Option<Response> {
     Some(response)
 }
 
-fn admit(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
+/// The address that the request came from: the peer's, or where that is a
+/// trusted proxy, the last one of `X-Forwarded-For` that is none.
+fn origin(head: &Parts, proxies: &[IpNet]) -> IpAddr {
+    let peer = head.extensions.get::<Peer>();
+    let mut address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| *peer);
+    let headers = head.headers.get_all(FORWARDED_FOR).iter();
+    let named = headers.filter_map(|header| header.to_str().ok());
+    let hops: Vec<&str> = named.flat_map(|header| header.split(',')).collect();
+    for hop in hops.into_iter().rev() {
+        let trusted = proxies.iter().any(|proxy| proxy.contains(&address));
+        let Ok(before) = hop.trim().parse::<IpAddr>() else {
+            break;
+        };
+        if !trusted {
+            break;
+        }
+        address = before.to_canonical();
+    }
+    address
+}
+
+fn admit(shared: &Shared, head: &Parts) -> Result<Caller, Refusal> {
     let world = shared.lock();
-    let key = headers
+    let key = head
+        .headers
         .get(PRIVATE_TOKEN)
         .and_then(|value| value.to_str().ok());
-    if key.is_some_and(|key| world.keys.accept(key)) {
-        return Ok(());
+    // Health is for everybody (seen in clients); it looks at no account.
+    if head.uri.path() == routes::HEALTH {
+        return Ok(Caller(0));
+    }
+    let from = origin(head, &world.proxies);
+    if let Some(caller) = key.and_then(|key| world.admit(key, from)) {
+        return Ok(caller);
     }
     let status = match world.switches.wrong_key {
         WrongKey::Answer403 => StatusCode::FORBIDDEN,

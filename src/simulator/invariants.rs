@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::clock::Moment;
+use super::ledger::Entry;
 use super::state::Machine;
 
 const MARK: usize = 24;
@@ -62,6 +63,30 @@ struct Claim {
 pub(crate) struct Report {
     pub(crate) violations: Vec<Violation>,
     marks: BTreeMap<String, Mark>,
+    /// Not a violation by itself: keys are revoked and changed on purpose.
+    #[serde(rename = "foreignCalls", skip_serializing_if = "Option::is_none")]
+    foreign_calls: Option<ForeignCalls>,
+}
+
+/// Calls with a key that is none, or from where it may not be used.
+#[derive(Debug, Serialize)]
+struct ForeignCalls {
+    /// Number of the first in the ledger.
+    first: u64,
+    calls: usize,
+}
+
+impl Report {
+    /// Adds the calls that no account answers for.
+    pub(crate) fn refused<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>) {
+        let mut foreign = entries.filter(|entry| entry.account.is_none() && entry.key_id.is_some());
+        if let Some(first) = foreign.next() {
+            self.foreign_calls = Some(ForeignCalls {
+                first: first.seq,
+                calls: 1 + foreign.count(),
+            });
+        }
+    }
 }
 
 /// Judges all machines.
@@ -128,7 +153,11 @@ pub(crate) fn judge(machines: &[Machine], prefix: &str) -> Report {
     for (mark, claims) in claims {
         violations.extend(overlaps(mark, claims));
     }
-    Report { violations, marks }
+    Report {
+        violations,
+        marks,
+        foreign_calls: None,
+    }
 }
 
 /// The mark in a tag, if it is an order tag.

@@ -41,12 +41,23 @@ pub(crate) struct Entry {
     pub(crate) ranged_data: Option<String>,
     /// Stands for the key; `None` when there was none.
     pub(crate) key_id: Option<String>,
+    /// The key's account, if it was let in.
+    pub(crate) account: Option<String>,
     pub(crate) status: Option<u16>,
     pub(crate) outcome: Outcome,
     pub(crate) effect: Option<Value>,
     pub(crate) fault: Option<Value>,
     /// Name and tags of an order.
     pub(crate) order: Option<Value>,
+}
+
+impl Entry {
+    /// Whether it was about this machine.
+    fn names(&self, uuid: &str) -> bool {
+        let effect = self.effect.as_ref().and_then(Value::as_object);
+        let mut values = effect.into_iter().flat_map(|effect| effect.values());
+        self.path.split('/').any(|part| part == uuid) || values.any(|value| value == uuid)
+    }
 }
 
 /// The ledger: bounded, but its counts are not.
@@ -66,6 +77,9 @@ pub(crate) struct Wanted {
     pub(crate) path: Option<String>,
     /// Only entries with a greater number.
     pub(crate) since: Option<u64>,
+    pub(crate) account: Option<String>,
+    /// Part of the path, or of what was changed: a machine's uuid.
+    pub(crate) machine: Option<String>,
 }
 
 impl Ledger {
@@ -114,7 +128,10 @@ impl Ledger {
     }
 
     /// The matching entries, oldest first.
-    pub(crate) fn read<'a>(&'a self, wanted: &'a Wanted) -> impl Iterator<Item = &'a Entry> {
+    pub(crate) fn read<'a>(
+        &'a self,
+        wanted: &'a Wanted,
+    ) -> impl DoubleEndedIterator<Item = &'a Entry> {
         self.entries.iter().filter(|entry| {
             let method = wanted.method.as_deref();
             method.is_none_or(|method| entry.method.eq_ignore_ascii_case(method))
@@ -123,6 +140,14 @@ impl Ledger {
                     .as_deref()
                     .is_none_or(|path| entry.path.starts_with(path))
                 && wanted.since.is_none_or(|seq| entry.seq > seq)
+                && wanted
+                    .account
+                    .as_ref()
+                    .is_none_or(|name| entry.account.as_ref() == Some(name))
+                && wanted
+                    .machine
+                    .as_deref()
+                    .is_none_or(|uuid| entry.names(uuid))
         })
     }
 
@@ -162,6 +187,7 @@ mod tests {
             query: String::new(),
             ranged_data: None,
             key_id: None,
+            account: None,
             status: None,
             outcome: Outcome::Pending,
             effect: None,

@@ -9,6 +9,7 @@
 //! `state`. The `control` routes, on a port of their own, drive the clock, set
 //! faults and show what happened.
 
+mod accounts;
 mod answer;
 mod catalogue;
 mod clock;
@@ -16,6 +17,8 @@ mod control;
 mod exchange;
 mod faults;
 mod invariants;
+mod journal;
+mod keys;
 mod ledger;
 mod options;
 mod page;
@@ -31,6 +34,9 @@ mod world;
 #[cfg(test)]
 mod tests;
 
+pub use accounts::InvalidAccounts;
+pub use catalogue::InvalidCatalogue;
+pub use journal::StateFileError;
 pub use options::{ClockMode, Delivery, InvalidOption, Options, Profile};
 pub use profile::UnknownSwitch;
 pub use start::{Running, StartError, start};

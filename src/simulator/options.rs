@@ -1,8 +1,11 @@
 //! How a simulator is started.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+use ipnet::IpNet;
 
 use super::clock::span;
 
@@ -76,6 +79,20 @@ pub struct Options {
     /// How long a new machine and its tags stay out of listings and tag
     /// look-ups (a GET by uuid sees it at once).
     pub list_lag: Duration,
+    /// How long a power command takes.
+    pub command: Duration,
+    /// How long an installation on a delivered machine or a host takes.
+    pub install: Duration,
+    /// Share of commands and installations that fail, 0 to 1.
+    pub command_failure_rate: f64,
+    /// A file of accounts and keys; one account when absent.
+    pub accounts: Option<PathBuf>,
+    /// A file of what can be ordered; the built-in one when absent.
+    pub catalogue: Option<PathBuf>,
+    /// A file that keeps the accounts over a restart.
+    pub state: Option<PathBuf>,
+    /// Whose `X-Forwarded-For` is believed; nobody's when empty.
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 impl Default for Options {
@@ -97,6 +114,13 @@ impl Default for Options {
             failure_rate: 0.0,
             seed: None,
             list_lag: Duration::ZERO,
+            command: Duration::from_secs(10),
+            install: Duration::from_mins(5),
+            command_failure_rate: 0.0,
+            accounts: None,
+            catalogue: None,
+            state: None,
+            trusted_proxies: Vec::new(),
         }
     }
 }

@@ -7,6 +7,8 @@ use super::profile::{BadRange, ResultsAbove50, Switches};
 
 /// Name of the header.
 pub(crate) const RANGED_DATA: &str = "ranged-data";
+/// Name of the header that leads from one page of hosts to the next.
+pub(crate) const PAGE_TOKEN: &str = "page-token";
 
 /// A part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -171,6 +171,48 @@ switches! {
         Keep | Keep, OurChoice, "A tag that no machine bears any more stays in the account's list, or leaves it.";
     delete_used_tag "deleteUsedTag" DeleteUsedTag { Detach = "detach", Keep = "keep", Refuse409 = "refuse409" }
         Detach | Detach, OurChoice, "DELETE of a tag that machines bear: they lose it, keep it, or it is refused.";
+    rename_tag "renameTag" RenameTag { Follow = "follow", Detach = "detach", Keep = "keep" }
+        Follow | Follow, OurChoice, "PUT of a tag that machines bear: they bear the new name, none, or still the old one.";
+    duplicate_tag "duplicateTag" DuplicateTag { Refuse422 = "refuse422", Refuse409 = "refuse409", Answer200 = "answer200" }
+        Refuse422 | Refuse422, Seen, "POST of a tag that exists.";
+    duplicate_key_name "duplicateKeyName" DuplicateKeyName { Accept = "accept", Refuse422 = "refuse422" }
+        Accept | Accept, OurChoice, "A second SSH key of the same name.";
+    unknown_ssh_key "unknownSshKey" UnknownSshKey { Accept = "accept", Refuse422 = "refuse422" }
+        Accept | Accept, OurChoice, "An order or re-installation that names a key UUID which is not stored.";
+    whitelist_active "whitelistActive" WhitelistActive { Required = "required", Optional = "optional" }
+        Required | Optional, Documented, "active in a whitelist entry: must be sent, or is 1 when left out.";
+    command_undelivered "commandUndelivered" CommandUndelivered { Refuse422 = "refuse422", Accept = "accept" }
+        Refuse422 | Refuse422, Seen, "A command to a machine that is not delivered.";
+    command_busy "commandBusy" CommandBusy { Accept = "accept", Refuse409 = "refuse409" }
+        Accept | Accept, OurChoice, "A command while another one is pending.";
+    command_order "commandOrder" CommandOrder { NewestFirst = "newestFirst", OldestFirst = "oldestFirst" }
+        NewestFirst | NewestFirst, Seen, "Order of a machine's commands.";
+    command_keys "commandKeys" CommandKeys { Camel = "camel", Snake = "snake" }
+        Camel | Snake, Documented, "Keys of a command's record: serverUuid and createdAt, or server_uuid and created_at.";
+    command_type "commandType" CommandType { Filter = "filter", Ignore = "ignore" }
+        Filter | Filter, Seen, "The query type of the command list: only those, or no effect.";
+    update_payload "updatePayload" UpdatePayload { Object = "object", EmptyArray = "emptyArray", Null = "null" }
+        Object | EmptyArray, Seen, "payload of the command that a re-installation makes.";
+    reinstall_busy "reinstallBusy" ReinstallBusy { Refuse409 = "refuse409", Accept = "accept" }
+        Refuse409 | Refuse409, OurChoice, "A re-installation while another one is pending.";
+    reinstall_ssh_key "reinstallSshKey" ReinstallSshKey { Optional = "optional", Required = "required" }
+        Optional | Required, Seen, "sshKey in a re-installation that names an os other than Windows and Talos.";
+    usage_open_end "usageOpenEnd" UsageOpenEnd { Now = "now", Null = "null" }
+        Now | Now, OurChoice, "endedAt of usage that goes on: the present moment, or null.";
+    host_paging "hostPaging" HostPaging { Range = "range", Token = "token" }
+        Range | Range, Seen, "Pages of hosts: RANGED-DATA alone, or PAGE-TOKEN headers too.";
+    install_key "installKey" InstallKey { SshKeyId = "sshKeyId", SshKeyUuid = "sshKeyUuid", Both = "both" }
+        SshKeyId | SshKeyUuid, Documented, "Name of the SSH key in an installation of a host.";
+    install_key_needed "installKeyNeeded" InstallKeyNeeded { Always = "always", Linux = "linux" }
+        Always | Linux, Documented, "Who has to name an SSH key in an installation: all, or only Linux.";
+    install_kernel_params "installKernelParams" InstallKernelParams { Text = "text", List = "list", Both = "both" }
+        Text | List, Documented, "os.kernelParams of an installation: one text, or a list of key and value.";
+    install_busy "installBusy" InstallBusy { Refuse422 = "refuse422", Accept = "accept" }
+        Refuse422 | Refuse422, OurChoice, "An installation while another one goes on.";
+    install_flex_host "installFlexHost" InstallFlexHost { Refuse422 = "refuse422", Accept = "accept" }
+        Refuse422 | Refuse422, OurChoice, "An installation on a host that is an on-demand machine.";
+    reset_logged_in "resetLoggedIn" ResetLoggedIn { Accept = "accept", Refuse422 = "refuse422" }
+        Accept | Accept, Documented, "A password reset by somebody whose key is valid: fine, or already logged in.";
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Sockets: reads requests, writes answers, and breaks connections on purpose.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -20,6 +21,10 @@ use super::world::Shared;
 
 /// Longest request body.
 const LONGEST_BODY: usize = 1024 * 1024;
+
+/// The address at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// All tasks of a simulator, and the word that ends them.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +62,9 @@ impl Service {
         self.spawn(async move {
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => service.spawn(connection(stream, handler.clone())),
+                    Ok((stream, peer)) => {
+                        service.spawn(connection(stream, peer.ip(), handler.clone()));
+                    }
                     // Out of file descriptors, say. At once again would spin.
                     Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                 }
@@ -84,7 +91,7 @@ impl Service {
     }
 }
 
-async fn connection<H, F>(stream: TcpStream, handler: H)
+async fn connection<H, F>(stream: TcpStream, peer: IpAddr, handler: H)
 where
     H: Fn(Parts, Incoming) -> F,
     F: Future<Output = Result<Response, Broken>> + Send + 'static,
@@ -93,7 +100,8 @@ where
     // broken connection that a fault asked for.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request: http::Request<Incoming>| {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        head.extensions.insert(Peer(peer.to_canonical()));
         handler(head, body)
     });
     // A service that fails makes hyper close the connection unanswered.

@@ -1,7 +1,9 @@
 //! Starts a simulator, and ends it.
 
-use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
 
 use axum::body::Body;
 use hyper::body::Incoming;
@@ -11,15 +13,19 @@ use tokio::net::TcpListener;
 use tokio_util::sync::DropGuard;
 use tower::ServiceExt;
 
-use super::catalogue::Catalogue;
+use super::accounts::{self, InvalidAccounts, PlannedAccount};
+use super::catalogue::{Catalogue, InvalidCatalogue, Offer};
 use super::clock::{Clock, Moment};
+use super::exchange::Broken;
 use super::faults::Faults;
+use super::journal::{Journal, Line, StateFile, StateFileError, Written};
+use super::keys::Keys;
 use super::ledger::Ledger;
 use super::options::{ClockMode, Options};
 use super::profile::{Switches, UnknownSwitch};
 use super::serve::Service;
-use super::state::{Account, Chances, Settings};
-use super::world::{Keys, Shared, World};
+use super::state::{Account, Chances, Login, Settings};
+use super::world::{Luck, Shared, World};
 use super::{control, routes};
 
 /// Why a simulator cannot start.
@@ -39,6 +45,23 @@ pub enum StartError {
     /// The failure rate is not a share.
     #[error("the failure rate must be 0 to 1, and not {0}")]
     FailureRate(f64),
+    /// A file cannot be read.
+    #[error("cannot read {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The catalogue makes no sense.
+    #[error("the catalogue makes no sense")]
+    Catalogue(#[from] InvalidCatalogue),
+    /// The accounts make no sense.
+    #[error("the accounts make no sense")]
+    Accounts(#[from] InvalidAccounts),
+    /// The state cannot be kept.
+    #[error(transparent)]
+    State(#[from] StateFileError),
     /// The clock cannot run backwards.
     #[error("the clock's speed must be 0 or more, and not {0}")]
     Speed(f64),
@@ -52,10 +75,12 @@ pub struct Running {
     pub api: SocketAddr,
     /// Where the control port answers.
     pub control: SocketAddr,
-    /// The account's key.
+    /// A key of the first account.
     pub api_key: String,
     service: Service,
     stop: DropGuard,
+    /// Knows when the state file is closed.
+    state: Option<Written>,
 }
 
 impl Running {
@@ -73,6 +98,9 @@ impl Running {
     pub async fn stop(self) {
         drop(self.stop);
         self.service.ended().await;
+        if let Some(state) = self.state {
+            state.closed().await;
+        }
     }
 }
 
@@ -81,16 +109,11 @@ impl Running {
 /// # Errors
 /// When an address is taken, or an option makes no sense.
 pub async fn start(options: Options) -> Result<Running, StartError> {
-    let mut seeds = match options.seed {
-        Some(seed) => StdRng::seed_from_u64(seed),
-        None => StdRng::from_rng(&mut rand::rng()),
-    };
-    let api_key = match &options.api_key {
-        Some(key) => key.clone(),
-        // Not from the seed: a key that can be guessed is none.
-        None => format!("sim-{}", uuid::Uuid::new_v4().simple()),
-    };
-    let shared = Shared::new(world(&options, &api_key, &mut seeds)?);
+    let world = world(&options)?;
+    let main = world.accounts.first().map_or("", |account| &account.name);
+    let api_key = world.keys.of(main).unwrap_or_default().to_owned();
+    let state = world.journal.as_ref().map(Journal::written);
+    let shared = Shared::new(world);
     let api = bind(options.listen).await?;
     let control = bind(options.control).await?;
     let service = Service::default();
@@ -100,15 +123,24 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         api_key,
         service: service.clone(),
         stop: service.drop_guard(),
+        state,
     };
 
     let steering = control::router(shared.clone());
+    let steered = shared.clone();
     service.listen(control, move |head, body: Incoming| {
+        let shared = steered.clone();
         let answered = steering
             .clone()
             .oneshot(http::Request::from_parts(head, Body::new(body)));
         async move {
             let Ok(response) = answered.await;
+            let written = shared.lock().record(true);
+            if let Some(written) = written
+                && written.wait().await.is_err()
+            {
+                return Err(Broken);
+            }
             Ok(response)
         }
     });
@@ -121,9 +153,11 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     Ok(running)
 }
 
-fn world(options: &Options, api_key: &str, seeds: &mut StdRng) -> Result<World, StartError> {
-    if !(0.0..=1.0).contains(&options.failure_rate) {
-        return Err(StartError::FailureRate(options.failure_rate));
+fn world(options: &Options) -> Result<World, StartError> {
+    for rate in [options.failure_rate, options.command_failure_rate] {
+        if !(0.0..=1.0).contains(&rate) {
+            return Err(StartError::FailureRate(rate));
+        }
     }
     let speed = match options.clock {
         ClockMode::Driven => 0.0,
@@ -134,10 +168,52 @@ fn world(options: &Options, api_key: &str, seeds: &mut StdRng) -> Result<World, 
     for (name, value) in &options.switches {
         switches.set(name, value)?;
     }
+    let catalogue = match &options.catalogue {
+        Some(path) => Catalogue::read(&text(path)?),
+        None => Catalogue::builtin(),
+    };
+    let catalogue = Arc::new(catalogue?);
+    let planned = match &options.accounts {
+        Some(path) => accounts::read(&text(path)?)?,
+        None => accounts::single(options.api_key.clone()),
+    };
+    let state = options.state.as_deref().map(StateFile::open).transpose()?;
+    let lines = state.as_ref().map(StateFile::lines).transpose()?;
+    let lines = lines.unwrap_or_default();
+
+    // Virtual time never goes back, not over a restart either.
+    let given = options.clock_start.map(Moment::from_unix);
+    let fresh = Clock::new(given, speed);
+    let reached = lines
+        .last()
+        .map(|line| line.at)
+        .filter(|at| *at > fresh.now());
+    let clock = reached.map_or(fresh, |at| Clock::new(Some(at), speed));
+    let now = clock.now();
+
+    let draws = lines.last().map_or(0, |line| line.draws);
+    let seed = options.seed.unwrap_or_else(|| rand::rng().random());
     let mut keys = Keys::default();
-    keys.set(api_key.to_owned(), true);
-    Ok(World {
-        clock: Clock::new(options.clock_start.map(Moment::from_unix), speed),
+    let mut all = Vec::new();
+    for plan in &planned {
+        all.push(account(plan, &catalogue, &mut keys, &switches, now)?);
+    }
+    restore(lines, &mut keys, &mut all, &catalogue);
+    // A key on the command line is valid, whatever was written of it.
+    let first = all
+        .first()
+        .map_or("", |account| account.name.as_str())
+        .to_owned();
+    if let (Some(key), None) = (&options.api_key, &options.accounts) {
+        keys.set(key, &first, true);
+    }
+    if keys.of(&first).is_none() {
+        // Not from the seed: a key that can be guessed is none.
+        let made_up = format!("sim-{}", uuid::Uuid::new_v4().simple());
+        keys.set(&made_up, &first, true);
+    }
+    let mut world = World {
+        clock,
         switches,
         settings: Settings {
             chances: Chances {
@@ -146,12 +222,117 @@ fn world(options: &Options, api_key: &str, seeds: &mut StdRng) -> Result<World, 
             },
             release: options.release,
             list_lag: options.list_lag,
+            command: options.command,
+            install: options.install,
+            command_failure_rate: options.command_failure_rate,
         },
         keys,
-        account: Account::new(Catalogue::builtin()),
-        faults: Faults::new(StdRng::seed_from_u64(seeds.random())),
+        accounts: all,
+        faults: Faults::new(StdRng::seed_from_u64(!seed)),
         ledger: Ledger::default(),
-        rng: StdRng::seed_from_u64(seeds.random()),
+        luck: Luck { seed, draws },
+        proxies: options.trusted_proxies.clone(),
+        journal: None,
+    };
+    if let Some(state) = state {
+        world.journal = Some(state.compact(&whole(&mut world))?);
+    }
+    Ok(world)
+}
+
+/// Everything there is, as one change.
+fn whole(world: &mut World) -> Line {
+    world.keys.touch();
+    let accounts = world.accounts.iter_mut().map(|account| {
+        account.touch_all();
+        (account.name.clone(), account.changes())
+    });
+    Line {
+        at: world.clock.now(),
+        draws: world.luck.draws,
+        accounts: accounts.collect(),
+        keys: world.keys.changes(),
+    }
+}
+
+/// Makes all written changes once more. An account that the file of accounts
+/// names no more keeps what it has.
+fn restore(
+    lines: Vec<Line>,
+    keys: &mut Keys,
+    accounts: &mut Vec<Account>,
+    catalogue: &Arc<Catalogue>,
+) {
+    let planned = std::mem::take(keys);
+    for line in lines {
+        if let Some(written) = line.keys {
+            *keys = written;
+        }
+        for (name, changes) in line.accounts {
+            let known = accounts.iter().position(|account| account.name == name);
+            let place = known.unwrap_or(accounts.len());
+            if known.is_none() {
+                let login = Login::new("", "");
+                accounts.push(Account::new(&name, catalogue.clone(), login));
+            }
+            for change in changes {
+                if let Some(account) = accounts.get_mut(place) {
+                    account.restore(change);
+                }
+            }
+        }
+    }
+    for account in accounts {
+        account.index_all();
+    }
+    keys.add_missing(planned);
+}
+
+fn account(
+    plan: &PlannedAccount,
+    catalogue: &Arc<Catalogue>,
+    keys: &mut Keys,
+    switches: &Switches,
+    now: Moment,
+) -> Result<Account, StartError> {
+    let login = Login::new(&plan.email_address, &plan.password);
+    let mut account = Account::new(&plan.name, catalogue.clone(), login);
+    account.house(plan.hosts, now);
+    let invalid = |problem: String| InvalidAccounts::Value {
+        account: plan.name.clone(),
+        problem,
+    };
+    for quota in &plan.quota {
+        let place = catalogue.location(&quota.location, switches);
+        let kind = catalogue.instance_type(&quota.instance_type, switches);
+        let offer = place.zip(kind).map(|(place, kind)| Offer {
+            location: place.id,
+            instance_type: kind.id,
+        });
+        let offer = offer.filter(|offer| catalogue.offers(*offer));
+        let unknown = || {
+            let (kind, place) = (&quota.instance_type, &quota.location);
+            invalid(format!("{kind:?} is not offered at {place:?}"))
+        };
+        let pool = Some(quota.contract_id.clone()).filter(|pool| !pool.is_empty());
+        account
+            .quota
+            .set_quota(offer.ok_or_else(unknown)?, pool, quota.quota);
+    }
+    for planned in &plan.keys {
+        let number = keys.set(&planned.key, &plan.name, true).to_string();
+        for range in &planned.whitelist {
+            let added = keys.allow(&plan.name, &number, None, range.clone(), now);
+            added.map_err(|_| invalid("a whitelist cannot be kept".to_owned()))?;
+        }
+    }
+    Ok(account)
+}
+
+fn text(path: &Path) -> Result<String, StartError> {
+    fs::read_to_string(path).map_err(|source| StartError::File {
+        path: path.to_owned(),
+        source,
     })
 }
 

@@ -1,60 +1,41 @@
 //! Everything a simulator knows, behind one lock.
 
-use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ipnet::IpNet;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::clock::{Clock, Moment};
 use super::faults::Faults;
+use super::journal::{Journal, Line, Written};
+use super::keys::Keys;
 use super::ledger::Ledger;
 use super::profile::Switches;
 use super::state::{Account, Settings};
 
-/// The keys of the account. Whether one is valid can change at any time.
-#[derive(Debug, Default)]
-pub(crate) struct Keys(BTreeMap<String, bool>);
-
-/// A key as the control port shows it.
-#[derive(Debug, Serialize)]
-pub(crate) struct KeyRecord {
-    id: String,
-    valid: bool,
+/// Randomness that can be gone on with after a restart: every draw has a
+/// number, and gives a generator of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Luck {
+    pub(crate) seed: u64,
+    pub(crate) draws: u64,
 }
 
-impl Keys {
-    /// Adds a key, revokes it or takes it back.
-    pub(crate) fn set(&mut self, key: String, valid: bool) {
-        self.0.insert(key, valid);
-    }
-
-    /// Whether requests with this key are let in.
-    pub(crate) fn accept(&self, key: &str) -> bool {
-        self.0.get(key).copied().unwrap_or_default()
-    }
-
-    /// All keys, without their text.
-    pub(crate) fn records(&self) -> Vec<KeyRecord> {
-        self.0
-            .iter()
-            .map(|(key, valid)| KeyRecord {
-                id: key_id(key),
-                valid: *valid,
-            })
-            .collect()
+impl Luck {
+    /// The next generator.
+    pub(crate) fn draw(&mut self) -> StdRng {
+        // An odd factor keeps neighbouring numbers far apart.
+        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+        self.draws = self.draws.wrapping_add(1);
+        StdRng::seed_from_u64(self.seed ^ self.draws.wrapping_mul(SPREAD))
     }
 }
 
-/// What stands for a key in the ledger: the first 8 hex of its SHA-256.
-pub(crate) fn key_id(key: &str) -> String {
-    let hash = Sha256::digest(key.as_bytes());
-    hash.iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
+/// Who makes a request: the place of the key's account.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller(pub(crate) usize);
 
 /// The whole simulator.
 #[derive(Debug)]
@@ -63,18 +44,63 @@ pub(crate) struct World {
     pub(crate) switches: Switches,
     pub(crate) settings: Settings,
     pub(crate) keys: Keys,
-    pub(crate) account: Account,
+    /// Never empty.
+    pub(crate) accounts: Vec<Account>,
     pub(crate) faults: Faults,
     pub(crate) ledger: Ledger,
-    pub(crate) rng: StdRng,
+    pub(crate) luck: Luck,
+    /// Whose `X-Forwarded-For` is believed.
+    pub(crate) proxies: Vec<IpNet>,
+    pub(crate) journal: Option<Journal>,
 }
 
 impl World {
-    /// Brings the account up to the present moment.
+    /// Brings all accounts up to the present moment.
     pub(crate) fn settle(&mut self) -> Moment {
         let now = self.clock.now();
-        self.account.settle(now, &self.switches);
+        for account in &mut self.accounts {
+            account.settle(now, &self.switches);
+        }
         now
+    }
+
+    /// The account of a key that may be used from this address.
+    pub(crate) fn admit(&self, key: &str, from: IpAddr) -> Option<Caller> {
+        let name = self.keys.accept(key, from)?;
+        self.account_named(name).map(Caller)
+    }
+
+    /// The place of an account.
+    pub(crate) fn account_named(&self, name: &str) -> Option<usize> {
+        let mut accounts = self.accounts.iter();
+        accounts.position(|account| account.name == name)
+    }
+
+    fn changed(&self) -> bool {
+        self.keys.changed() || self.accounts.iter().any(Account::changed)
+    }
+
+    /// Hands all changes so far to the journal. What is waited for is also
+    /// there when nothing changed: somebody else's change may be on its way,
+    /// and an answer must not show what a crash could take back.
+    pub(crate) fn record(&mut self, changing: bool) -> Option<Written> {
+        let now = self.clock.now();
+        if changing && self.changed() {
+            let accounts = self.accounts.iter_mut();
+            let accounts = accounts.map(|account| (account.name.clone(), account.changes()));
+            let line = Line {
+                at: now,
+                draws: self.luck.draws,
+                keys: self.keys.changes(),
+                accounts: accounts
+                    .filter(|(_, changes)| !changes.is_empty())
+                    .collect(),
+            };
+            if let Some(journal) = &mut self.journal {
+                journal.append(&line);
+            }
+        }
+        self.journal.as_ref().map(Journal::written)
     }
 }
 

@@ -2,7 +2,7 @@
 //! loopback ports, with RBAC on.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) dir: Option<PathBuf>,
     /// Where the API server logs writes, if at all.
     pub(crate) audit_log: Option<PathBuf>,
+    /// Where the programs' logs go; a folder in `dir` if absent.
+    pub(crate) logs: Option<PathBuf>,
 }
 
 /// How to reach a running control plane: the line on standard output.
@@ -56,6 +58,16 @@ pub(crate) struct Access {
     kubectl: PathBuf,
     /// The process to send SIGTERM to.
     pid: u32,
+}
+
+impl Access {
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
 }
 
 /// Why there is no control plane.
@@ -100,7 +112,7 @@ impl ControlPlane {
             source,
         };
         let folder = Folder::open(settings.dir).map_err(unusable)?;
-        let logs = folder.path().join("logs");
+        let logs = settings.logs.unwrap_or_else(|| folder.path().join("logs"));
         let prepared = std::fs::create_dir_all(&logs)
             .and_then(|()| settings.audit_log.map(std::path::absolute).transpose())
             .map_err(unusable)
@@ -142,6 +154,11 @@ impl ControlPlane {
     /// Waits until one of the programs ends, which none should.
     pub(crate) async fn first_failure(&mut self) -> ControlPlaneError {
         self.supervisor.first_end().await.into()
+    }
+
+    /// Names and process ids of the programs.
+    pub(crate) fn processes(&self) -> Vec<(String, u32)> {
+        self.supervisor.processes()
     }
 
     /// Ends the programs and removes the folder if we made it.
@@ -207,7 +224,7 @@ impl ControlPlane {
         &mut self,
         step: impl Future<Output = T>,
     ) -> Result<T, ControlPlaneError> {
-        let logs = self.folder.path().join("logs");
+        let logs = self.supervisor.logs().to_owned();
         tokio::select! {
             done = timeout(READY_WITHIN, step) => done.map_err(|_| ControlPlaneError::NotReady { logs }),
             failure = self.supervisor.first_end() => Err(failure.into()),

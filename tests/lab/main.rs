@@ -2,14 +2,19 @@
 //! on this machine, for the tests, the benchmarks and the demo alike.
 //!
 //! `lab build` makes sure that the programs exist, `lab control-plane` runs
-//! them until its standard input ends. Standard output carries results only
-//! (a path, one JSON line); what people should read goes to standard error.
+//! them until its standard input ends. Standard output of these carries results
+//! only (a path, one JSON line); what people should read goes to standard error.
+//! `lab demo` and `lab bench` add the product and talk to people.
 
+mod bench;
 mod control_plane;
 mod credentials;
+mod demo;
 mod flags;
 mod folder;
+mod kubectl;
 mod ports;
+mod product;
 mod programs;
 mod supervisor;
 
@@ -48,6 +53,10 @@ enum Command {
         #[arg(long)]
         audit_log: Option<PathBuf>,
     },
+    /// Show the product on this machine: control plane, simulator, operator, three servers
+    Demo(demo::Arguments),
+    /// Measure many servers from order to release, and a quiet time between
+    Bench(bench::Arguments),
 }
 
 // One thread on purpose: Linux ties the death signal of a child to the thread
@@ -60,7 +69,16 @@ async fn main() -> ExitCode {
             dir,
             stay,
             audit_log,
-        } => run_control_plane(Settings { dir, audit_log }, stay).await,
+        } => {
+            let settings = Settings {
+                dir,
+                audit_log,
+                logs: None,
+            };
+            run_control_plane(settings, stay).await
+        }
+        Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Bench(arguments) => bench::run(arguments).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

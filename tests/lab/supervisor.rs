@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 /// How much of a log goes into an error message.
-const TAIL: usize = 2_000;
+pub(crate) const TAIL: usize = 2_000;
 
 /// The children, in the order of their start.
 #[derive(Debug)]
@@ -85,6 +85,8 @@ impl Supervisor {
         };
         let child = command
             .args(args)
+            // It writes into a file.
+            .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed)?)
             .stderr(log)
@@ -112,7 +114,7 @@ impl Supervisor {
             Ok(status) => SupervisorError::Ended {
                 name,
                 status,
-                log: tail(&self.log_of(name)),
+                log: tail(&self.log_of(name), TAIL),
             },
             Err(source) => SupervisorError::Wait { name, source },
         }
@@ -137,7 +139,20 @@ impl Supervisor {
         futures::future::join_all(all.map(|each| end_one(each.child, Duration::ZERO))).await;
     }
 
-    fn log_of(&self, name: &str) -> PathBuf {
+    /// Names and process ids of the children that have not been waited for.
+    pub(crate) fn processes(&self) -> Vec<(String, u32)> {
+        let each = self.children.iter();
+        each.filter_map(|each| Some((each.name.to_owned(), each.child.id()?)))
+            .collect()
+    }
+
+    /// The folder of all logs.
+    pub(crate) fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// Where a child's output goes.
+    pub(crate) fn log_of(&self, name: &str) -> PathBuf {
         self.logs.join(format!("{name}.log"))
     }
 }
@@ -205,12 +220,18 @@ fn on_path(name: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
 }
 
-/// The last lines of a log, for an error message.
-fn tail(path: &Path) -> String {
+/// The last lines of a log, at most `most` bytes of them, for a message.
+pub(crate) fn tail(path: &Path, most: usize) -> String {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|mut file| file.read_to_end(&mut text));
-    match read {
-        Ok(_) => String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL)..]).into_owned(),
-        Err(error) => format!("(not readable: {error})"),
+    if let Err(error) = read {
+        return format!("(not readable: {error})");
     }
+    let end = &text[text.len().saturating_sub(most)..];
+    let whole_lines = match end.iter().position(|byte| *byte == b'\n') {
+        // Cut short: what is left of the first line means nothing.
+        Some(at) if end.len() < text.len() => &end[at + 1..],
+        _ => end,
+    };
+    String::from_utf8_lossy(whole_lines).into_owned()
 }

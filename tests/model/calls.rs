@@ -9,7 +9,7 @@ use super::{
 };
 use flexmetal_operator::controllers::server::{
     decide::{Search, fence},
-    memory::{Observation, Obstacle, ReleaseAnswer},
+    memory::{Observation, Obstacle, ReleaseAnswer, Sent},
 };
 
 impl Hand<'_> {
@@ -71,14 +71,14 @@ impl Hand<'_> {
         if retains {
             match self.get(object) {
                 Some(o) if o.deleting && o.begun.is_none() => {}
-                _ => return self.done(Observation::Done),
+                _ => return self.done(Observation::Stale),
             }
         }
         let Some(m) = self.read(number) else {
             return self.failed();
         };
         if !when.holds(&facts, &real::server(number, &m)) {
-            return self.done(Observation::Done);
+            return self.failed();
         }
         let m = &mut self.world.machines[usize::from(number)];
         match (tag, add) {
@@ -106,14 +106,14 @@ impl Hand<'_> {
 
     pub fn begin_release(&mut self, object: &Obj, machine: u8, answer: Answer) {
         let Some(fresh) = self.get(object) else {
-            return self.done(Observation::Done);
+            return self.done(Observation::Stale);
         };
         let facts = self.facts(&fresh);
         let Some(m) = self.read(machine) else {
             return self.failed();
         };
         if !fence::may_begin_release(&facts, &real::server(machine, &m)) {
-            return self.done(Observation::Done);
+            return self.failed();
         }
         match self.write(fresh.version, fresh.who, answer, |o| {
             o.begun = Some(machine)
@@ -126,7 +126,8 @@ impl Hand<'_> {
                 });
             }
             Written::Unknown => self.failed(),
-            _ => self.done(Observation::Done),
+            Written::Stale => self.done(Observation::Stale),
+            Written::Done(_) => self.done(Observation::Done),
         }
     }
 
@@ -161,6 +162,11 @@ impl Hand<'_> {
             _ if release(self.world, machine, object.who) => ReleaseAnswer::Accepted,
             _ => ReleaseAnswer::Refused,
         };
-        self.done(Observation::Released(answer, at));
+        self.done(Observation::Released(Sent {
+            uuid: real::uuid(machine),
+            failed: matches!(record.life, Life::Failed),
+            answer,
+            at,
+        }));
     }
 }

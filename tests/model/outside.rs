@@ -122,7 +122,7 @@ pub fn land(world: &mut World, index: usize, prompt: bool) {
             intent,
         } => {
             write(world, usize::from(slot), version, intent.who, prompt, |o| {
-                if !(o.deleting && !o.finalizer) {
+                if !o.deleting || o.finalizer {
                     o.finalizer = true;
                     o.note = Some(intent);
                     o.begun = None;

@@ -457,7 +457,7 @@ pub fn facts(s: &Sight) -> Facts {
         now,
         cluster: cluster(),
         all_namespaces: true,
-        kind_deleting: false,
+        kind_deleting: Some(false),
         object: Arc::new(object(&s.object)),
         account: AccountFacts::Found {
             view,

@@ -66,7 +66,7 @@ fn ends(scene: &Scene, world: &World) -> bool {
     }
     let mut hash = DefaultHasher::new();
     world.hash(&mut hash);
-    if hash.finish() % scene.every != 0 {
+    if !hash.finish().is_multiple_of(scene.every) {
         return true;
     }
     let Some((rounds, _)) = walk(scene, world) else {

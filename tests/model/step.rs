@@ -294,7 +294,8 @@ impl Hand<'_> {
     fn plain(&mut self, object: &Obj, answer: Answer, change: impl FnOnce(&mut Obj)) {
         match self.write(object.version, object.who, answer, change) {
             Written::Unknown => self.failed(),
-            Written::Done(_) | Written::Stale => self.done(Observation::Done),
+            Written::Done(_) => self.done(Observation::Done),
+            Written::Stale => self.done(Observation::Stale),
         }
     }
 

@@ -1,1 +1,10 @@
-//! Tests of the live account.
+//! The live account over a fake provider, under paused time.
+
+mod breaker;
+mod limits;
+mod orphans;
+mod polls;
+mod provider;
+mod rig;
+mod secrecy;
+mod simulated;

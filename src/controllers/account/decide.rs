@@ -2,7 +2,7 @@
 
 use super::facts::{Facts, KeyFault, SecretFact};
 use crate::{
-    account::{Contact, Identity, identity, orphans::Verdict},
+    account::{Contact, Identity, Standing, identity, orphans::Verdict},
     kinds::{
         Reason,
         account::{Endpoint, KnownMachine, Orphan, ServerCounts},
@@ -79,9 +79,14 @@ pub fn decide(facts: &Facts) -> Decision {
     let trouble = trouble(facts, identity);
     let block = trouble.as_ref().and_then(|t| blocks(facts, t));
     let no_orders = no_orders(facts, trouble.as_ref());
-    let known = match (&facts.standing, identity) {
-        (Some(standing), Identity::Same) => standing.known.clone(),
-        _ => facts.status.known_machines.clone(),
+    // What is seen through a wrong key or URL says nothing of this account.
+    let own = facts
+        .standing
+        .as_ref()
+        .filter(|_| identity == Identity::Same);
+    let known = match own {
+        Some(standing) => standing.known.clone(),
+        None => facts.status.known_machines.clone(),
     };
     let accepted = matches!(&facts.standing, Some(s) if s.contact == Contact::Accepted);
     let endpoint = (accepted && identity == Identity::Same)
@@ -93,9 +98,9 @@ pub fn decide(facts: &Facts) -> Decision {
         no_orders,
         held,
         effect,
-        conditions: conditions(facts, trouble.as_ref(), accepted),
-        servers: counts(facts),
-        orphans: facts.standing.as_ref().and_then(|s| match &s.verdict {
+        conditions: conditions(facts, trouble.as_ref(), accepted, own),
+        servers: own.and_then(|s| counts(facts, s)),
+        orphans: own.and_then(|s| match &s.verdict {
             Verdict::Found { first, .. } => Some(first.clone()),
             Verdict::NotChecked => None,
         }),
@@ -198,18 +203,20 @@ fn trouble(facts: &Facts, identity: Identity) -> Option<Trouble> {
 }
 
 fn changed(facts: &Facts) -> String {
-    let known: Vec<_> = facts
-        .status
-        .known_machines
-        .iter()
-        .map(|k| k.uuid.as_str())
-        .collect();
+    let known = facts.status.known_machines.iter();
+    let known: Vec<_> = known.map(|k| k.uuid.as_str()).collect();
     let before = facts.status.endpoint.as_ref();
+    let place = match &facts.key.namespace {
+        Some(namespace) => format!(" -n {namespace}"),
+        None => String::new(),
+    };
     format!(
-        "base URL and key lead to an account that shows none of the machines that this one is known by ({}). Either put back the former ones (base URL {}, key hash {}), or, if those machines are given up, clear status.knownMachines: kubectl patch --subresource=status --type=merge -p '{{\"status\":{{\"knownMachines\":null}}}}'",
+        "base URL and key lead to an account that shows none of the machines that this one is known by ({}). Either put back the former ones (base URL {}, key hash {}), or, if those machines are given up, clear what it is known by: kubectl patch {} {}{place} --subresource=status --type=merge -p '{{\"status\":{{\"knownMachines\":null}}}}'",
         known.join(", "),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.key_hash),
+        facts.key.kind.as_str().to_lowercase(),
+        facts.key.name,
     )
 }
 
@@ -288,7 +295,12 @@ fn holding(facts: &Facts) -> (Option<Effect>, Option<bool>) {
     (effect, Some(false))
 }
 
-fn conditions(facts: &Facts, trouble: Option<&Trouble>, accepted: bool) -> Vec<Wanted> {
+fn conditions(
+    facts: &Facts,
+    trouble: Option<&Trouble>,
+    accepted: bool,
+    own: Option<&Standing>,
+) -> Vec<Wanted> {
     let deleting =
         facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
     let users = facts.users.unwrap_or_default();
@@ -314,16 +326,16 @@ fn conditions(facts: &Facts, trouble: Option<&Trouble>, accepted: bool) -> Vec<W
             None,
         ),
     };
-    let flag = |kind, state: Option<(Reason, String)>| match state {
+    let flag = |kind, state: Option<(Reason, String)>, rest: &str| match state {
         Some((reason, message)) => Wanted::new(kind, true, reason, message),
-        None => Wanted::new(kind, false, Reason::Settled, ""),
+        None => Wanted::new(kind, false, Reason::Settled, rest),
     };
     vec![
         ready,
-        flag(Type::Reconciling, busy),
-        flag(Type::Stalled, stalled),
+        flag(Type::Reconciling, busy, "nothing is under way"),
+        flag(Type::Stalled, stalled, "nobody is needed"),
         key_accepted(trouble, accepted),
-        orphans_found(facts),
+        orphans_found(own),
     ]
 }
 
@@ -355,9 +367,8 @@ fn key_accepted(trouble: Option<&Trouble>, accepted: bool) -> Wanted {
     }
 }
 
-fn orphans_found(facts: &Facts) -> Wanted {
-    let verdict = facts.standing.as_ref().map(|s| &s.verdict);
-    match verdict {
+fn orphans_found(own: Option<&Standing>) -> Wanted {
+    match own.map(|s| &s.verdict) {
         None | Some(Verdict::NotChecked) => Wanted {
             kind: Type::OrphansFound,
             status: None,
@@ -381,8 +392,7 @@ fn orphans_found(facts: &Facts) -> Wanted {
     }
 }
 
-fn counts(facts: &Facts) -> Option<ServerCounts> {
-    let standing = facts.standing.as_ref()?;
+fn counts(facts: &Facts, standing: &Standing) -> Option<ServerCounts> {
     let int = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     Some(ServerCounts {
         objects: int(facts.users?),

@@ -7,7 +7,7 @@ use crate::{
         names::{ACCOUNT_FINALIZER, HELD_SECRET},
     },
 };
-use kube::api::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::time::Duration;
 
 /// All that one decision may know.

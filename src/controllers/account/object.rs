@@ -8,7 +8,8 @@ use crate::{
         references::AccountKind,
     },
 };
-use kube::{Api, Client, Resource, api::ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 

@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Notify, watch};
 
 /// Changes that come together are one.
-const TOGETHER: Duration = Duration::from_millis(20);
+const TOGETHER: Duration = Duration::from_millis(100);
 /// Longest time that counts alone wait to be written.
 const COUNTS: Duration = Duration::from_secs(10);
 /// Longest pause after failures.
@@ -231,8 +231,8 @@ async fn failed<K: AccountObject>(
     let delay = backoff.failed((), clock::now().mono);
     let cause = secret::explain(error);
     let name = current.name_any();
-    if matches!(error, kube::Error::Api(status) if status.code == 409) {
-        // Somebody wrote meanwhile; the watch shows it soon.
+    if matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409)) {
+        // Somebody wrote meanwhile, or it is gone; the watch shows it soon.
         tracing::debug!(name, cause, "the account changed meanwhile");
         return delay.min(Duration::from_millis(200));
     }

@@ -1,1 +1,432 @@
-//! Tests.
+//! Decisions on accounts: each trouble its own words, finalizers in their order.
+
+use super::{
+    decide::{Effect, decide},
+    facts::{Facts, KeyFault, SecretFact},
+    report,
+};
+use crate::{
+    account::{AccountKey, Contact, Counts, Standing, orphans::Verdict, view::Proof},
+    hosting::Refusal,
+    kinds::{
+        Reason,
+        account::{
+            AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits, Orphan,
+            Timing,
+        },
+        conditions::Type,
+        names::{ACCOUNT_FINALIZER, HELD_SECRET},
+        references::AccountKind,
+    },
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+
+const URL: &str = "https://api.example.com";
+
+fn endpoint(hash: &str) -> Endpoint {
+    Endpoint {
+        base_url: URL.into(),
+        key_hash: hash.into(),
+    }
+}
+
+fn known() -> KnownMachine {
+    KnownMachine {
+        uuid: "00000000-0000-4000-8000-000000000001".into(),
+        order_tag: "fmo-order:00000000000000000000000000000001".into(),
+    }
+}
+
+fn standing() -> Standing {
+    Standing {
+        contact: Contact::Accepted,
+        error: None,
+        proof: Some(Arc::new(Proof {
+            began: Duration::from_secs(90),
+            ended: Duration::from_secs(91),
+            servers: vec![],
+        })),
+        verdict: Verdict::Found {
+            count: 0,
+            first: vec![],
+        },
+        counts: Counts {
+            live: 2,
+            retained: 1,
+        },
+        known: vec![],
+    }
+}
+
+/// An account in use, all in order.
+fn facts() -> Facts {
+    Facts {
+        now: Duration::from_secs(100),
+        key: AccountKey {
+            kind: AccountKind::ProviderAccount,
+            namespace: Some("n".into()),
+            name: "default".into(),
+        },
+        meta: serde_json::from_value::<ObjectMeta>(json!({
+            "name": "default",
+            "namespace": "n",
+            "generation": 3,
+            "finalizers": [ACCOUNT_FINALIZER],
+            "annotations": {HELD_SECRET: "api"},
+        }))
+        .unwrap(),
+        spec: AccountSpec {
+            base_url: URL.into(),
+            allow_plain_http: false,
+            ca_bundle: None,
+            api_key_secret_ref: ApiKeySecretRef {
+                name: "api".into(),
+                key: "apiKey".into(),
+            },
+            timing: Timing::default(),
+            limits: Limits::default(),
+        },
+        status: AccountStatus::default(),
+        secret_namespace: "n".into(),
+        secret: SecretFact::Found {
+            key: Ok("a".into()),
+            deleting: false,
+            has_finalizer: true,
+        },
+        endpoint: Ok(URL.into()),
+        users: Some(2),
+        secret_is_shared: false,
+        connected: true,
+        standing: Some(standing()),
+    }
+}
+
+fn secret(facts: &mut Facts, key: Result<String, KeyFault>, deleting: bool, has_finalizer: bool) {
+    facts.secret = SecretFact::Found {
+        key,
+        deleting,
+        has_finalizer,
+    };
+}
+
+/// Reason and state of a condition.
+fn condition(facts: &Facts, kind: Type) -> (&'static str, Reason, String) {
+    let decision = decide(facts);
+    let found = decision.conditions.into_iter().find(|c| c.kind == kind);
+    let found = found.unwrap();
+    (found.status_word(), found.reason, found.message)
+}
+
+#[test]
+fn an_account_that_works_is_ready_and_records_where_it_is() {
+    let facts = facts();
+    let decision = decide(&facts);
+    assert_eq!(condition(&facts, Type::Ready).0, "True");
+    assert_eq!(condition(&facts, Type::KeyAccepted).0, "True");
+    assert_eq!(condition(&facts, Type::Stalled).0, "False");
+    assert_eq!(condition(&facts, Type::Reconciling).0, "False");
+    assert_eq!(condition(&facts, Type::OrphansFound).1, Reason::NoOrphans);
+    assert_eq!(
+        (decision.block, decision.no_orders, decision.effect),
+        (None, None, None)
+    );
+    assert_eq!(decision.held, Some(true));
+    assert_eq!(decision.endpoint, Some(endpoint("a")));
+    let servers = decision.servers.unwrap();
+    assert_eq!((servers.objects, servers.live, servers.retained), (2, 2, 1));
+}
+
+/// Each trouble: how it comes about, its reason, whether a person is needed, what the message names.
+#[test]
+fn every_trouble_names_its_field_and_remedy() {
+    type Case = (Reason, bool, &'static [&'static str], fn(&mut Facts));
+    let cases: &[Case] = &[
+        (
+            Reason::InvalidEndpoint,
+            true,
+            &["spec.baseURL", "allowPlainHTTP"],
+            |f| f.endpoint = Err("baseURL is plain http: use https, or set allowPlainHTTP".into()),
+        ),
+        (
+            Reason::SecretNotFound,
+            true,
+            &["Secret n/api", "create it", "spec.apiKeySecretRef"],
+            |f| f.secret = SecretFact::Missing,
+        ),
+        (
+            Reason::SecretNotFound,
+            true,
+            &["Secret n/api", "\"apiKey\"", "spec.apiKeySecretRef.key"],
+            |f| secret(f, Err(KeyFault::Absent), false, true),
+        ),
+        (
+            Reason::InvalidKey,
+            true,
+            &["Secret n/api", "one line"],
+            |f| {
+                secret(
+                    f,
+                    Err(KeyFault::Invalid("store the key as one line".into())),
+                    false,
+                    true,
+                );
+            },
+        ),
+        (
+            Reason::KeyRejected,
+            true,
+            &["Secret n/api", "status 403"],
+            |f| {
+                f.standing.as_mut().unwrap().contact = Contact::Rejected(Refusal {
+                    status: 403,
+                    code: None,
+                    message: String::new(),
+                    fields: vec![],
+                });
+            },
+        ),
+        (
+            Reason::AccountChanged,
+            true,
+            &[
+                "put back the former",
+                "kubectl patch provideraccount default -n n ",
+                "knownMachines",
+                "key hash old",
+            ],
+            |f| {
+                f.status.endpoint = Some(endpoint("old"));
+                f.status.known_machines = vec![known()];
+            },
+        ),
+        (Reason::Pending, false, &[], |f| {
+            f.standing.as_mut().unwrap().contact = Contact::Untried;
+        }),
+        (Reason::ProviderUnreachable, false, &["no route"], |f| {
+            f.standing.as_mut().unwrap().error =
+                Some((Reason::ProviderUnreachable, "no route".into()));
+        }),
+        (
+            Reason::Pending,
+            false,
+            &["Secret n/api", "forbidden"],
+            |f| {
+                f.secret = SecretFact::Unread("forbidden".into());
+            },
+        ),
+    ];
+    for (reason, stalled, words, make) in cases {
+        let mut facts = facts();
+        make(&mut facts);
+        let (ready, why, message) = condition(&facts, Type::Ready);
+        assert_eq!((ready, why), ("False", *reason), "{message}");
+        for word in *words {
+            assert!(message.contains(word), "{reason}: {message}");
+        }
+        let flag = |is| if is { "True" } else { "False" };
+        assert_eq!(
+            condition(&facts, Type::Stalled).0,
+            flag(*stalled),
+            "{reason}"
+        );
+        assert_eq!(
+            condition(&facts, Type::Reconciling).0,
+            flag(!*stalled),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() {
+    let mut facts = facts();
+    facts.secret = SecretFact::Missing;
+    let decision = decide(&facts);
+    assert_eq!(decision.block, None);
+    assert_eq!(decision.no_orders.unwrap().0, Reason::SecretNotFound);
+    facts.connected = false;
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::SecretNotFound);
+}
+
+#[test]
+fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
+    let mut ending = facts();
+    ending.meta.deletion_timestamp =
+        Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    let mut secret_ending = facts();
+    secret(&mut secret_ending, Ok("a".into()), true, true);
+    for facts in [ending, secret_ending] {
+        let decision = decide(&facts);
+        assert_eq!(decision.block, None);
+        assert!(decision.no_orders.is_some());
+        assert_eq!(decision.effect, None, "two servers still use it");
+        assert_eq!(condition(&facts, Type::Ready).1, Reason::InUse);
+    }
+}
+
+#[test]
+fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
+    let mut facts = facts();
+    facts.status.endpoint = Some(endpoint("old"));
+    facts.status.known_machines = vec![known()];
+    let decision = decide(&facts);
+    assert_eq!(decision.block.unwrap().0, Reason::AccountChanged);
+    assert_eq!(decision.endpoint, None, "the former one stays recorded");
+    assert_eq!(decision.known, [known()]);
+    assert_eq!(
+        condition(&facts, Type::KeyAccepted).1,
+        Reason::AccountChanged
+    );
+
+    facts.standing.as_mut().unwrap().proof = None;
+    assert_eq!(
+        decide(&facts).block.unwrap().0,
+        Reason::Pending,
+        "not checked yet"
+    );
+    // Right after the new connection was made nothing stands yet.
+    facts.standing = None;
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::Pending);
+
+    facts.standing = Some(standing());
+    facts.status.known_machines.clear();
+    let decision = decide(&facts);
+    assert_eq!(
+        decision.block, None,
+        "a person cleared what it was known by"
+    );
+    assert_eq!(decision.endpoint, Some(endpoint("a")));
+}
+
+#[test]
+fn an_outage_blocks_nothing_that_the_caller_cannot_see() {
+    let mut facts = facts();
+    facts.standing.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
+    assert_eq!(decide(&facts).block, None);
+    facts.status.endpoint = Some(endpoint("old"));
+    facts.status.known_machines = vec![known()];
+    facts.standing.as_mut().unwrap().proof = None;
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::ProviderUnreachable);
+}
+
+#[test]
+fn finalizers_come_on_the_account_first_and_go_from_the_secret_first() {
+    let mut facts = facts();
+    facts.meta.finalizers = None;
+    facts.meta.annotations = None;
+    secret(&mut facts, Ok("a".into()), false, false);
+    let step = |facts: &Facts| {
+        let decision = decide(facts);
+        (decision.effect, decision.held)
+    };
+    assert_eq!(step(&facts), (Some(Effect::HoldAccount), Some(false)));
+    facts.meta = self::facts().meta;
+    assert_eq!(step(&facts), (Some(Effect::HoldSecret), Some(false)));
+    secret(&mut facts, Ok("a".into()), false, true);
+    assert_eq!(step(&facts), (None, Some(true)));
+
+    facts.users = None;
+    assert_eq!(
+        step(&facts),
+        (None, None),
+        "nobody knows: leave it as it is"
+    );
+
+    facts.users = Some(0);
+    let let_go = Effect::LetSecretGo { name: "api".into() };
+    assert_eq!(step(&facts), (Some(let_go), Some(false)));
+    facts.secret_is_shared = true;
+    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    facts.secret_is_shared = false;
+    secret(&mut facts, Ok("a".into()), true, false);
+    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    facts.secret = SecretFact::Missing;
+    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    facts.secret = SecretFact::Unread("no answer".into());
+    assert_eq!(step(&facts).0, None, "it might bear the finalizer");
+}
+
+#[test]
+fn another_secret_takes_the_finalizer_over() {
+    let mut facts = facts();
+    facts.spec.api_key_secret_ref.name = "new".into();
+    secret(&mut facts, Ok("a".into()), false, false);
+    let moved = |from: Option<&str>| {
+        Some(Effect::MoveHold {
+            from: from.map(str::to_owned),
+        })
+    };
+    assert_eq!(decide(&facts).effect, moved(Some("api")));
+    assert_eq!(decide(&facts).held, Some(false));
+    facts.secret_is_shared = true;
+    assert_eq!(decide(&facts).effect, moved(None));
+    facts.users = Some(0);
+    facts.secret_is_shared = false;
+    assert_eq!(decide(&facts).effect, moved(Some("api")));
+}
+
+#[test]
+fn nothing_is_put_on_what_is_being_deleted() {
+    let mut facts = facts();
+    facts.meta.finalizers = None;
+    facts.meta.deletion_timestamp =
+        Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    assert_eq!(decide(&facts).effect, None);
+    let mut facts = self::facts();
+    secret(&mut facts, Ok("a".into()), true, false);
+    assert_eq!(decide(&facts).effect, None);
+}
+
+#[test]
+fn orphans_are_counted_named_and_explained() {
+    let mut facts = facts();
+    let orphan = Orphan {
+        uuid: known().uuid,
+        hostname: "lost".into(),
+        order_tag: None,
+    };
+    facts.standing.as_mut().unwrap().verdict = Verdict::Found {
+        count: 30,
+        first: vec![orphan.clone()],
+    };
+    let (status, reason, message) = condition(&facts, Type::OrphansFound);
+    assert_eq!((status, reason), ("True", Reason::OrphansFound));
+    assert!(message.contains("30") && message.contains("release"));
+    let decision = decide(&facts);
+    assert_eq!(decision.servers.as_ref().unwrap().orphans, 30);
+    assert_eq!(decision.orphans, Some(vec![orphan]));
+    facts.standing.as_mut().unwrap().verdict = Verdict::NotChecked;
+    assert_eq!(condition(&facts, Type::OrphansFound).0, "Unknown");
+}
+
+#[test]
+fn a_quiet_world_writes_no_status() {
+    let mut facts = facts();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    facts.status = report::next_status(&facts, &decide(&facts), now);
+    assert!(facts.status.last_sweep.is_some());
+    // An hour later, after two more sweeps.
+    facts.now += Duration::from_secs(3600);
+    let proof = Proof {
+        began: facts.now,
+        ended: facts.now,
+        servers: vec![],
+    };
+    facts.standing.as_mut().unwrap().proof = Some(Arc::new(proof));
+    let later = Timestamp::from_second(1_800_003_600).unwrap();
+    assert_eq!(
+        report::next_status(&facts, &decide(&facts), later),
+        facts.status
+    );
+
+    // Counts alone may wait; the first machine to be known by may not.
+    facts.standing.as_mut().unwrap().counts.live = 7;
+    let counted = report::next_status(&facts, &decide(&facts), later);
+    assert!(counted != facts.status && report::may_wait(&facts.status, &counted));
+    facts.standing.as_mut().unwrap().known = vec![known()];
+    let first = report::next_status(&facts, &decide(&facts), later);
+    assert!(!report::may_wait(&facts.status, &first));
+}

@@ -6,12 +6,12 @@ use super::{
     Context,
     decide::{Effect, Search, fence},
     facts::Facts,
-    memory::{Observation, Obstacle, ReleaseAnswer},
+    memory::{Observation, Obstacle, ReleaseAnswer, Sent},
     orders, writes,
     writes::Written,
 };
 use crate::{
-    account::{Account, Lane},
+    account::{Account, Lane, Turn},
     hosting::{Error, Server, ServerId, ServerStatus},
     kinds::names::RETAINED_TAG,
     runtime::{Moment, clock},
@@ -61,7 +61,8 @@ fn failed() -> Observation {
 
 fn written(written: Written) -> Observation {
     match written {
-        Written::Done(_) | Written::Stale => Observation::Done,
+        Written::Done(_) => Observation::Done,
+        Written::Stale => Observation::Stale,
         Written::Unknown(failure) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
@@ -155,10 +156,10 @@ async fn retag(
                     ..facts.clone()
                 };
                 if !fresh.deleting() || fresh.release_begun().is_some() {
-                    return Observation::Done;
+                    return Observation::Stale;
                 }
             }
-            Ok(None) => return Observation::Done,
+            Ok(None) => return Observation::Stale,
             Err(_) => return failed(),
         }
     }
@@ -169,7 +170,7 @@ async fn retag(
     };
     match account.read(&id, lane).await {
         Ok(record) if when.holds(facts, &record) => {}
-        Ok(_) => return Observation::Done,
+        Ok(_) => return failed(),
         Err(error) => return refused_look(&error),
     }
     let done = match change {
@@ -197,23 +198,28 @@ async fn begin_release(ctx: &Context, facts: &Facts, account: &Account, uuid: &s
     };
     let object = match writes::read(ctx, &facts.object).await {
         Ok(Some(object)) => object,
-        Ok(None) => return Observation::Done,
+        Ok(None) => return Observation::Stale,
         Err(_) => return failed(),
     };
     let fresh = Facts {
         object,
         ..facts.clone()
     };
+    // The turn of the DELETE is taken before the read that it rests on: it must not wait in between.
+    let turn = match account.turn(Lane::Release).await {
+        Ok(turn) => turn,
+        Err(error) => return refused_look(&error),
+    };
     let since = clock::now();
     let record = match account.read(&id, Lane::Release).await {
         Ok(record) if fence::may_begin_release(&fresh, &record) => record,
-        Ok(_) => return Observation::Done,
+        Ok(_) => return failed(),
         Err(error) => return refused_look(&error),
     };
     match writes::release_begun(ctx, &fresh.object, uuid).await {
         Written::Done(object) if record.status.is_live() => {
             let begun = Facts { object, ..fresh };
-            send_release(&begun, account, &record, since).await
+            send_release(&begun, account, turn, &record, since).await
         }
         other => written(other),
     }
@@ -224,18 +230,31 @@ async fn release(facts: &Facts, account: &Account, uuid: &str) -> Observation {
     let Ok(id) = ServerId::parse(uuid) else {
         return failed();
     };
+    let turn = match account.turn(Lane::Release).await {
+        Ok(turn) => turn,
+        Err(error) => return refused_look(&error),
+    };
     let since = clock::now();
     match account.read(&id, Lane::Release).await {
         Ok(record) if record.status == ServerStatus::Released => Observation::Done,
-        Ok(record) => send_release(facts, account, &record, since).await,
+        Ok(record) => send_release(facts, account, turn, &record, since).await,
         Err(error) => refused_look(&error),
     }
 }
 
-/// One DELETE, on a record that was asked for at `since`.
+/// Whether it is open what a DELETE did. Any refusal of a machine that is not failed means: not in
+/// this state; where it did take effect all the same, the next read shows it. The refusal of a failed
+/// one is a part of the proof that it may be let go, and must be certain.
+fn is_unclear(error: &Error, record: &Server) -> bool {
+    let is_refusal = matches!(error, Error::Refused(_)) && record.status != ServerStatus::Failed;
+    error.may_have_taken_effect() && !is_refusal
+}
+
+/// One DELETE, on a record that was asked for at `since`, without waiting.
 async fn send_release(
     facts: &Facts,
     account: &Account,
+    turn: Turn,
     record: &Server,
     since: Moment,
 ) -> Observation {
@@ -249,13 +268,13 @@ async fn send_release(
         machine = record.id.as_str(),
         "releasing a machine"
     );
-    let answer = match account.release(&record.id).await {
+    let answer = match account.release(turn, &record.id).await {
         Ok(_) => ReleaseAnswer::Accepted,
         // Neither done nor refused for what the machine is: asked again in its time.
         Err(error @ (Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited { .. })) => {
             return refused_look(&error);
         }
-        Err(error) if error.may_have_taken_effect() => ReleaseAnswer::Unknown,
+        Err(error) if is_unclear(&error, record) => ReleaseAnswer::Unknown,
         Err(error) => {
             tracing::info!(
                 machine = record.id.as_str(),
@@ -265,5 +284,10 @@ async fn send_release(
             ReleaseAnswer::Refused
         }
     };
-    Observation::Released(answer, clock::now().mono)
+    Observation::Released(Sent {
+        uuid: record.id.as_str().to_owned(),
+        failed: record.status == ServerStatus::Failed,
+        answer,
+        at: clock::now().mono,
+    })
 }

@@ -24,8 +24,8 @@ pub struct Facts {
     pub cluster: ClusterId,
     /// Whether this process sees the objects of all namespaces.
     pub all_namespaces: bool,
-    /// Whether the kind itself is being deleted, which turns every object into Retain.
-    pub kind_deleting: bool,
+    /// Whether the kind itself is being deleted, which turns every object into Retain; None: it cannot be seen.
+    pub kind_deleting: Option<bool>,
     /// The object, as fresh as this process has seen it.
     pub object: Arc<BareMetalServer>,
     /// The account that pays.

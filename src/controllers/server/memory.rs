@@ -68,10 +68,23 @@ pub struct Missing {
 /// The release under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Release {
-    /// The last answer to a DELETE, and when.
-    pub answer: Option<(ReleaseAnswer, Duration)>,
+    /// The last DELETE.
+    pub sent: Option<Sent>,
     /// Moments of reads that said failed and never delivered, spaced.
     pub failed_reads: Vec<Duration>,
+}
+
+/// A DELETE that was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sent {
+    /// Of which machine.
+    pub uuid: String,
+    /// Whether the machine was failed then.
+    pub failed: bool,
+    /// How it ended.
+    pub answer: ReleaseAnswer,
+    /// When it ended.
+    pub at: Duration,
 }
 
 /// How a DELETE ended.
@@ -132,9 +145,11 @@ pub enum Observation {
         failed: bool,
     },
     /// A DELETE ended.
-    Released(ReleaseAnswer, Duration),
+    Released(Sent),
     /// An effect was done.
     Done,
+    /// The object changed in between: the effect was not done, and the next pass sees the change.
+    Stale,
     /// An effect failed without harm; the next one waits.
     Failed {
         /// When.
@@ -187,11 +202,12 @@ impl Memory {
                 }
                 self.succeed();
             }
-            Observation::Released(answer, at) => {
-                self.release.answer = Some((answer, at));
+            Observation::Released(sent) => {
+                self.release.sent = Some(sent);
                 self.succeed();
             }
             Observation::Done => self.succeed(),
+            Observation::Stale => {}
             Observation::Failed { at } => {
                 self.failures = self.failures.saturating_add(1);
                 self.not_before = at + pace(self.failures);
@@ -232,7 +248,10 @@ impl Memory {
 
 /// Keeps at most the moments that matter: each at least `spacing` after the one before.
 fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
-    if moments.last().is_none_or(|last| at >= *last + spacing) && moments.len() < 8 {
+    if moments.last().is_none_or(|last| at >= *last + spacing) {
+        if moments.len() >= 8 {
+            moments.remove(0);
+        }
         moments.push(at);
     }
 }

@@ -14,6 +14,7 @@ pub mod observe;
 pub mod orders;
 pub mod report;
 mod run;
+mod undecodable;
 pub mod writes;
 
 pub use objects::Objects;

@@ -4,6 +4,7 @@ use super::{
     Context,
     decide::evidence::evidence,
     facts::{AccountFacts, Facts, Former, Hold, has_finalizer},
+    memory::Missing,
     writes::bounded,
 };
 use crate::{
@@ -11,7 +12,8 @@ use crate::{
     hosting::ServerId,
     kinds::{
         BareMetalServer, Reason,
-        references::{KeySelector, SshKeySource},
+        references::{AccountRef, KeySelector, SshKeySource},
+        server::PinnedAccount,
     },
     runtime::clock,
 };
@@ -34,7 +36,12 @@ pub struct Observed {
 pub async fn observe(ctx: &Context, object: Arc<BareMetalServer>) -> Observed {
     let namespace = object.namespace().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();
-    let reference = object.spec.account_ref.clone().unwrap_or_default();
+    // The account of the order stays the account, whatever the reference says by now.
+    let pinned = object.status.as_ref().and_then(|s| s.account.clone());
+    let reference = pinned.map_or_else(
+        || object.spec.account_ref.clone().unwrap_or_default(),
+        |PinnedAccount { kind, name }| AccountRef { kind, name },
+    );
     let (account, not_allowed) = match ctx.accounts.resolve(&namespace, &reference) {
         Resolution::Missing => (None, None),
         Resolution::NotAllowed { account, message } => (Some(account), Some(message)),
@@ -47,9 +54,12 @@ pub async fn observe(ctx: &Context, object: Arc<BareMetalServer>) -> Observed {
         },
         None => AccountFacts::Missing(format!("{} {}", reference.kind.as_str(), reference.name)),
     };
-    let kind_deleting = object.metadata.deletion_timestamp.is_some()
-        && has_finalizer(&object)
-        && kind_deleting(ctx).await;
+    let ends = object.metadata.deletion_timestamp.is_some() && has_finalizer(&object);
+    let kind_deleting = if ends {
+        see_kind_deleting(ctx).await
+    } else {
+        Some(false)
+    };
     let ssh_keys = ssh_keys(ctx, &object).await;
     let mut facts = Facts {
         now: clock::now(),
@@ -88,6 +98,12 @@ pub fn recall(ctx: &Context, facts: &mut Facts, account: Option<&Account>) {
     };
     *view = account.view();
     facts.own = account.sightings(facts.mark().as_str());
+    if !facts.own.is_empty() && facts.memory.missing != Missing::default() {
+        // It is shown again: an earlier search for it proves nothing any more.
+        ctx.objects
+            .remember(&uid, |memory| memory.missing = Missing::default());
+        facts.memory.missing = Missing::default();
+    }
     let recorded = match &found {
         super::decide::evidence::Evidence::Own(attempt) => attempt.uuid.clone(),
         _ => None,
@@ -103,17 +119,16 @@ pub fn recall(ctx: &Context, facts: &mut Facts, account: Option<&Account>) {
 
 /// Whether the kind itself is being deleted. Asked for each time, since a yes that comes too late
 /// releases machines that should stay.
-async fn kind_deleting(ctx: &Context) -> bool {
+async fn see_kind_deleting(ctx: &Context) -> Option<bool> {
     let api: Api<CustomResourceDefinition> = Api::all(ctx.client.clone());
     match bounded(api.get_metadata(BareMetalServer::crd_name())).await {
-        Ok(crd) => crd.metadata.deletion_timestamp.is_some(),
+        Ok(crd) => Some(crd.metadata.deletion_timestamp.is_some()),
         Err(error) => {
-            // Without an answer nothing is released: Retain is the side that can be mended.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "cannot see whether the kind is being deleted"
             );
-            true
+            None
         }
     }
 }

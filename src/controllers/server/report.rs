@@ -5,22 +5,18 @@ use super::{
     decide::{Decision, Effect},
     facts::Facts,
     memory::Observation,
-    objects::Shown,
     writes::{self, Written},
 };
 use crate::{
     controllers::events::Severity,
+    hosting::ServerStatus,
     kinds::{
         BareMetalServer, Reason,
-        conditions::{self, Type, Wanted},
+        conditions::{self, Type},
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{
-    Api, Resource as _, ResourceExt as _,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
-};
-use serde_json::json;
+use kube::Resource as _;
 
 /// How reporting ended.
 pub enum Reported {
@@ -62,21 +58,18 @@ pub async fn report(ctx: &Context, facts: &Facts, decision: &Decision) -> Report
     }
 }
 
-/// Tells people what a status write does not show them: what an effect ended.
+/// Tells people what a status write does not show them: how the object's machine ended.
 pub async fn ended(ctx: &Context, facts: &Facts, effect: &Effect, observation: &Observation) {
     if *effect != Effect::LetGo || *observation != Observation::Done {
         return;
     }
-    let retained =
-        facts.object.spec.deletion_policy == crate::kinds::server::DeletionPolicy::Retain;
-    let (reason, note) = match (&facts.object.status, retained) {
-        (Some(status), true) if status.uuid.is_some() => {
-            (Reason::Retained, "the machine stays at the provider")
-        }
-        (Some(status), false) if status.uuid.is_some() => {
-            (Reason::Released, "the machine is released")
-        }
-        _ => return,
+    let machines = || facts.own.iter().map(|s| &s.server);
+    let (reason, note) = if machines().any(|s| s.status.is_live()) {
+        (Reason::Retained, "the machine stays at the provider")
+    } else if machines().any(|s| s.status == ServerStatus::Released) {
+        (Reason::Released, "the machine is released")
+    } else {
+        return;
     };
     ctx.events
         .publish(
@@ -120,34 +113,5 @@ async fn announce(
                     .await;
             }
         }
-    }
-}
-
-/// Marks an object that does not decode, by what can be written without reading it.
-pub async fn undecodable(ctx: &Context, shown: &Shown, note: &str) {
-    let now = jiff::Timestamp::now();
-    let generation = shown.meta().generation;
-    let wanted = [
-        Wanted::new(Type::Ready, false, Reason::Undecodable, note),
-        Wanted::new(Type::Reconciling, false, Reason::Settled, ""),
-        Wanted::new(Type::Stalled, true, Reason::Undecodable, note),
-    ];
-    let conditions = conditions::merge(&[], &wanted, generation, now);
-    let patch = Patch::Merge(json!({
-        "metadata": { "resourceVersion": shown.meta().resource_version },
-        "status": { "conditions": conditions, "observedGeneration": generation },
-    }));
-    let api: Api<DynamicObject> = Api::namespaced_with(
-        ctx.client.clone(),
-        &shown.namespace().unwrap_or_default(),
-        &ApiResource::erase::<BareMetalServer>(&()),
-    );
-    if let Err(error) =
-        writes::bounded(api.patch_status(&shown.name_any(), &PatchParams::default(), &patch)).await
-    {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "a status could not be written"
-        );
     }
 }

@@ -10,19 +10,20 @@ use super::{
     objects::{Shown, account_of},
     observe::{Observed, observe},
     report::{self, Reported},
+    undecodable,
 };
 use crate::{
     account::{Account, Accounts, Wake},
     controllers::{
-        events::{Events, Severity},
+        events::Events,
         streams::{self, Change},
     },
-    kinds::{BareMetalServer, Reason, server::OrderOutcome},
+    kinds::{BareMetalServer, server::OrderOutcome},
     runtime::clock,
 };
 use futures::{Stream, StreamExt as _, stream};
 use kube::{
-    Api, Client, Resource as _, ResourceExt as _,
+    Api, Client,
     runtime::{
         Controller, WatchStreamExt as _,
         controller::{Action, Config},
@@ -111,13 +112,23 @@ pub async fn run(ctx: Arc<Context>, watch_client: Client) {
     };
     // Before that a missing account may be one that was not read yet.
     let controllers = async {
-        ctx.accounts.ready().await;
-        futures::future::join_all(controllers).await
+        tokio::select! {
+            () = ctx.accounts.ready() => {}
+            () = ctx.shutdown.cancelled() => return,
+        }
+        futures::future::join_all(controllers).await;
     };
     tokio::select! {
         _ = controllers => {}
         () = relay => {}
     }
+}
+
+/// What a pass is for: what people say by the object, and a status that lost the order it spoke of.
+fn noteworthy(object: &Shown) -> Option<u64> {
+    let status = object.0.as_ref().ok().and_then(|o| o.status.as_ref());
+    let has_order = status.is_some_and(|s| s.order.is_some());
+    streams::intent(object).map(|said| said ^ u64::from(has_order))
 }
 
 fn tokio_stream<T>(mut receiver: tokio::sync::mpsc::UnboundedReceiver<T>) -> impl Stream<Item = T> {
@@ -140,7 +151,7 @@ async fn controller(
     ctx.objects.add_store(store.clone());
     let watched = ctx.clone();
     let changes = changes.inspect(move |change| take(&watched, change));
-    let triggers = streams::triggers(changes).predicate_filter(streams::intent, Default::default());
+    let triggers = streams::triggers(changes).predicate_filter(noteworthy, Default::default());
     Controller::for_stream(triggers, store)
         .with_config(Config::default().concurrency(CONCURRENCY))
         .reconcile_on(wakes)
@@ -179,7 +190,7 @@ async fn reconcile(shown: Arc<Shown>, ctx: Arc<Context>) -> Result<Action, Never
     let object = match &shown.0 {
         Ok(object) => Arc::new(object.clone()),
         Err(error) => {
-            undecodable(&ctx, &shown, &error.error).await;
+            undecodable::report(&ctx, &shown, &error.error).await;
             return Ok(Action::await_change());
         }
     };
@@ -257,28 +268,4 @@ fn ask(facts: &Facts, account: Option<&Account>, decision: &Decision) {
 /// Spreads what would otherwise come all at once.
 fn jittered(after: Duration) -> Duration {
     after.mul_f64(rand::random_range(1.0..1.1))
-}
-
-/// The object cannot be read: say so on that object alone; all others go on.
-async fn undecodable(ctx: &Context, shown: &Shown, error: &str) {
-    tracing::warn!(
-        namespace = shown.namespace(),
-        name = shown.name_any(),
-        error,
-        "a server object does not decode"
-    );
-    let note = format!(
-        "the object does not decode: {error}; correct the field, or apply the manifest again"
-    );
-    let reference = shown.object_ref(&());
-    ctx.events
-        .publish(
-            Severity::Warning,
-            Reason::Undecodable,
-            "Hold",
-            &note,
-            &reference,
-        )
-        .await;
-    super::report::undecodable(ctx, shown, &note).await;
 }

@@ -1,4 +1,5 @@
-//! The operations on servers (sections 4.4 and 4.6 of the API).
+//! The operations on servers (sections 4.4 and 4.6 of
+//! `docs/hosting-api.md`).
 
 use http::Method;
 
@@ -8,14 +9,15 @@ use crate::hosting::error::{Error, NotSent};
 use crate::hosting::page::Page;
 use crate::hosting::record;
 use crate::hosting::server::{
-    InvalidOrder, Order, OrderOutcome, Server, ServerFilter, ServerId, decode,
+    InvalidOrder, Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId, decode,
 };
 use crate::hosting::tag::check_tag;
 
 const SERVERS: [&str; 2] = ["flexMetal", "servers"];
 
 impl Client {
-    /// Orders a server: `POST /v3/flexMetal/servers`, one request at most.
+    /// Orders a server: `POST /v3/flexMetal/servers` (4.4-10), one request at
+    /// most.
     ///
     /// `order_tag` must be one of the order's tags. It is what proves that the
     /// answer speaks of this order, and what the machine is found by when no
@@ -38,7 +40,9 @@ impl Client {
         if !order.tags.iter().any(|tag| tag == order_tag) {
             return Err(invalid(InvalidOrder::OrderTag));
         }
-        let call = Call::new(Method::POST, &SERVERS).order();
+        let call = Call::new(Method::POST, &SERVERS)
+            .order()
+            .hiding(order.secrets());
         self.call(call.json(&order.body())?).await
     }
 
@@ -58,7 +62,7 @@ impl Client {
         }
     }
 
-    /// One page of servers: `GET /v3/flexMetal/servers`, one request.
+    /// One page of servers: `GET /v3/flexMetal/servers` (4.4-1), one request.
     ///
     /// The list of an account holds released servers too and only grows. Its
     /// order is not documented.
@@ -86,13 +90,13 @@ impl Client {
         self.call(call).await?.decode(|body| {
             record::all(body)?
                 .iter()
-                .map(|record| decode::server(record, self.key()))
+                .map(|record| decode::server(record, self.hidden()))
                 .collect()
         })
     }
 
-    /// One server: `GET /v3/flexMetal/servers/{uuid}`. Released servers are
-    /// answered too.
+    /// One server: `GET /v3/flexMetal/servers/{uuid}` (4.4-15). Released servers
+    /// are answered too (3.1-10).
     ///
     /// # Errors
     ///
@@ -105,8 +109,35 @@ impl Client {
         self.this_server(&answer, id)
     }
 
-    /// Gives a server back: `DELETE /v3/flexMetal/servers/{uuid}`. All its data
-    /// is erased.
+    /// Installs a server anew: `PATCH /v3/flexMetal/servers/{uuid}` (4.4-16).
+    /// **All its data are lost.**
+    ///
+    /// The server stays `delivered` meanwhile (3.1-12); how far it is tell its
+    /// commands of the kind [`REINSTALLATIONS`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] where a rule is broken; 404 for no such server;
+    /// [`Error::Refused`] for one that is not delivered (4.4-19) or being
+    /// re-installed already (4.4-20). An error that may have taken effect is no
+    /// reason to send it again before the commands were looked at.
+    ///
+    /// [`REINSTALLATIONS`]: crate::hosting::command::REINSTALLATIONS
+    pub async fn reinstall(&self, id: &ServerId, request: &Reinstall) -> Result<Server, Error> {
+        let invalid = |rule: InvalidOrder| Error::NotSent(NotSent::Order(rule));
+        request.check().map_err(invalid)?;
+        let [product, servers] = SERVERS;
+        let path = [product, servers, id.as_str()];
+        let call = Call::new(Method::PATCH, &path)
+            .query("wipeDisk", request.wipe.as_str())
+            .hiding(request.secrets())
+            .json(&request.body())?;
+        let answer = self.call(call).await?;
+        self.this_server(&answer, id)
+    }
+
+    /// Gives a server back: `DELETE /v3/flexMetal/servers/{uuid}` (4.4-21). All
+    /// its data is erased.
     ///
     /// The answer shows the begin of the release; its end is the status
     /// `released` in a later look. A failed server may be refused.
@@ -121,7 +152,8 @@ impl Client {
         self.this_server(&answer, id)
     }
 
-    /// Adds a tag to a server: `POST /v3/flexMetal/servers/{uuid}/tag/{tag}`.
+    /// Adds a tag to a server: `POST /v3/flexMetal/servers/{uuid}/tag/{tag}`
+    /// (4.6-13).
     ///
     /// # Errors
     ///
@@ -132,7 +164,7 @@ impl Client {
     }
 
     /// Takes a tag off a server:
-    /// `DELETE /v3/flexMetal/servers/{uuid}/tag/{tag}`. The tag stays in the
+    /// `DELETE /v3/flexMetal/servers/{uuid}/tag/{tag}` (4.6-16). The tag stays in the
     /// account's list.
     ///
     /// # Errors
@@ -151,7 +183,7 @@ impl Client {
     }
 
     fn one_server(&self, answer: &Answer) -> Result<Server, Error> {
-        answer.decode(|body| decode::server(&record::one(body)?, self.key()))
+        answer.decode(|body| decode::server(&record::one(body)?, self.hidden()))
     }
 
     /// The one server of an answer, which must be the one asked for: what is

@@ -1,14 +1,24 @@
 //! On-demand servers (sections 2.6, 2.7 and 4.4 of the API).
 
 mod calls;
-mod decode;
+pub(super) mod decode;
+mod machine;
 mod order;
+mod reinstall;
 mod status;
+mod system;
 
 use std::fmt;
 
+use super::identity::is_uuid;
+
+pub use machine::HardwareListing;
 pub use order::{InvalidOrder, Order, OrderOutcome};
+pub(super) use order::{is_host_name, is_line};
+pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
 pub use status::ServerStatus;
+pub use system::{InvalidSystem, KernelParam, Partition, PartitionSize, SystemFamily, UserData};
+pub(super) use system::{KernelParamBody, check_kernel_params, check_script, kernel_param_bodies};
 
 /// The identity of a server: a UUID in its usual form of 36 characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,9 +37,7 @@ impl ServerId {
     /// [`InvalidServerId`] where the text has another form; a text that passes
     /// is safe as a segment of a path.
     pub fn parse(text: &str) -> Result<Self, InvalidServerId> {
-        // The parser also takes the forms without hyphens, in braces and with
-        // a prefix; the length leaves one.
-        if text.len() == 36 && uuid::Uuid::try_parse(text).is_ok() {
+        if is_uuid(text) {
             Ok(Self(text.to_owned()))
         } else {
             Err(InvalidServerId)

@@ -1,13 +1,21 @@
 //! The order of a server, and what became of it.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::hosting::error::Error;
+use crate::hosting::secret::SecretText;
 use crate::hosting::server::Server;
+use crate::hosting::server::system::{
+    InvalidSystem, KernelParam, Partition, SystemFamily, SystemView, UserData, UserDataBody,
+    check_script,
+};
 use crate::hosting::tag::{InvalidTag, check_tag};
 
-/// What to order (section 2.7).
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What to order (2.7). `Order::default()` is an empty one, for the fields that
+/// an order has no use for.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Order {
     /// The host name.
     pub name: String,
@@ -25,6 +33,37 @@ pub struct Order {
     pub contract_id: Option<String>,
     /// Take from the on-demand pool where the committed quota is used up.
     pub overflow: bool,
+    /// Runs once, at the first boot: a shell script with a shebang on Linux,
+    /// PowerShell on Windows (2.7-9 to 2.7-12).
+    pub post_install_script: Option<SecretText>,
+    /// What the machine reads from its metadata service (2.7-13).
+    pub user_data: Option<UserData>,
+    /// Parameters of the kernel (2.8-4).
+    pub kernel_params: Vec<KernelParam>,
+    /// Partitions of the first disk; none is the API's usual layout (2.8-11).
+    pub partitions: Vec<Partition>,
+    /// For the slug `custom-ipxe`, and only there (2.8-14).
+    pub ipxe_script_url: Option<String>,
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Order")
+            .field("name", &self.name)
+            .field("location", &self.location)
+            .field("instance_type", &self.instance_type)
+            .field("os_slug", &self.os_slug)
+            .field("ssh_keys", &self.ssh_keys)
+            .field("tags", &self.tags)
+            .field("contract_id", &self.contract_id)
+            .field("overflow", &self.overflow)
+            .field("has_script", &self.post_install_script.is_some())
+            .field("has_user_data", &self.user_data.is_some())
+            .field("kernel_params", &self.kernel_params)
+            .field("partitions", &self.partitions)
+            .field("ipxe_script_url", &self.ipxe_script_url)
+            .finish()
+    }
 }
 
 /// What became of an order: the four cases that the protocol tells apart.
@@ -40,7 +79,7 @@ pub enum OrderOutcome {
     Unknown(String),
 }
 
-/// A rule of the API that an order breaks. Names the field as the API does.
+/// A rule of the API that an order or a re-installation breaks. Names the field as the API does.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOrder {
     /// Not a host name.
@@ -85,10 +124,16 @@ pub enum InvalidOrder {
     /// Not a contract identity.
     #[error("contractId must have at most 240 characters out of A-Z, 0-9, `_`, `.` and `-`")]
     ContractId,
+    /// A rule about the system, the script or the user data.
+    #[error(transparent)]
+    System(#[from] InvalidSystem),
+    /// Another Linux without a key to log in with.
+    #[error("sshKey must have an entry where os names another Linux system")]
+    SshKeysNeeded,
 }
 
 impl Order {
-    /// Checks the order by the API's rules (sections 2.7, 2.8 and 8), so that
+    /// Checks the order by the API's rules (2.7, 2.8 and section 8), so that
     /// no call is spent on what can only be refused.
     ///
     /// # Errors
@@ -107,9 +152,7 @@ impl Order {
                 return Err(InvalidOrder::Text { field });
             }
         }
-        if let Some(index) = self.ssh_keys.iter().position(|key| !is_line(key, 16384)) {
-            return Err(InvalidOrder::SshKey { index });
-        }
+        check_keys(&self.ssh_keys)?;
         if self.tags.len() > 60 {
             return Err(InvalidOrder::TooManyTags {
                 count: self.tags.len(),
@@ -118,50 +161,82 @@ impl Order {
         for (index, tag) in self.tags.iter().enumerate() {
             check_tag(tag).map_err(|rule| InvalidOrder::Tag { index, rule })?;
         }
-        match &self.contract_id {
-            Some(contract) if !is_contract_id(contract) => Err(InvalidOrder::ContractId),
-            _ => Ok(()),
+        if let Some(contract) = &self.contract_id
+            && !is_contract_id(contract)
+        {
+            return Err(InvalidOrder::ContractId);
+        }
+        self.system().check()?;
+        if let Some(script) = &self.post_install_script {
+            check_script(script, Some(SystemFamily::of_slug(&self.os_slug)))?;
+        }
+        if let Some(data) = &self.user_data {
+            data.check()?;
+        }
+        Ok(())
+    }
+
+    fn system(&self) -> SystemView<'_> {
+        SystemView {
+            slug: &self.os_slug,
+            kernel_params: &self.kernel_params,
+            partitions: &self.partitions,
+            ipxe_script_url: self.ipxe_script_url.as_deref(),
         }
     }
 
+    /// What no text may show, should the API echo the order.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
+        let params = self.kernel_params.iter().map(|param| &param.value);
+        let data = self.user_data.iter().map(|data| &data.data);
+        let secrets = self.post_install_script.iter().chain(data);
+        secrets.chain(params).cloned()
+    }
+
     /// The body of the request. `sshKey` is there even when it is empty, as
-    /// section 2.7 demands.
+    /// 2.7-5 demands.
     pub(super) fn body(&self) -> impl Serialize {
         OrderBody {
             name: &self.name,
             location: &self.location,
             instance_type: &self.instance_type,
-            os: OsBody {
-                slug: &self.os_slug,
-            },
+            os: self.system().body(),
             ssh_key: &self.ssh_keys,
             tags: &self.tags,
             contract_id: self.contract_id.as_deref().filter(|id| !id.is_empty()),
             overflow: self.overflow,
+            post_install_script: self.post_install_script.as_ref().map(SecretText::expose),
+            user_data: self.user_data.as_ref().map(UserData::body),
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OrderBody<'a> {
+struct OrderBody<'a, Os> {
     name: &'a str,
     location: &'a str,
     instance_type: &'a str,
-    os: OsBody<'a>,
+    os: Os,
     ssh_key: &'a [String],
     tags: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     contract_id: Option<&'a str>,
     overflow: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    post_install_script: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_data: Option<UserDataBody<'a>>,
 }
 
-#[derive(Serialize)]
-struct OsBody<'a> {
-    slug: &'a str,
+pub(super) fn check_keys(keys: &[String]) -> Result<(), InvalidOrder> {
+    match keys.iter().position(|key| !is_line(key, 16384)) {
+        Some(index) => Err(InvalidOrder::SshKey { index }),
+        None => Ok(()),
+    }
 }
 
-fn is_host_name(name: &str) -> bool {
+pub(in crate::hosting) fn is_host_name(name: &str) -> bool {
     (1..=253).contains(&name.len())
         && name.split('.').all(|label| {
             (1..=63).contains(&label.len())
@@ -173,7 +248,7 @@ fn is_host_name(name: &str) -> bool {
         })
 }
 
-fn is_line(text: &str, longest: usize) -> bool {
+pub(in crate::hosting) fn is_line(text: &str, longest: usize) -> bool {
     !text.trim().is_empty()
         && text.chars().count() <= longest
         && !text.chars().any(char::is_control)

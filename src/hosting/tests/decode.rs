@@ -88,12 +88,16 @@ async fn other_shapes_of_one_field_are_read() {
     let mut body = record();
     body["location"] = json!("EU: Rotterdam");
     body["createdAt"] = json!("1728030905");
+    body["deliveredAt"] = json!("2024-10-04T08:49:08.000Z");
+    body["releasedAt"] = json!(-1);
     body["ipAddresses"] = json!(["192.0.2.1", ""]);
     body["tags"] = json!({"0": "a", "2": 7});
     body["status"] = json!("being_polished");
     let server = server(&body).await.unwrap();
     assert_eq!(server.location, "EU: Rotterdam");
     assert_eq!(server.created_at, Some(1_728_030_905));
+    assert_eq!(server.delivered_at, Some(1_728_031_748));
+    assert_eq!(server.released_at, None);
     assert_eq!(server.addresses, ["192.0.2.1"]);
     assert_eq!(server.tags, ["a", "7"]);
     assert_eq!(

@@ -7,7 +7,9 @@ use std::marker::PhantomData;
 use super::{KEY, order};
 use crate::hosting::server::InvalidOrder;
 use crate::hosting::tag::check_tag;
-use crate::hosting::{ApiKey, BaseUrl, BaseUrlError, KeyError, Page, ServerId, ServerStatus};
+use crate::hosting::{
+    ApiKey, BaseUrl, BaseUrlError, KeyError, Page, SecretText, ServerId, ServerStatus,
+};
 
 /// Finds out at compile time whether a type has a trait: the constant of the
 /// bounded impl hides the trait's own where the bound holds.
@@ -37,6 +39,12 @@ fn a_key_cannot_be_printed() {
             implements!(ApiKey, serde::Serialize),
         ),
     ];
+    let texts = (
+        implements!(SecretText, Debug),
+        implements!(SecretText, Display),
+        implements!(SecretText, serde::Serialize),
+    );
+    assert_eq!(texts, (false, false, false));
     // The probe does find the traits where they are.
     assert_eq!(probes, [(true, false); 3]);
 }

@@ -1,15 +1,27 @@
 //! Tests of the client: readings and classifications over a scripted
 //! transport, and what really goes over the wire over a hand-written server.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what is spawned here ends with the runtime of its test"
+)]
+
 mod decode;
+mod ids;
 mod inputs;
+mod install;
+mod listing;
+mod machine;
 mod never_panics;
 mod operations;
 mod order;
 mod refusals;
+mod resources;
 mod script;
+mod secrets;
 mod tls;
 mod wire;
+mod wire_changes;
 mod wire_server;
 
 use crate::hosting::{ApiKey, BaseUrl, Order, ServerId};
@@ -43,6 +55,7 @@ fn order() -> Order {
         ],
         contract_id: None,
         overflow: false,
+        ..Order::default()
     }
 }
 

@@ -6,7 +6,12 @@ use serde_json::{Value, json};
 
 use super::script::{Script, answer};
 use super::{KEY, ORDER_TAG, UUID, id, order};
-use crate::hosting::{ApiKey, BaseUrl, OrderOutcome, Page, ServerFilter};
+use crate::hosting::command::PowerCommand;
+use crate::hosting::host::HostCursor;
+use crate::hosting::{
+    ApiKey, ApiKeyId, BaseUrl, CommandId, Error, HostId, LocationId, OrderOutcome, Page,
+    ServerFilter, SshKeyId,
+};
 
 /// Any JSON, with the names and words of the API often in it.
 fn any_json() -> impl Strategy<Value = Value> {
@@ -45,6 +50,27 @@ fn any_json() -> impl Strategy<Value = Value> {
         "disks",
         "quotaUsage",
         "resources",
+        "id",
+        "state",
+        "payload",
+        "command",
+        "serverUuid",
+        "server_uuid",
+        "created_at",
+        "server",
+        "startedAt",
+        "rootPassword",
+        "lshw",
+        "publicKey",
+        "commits",
+        "instanceType",
+        "cpu",
+        "memory",
+        "disk",
+        "ipAddress",
+        "labels",
+        "result",
+        "issueDescription",
     ]);
     leaf.prop_recursive(4, 48, 6, move |inner| {
         prop_oneof![
@@ -85,7 +111,58 @@ fn read_everywhere(status: u16, body: &[u8]) -> Result<(), TestCaseError> {
     })
 }
 
+/// The same through the readings of what is no server.
+fn read_the_rest(status: u16, body: &[u8]) -> Result<(), TestCaseError> {
+    let (client, _) = Script::client((0..17).map(|_| Ok(answer(status, body))).collect());
+    let command = CommandId::parse(UUID).unwrap();
+    let ssh_key = SshKeyId::parse(UUID).unwrap();
+    let page = Page::first();
+    block_on(async {
+        let texts = [
+            told(client.whitelist(ApiKeyId(1), page).await),
+            told(client.ssh_keys().await),
+            told(client.ssh_key(&ssh_key).await),
+            told(client.tags(page).await),
+            told(client.create_tag("a").await),
+            told(client.usage(None, None).await),
+            told(client.capacity_commits().await),
+            told(client.instance_types(LocationId(1)).await),
+            told(client.health().await),
+            told(client.commands(&id(), None, page).await),
+            told(client.command(&id(), &command).await),
+            told(client.send_command(&id(), PowerCommand::Reboot).await),
+            told(client.hardware_listing(&id()).await),
+            told(client.root_password(&id()).await),
+            told(client.hosts(None, &HostCursor::Range(page)).await),
+            told(client.host_status(HostId(1)).await),
+            told(client.install_log(HostId(1), page).await),
+        ];
+        for text in texts {
+            prop_assert!(!text.contains(KEY), "{}", text);
+            prop_assert!(text.len() < 64 * 1024);
+        }
+        Ok(())
+    })
+}
+
+fn told<T>(result: Result<T, Error>) -> String {
+    match result {
+        Ok(_) => String::new(),
+        Err(error) => format!("{error:?} {}", error.explain()),
+    }
+}
+
 proptest! {
+    #[test]
+    fn any_bytes_are_read_by_the_rest(status in 200u16..600, body in prop::collection::vec(any::<u8>(), 0..512)) {
+        read_the_rest(status, &body)?;
+    }
+
+    #[test]
+    fn any_json_is_read_by_the_rest(status in prop_oneof![Just(200u16), 200u16..600], body in any_json()) {
+        read_the_rest(status, body.to_string().as_bytes())?;
+    }
+
     #[test]
     fn any_bytes_are_read(status in 200u16..600, body in prop::collection::vec(any::<u8>(), 0..512)) {
         read_everywhere(status, &body)?;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -10,31 +10,37 @@ use super::super::catalogue::Offer;
 use super::super::clock::Moment;
 use super::super::state::{Alteration, Machine, Newcomer, Status};
 use super::super::world::{Shared, World};
-use super::{Unfollowed, read};
+use super::{Unfollowed, Which, read};
 
 /// `GET /_simulator/machines`: all of them, in order of creation.
-pub(super) async fn list(State(shared): State<Shared>) -> Json<Value> {
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    Query(which): Query<Which>,
+) -> Result<Json<Value>, Unfollowed> {
     let (world, now) = shared.settled();
-    let machines = world.account.machines().iter();
-    Json(
+    let of = which.place(&world)?;
+    let machines = world.accounts[of].machines().iter();
+    Ok(Json(
         machines
-            .map(|machine| shown(&world, machine, now))
+            .map(|machine| shown(&world, of, machine, now))
             .collect(),
-    )
+    ))
 }
 
 /// `GET /_simulator/machines/{uuid}`
 pub(super) async fn show(
     State(shared): State<Shared>,
+    Query(which): Query<Which>,
     Path(uuid): Path<String>,
 ) -> Result<Json<Value>, Unfollowed> {
     let (world, now) = shared.settled();
-    one(&world, &uuid, now)
+    let of = which.place(&world)?;
+    one(&world, of, &uuid, now)
 }
 
 /// The record that the API shows, and all that it does not show.
-fn shown(world: &World, machine: &Machine, now: Moment) -> Value {
-    let mut record = machine.record(now, &world.account.catalogue, &world.switches);
+fn shown(world: &World, of: usize, machine: &Machine, now: Moment) -> Value {
+    let mut record = machine.record(now, &world.accounts[of].catalogue, &world.switches);
     if let Some(fields) = record.as_object_mut() {
         fields.insert("history".into(), json!(machine.history));
         fields.insert("tagHistory".into(), json!(machine.taggings));
@@ -42,15 +48,16 @@ fn shown(world: &World, machine: &Machine, now: Moment) -> Value {
         fields.insert("next".into(), json!(machine.plan));
         fields.insert("hidden".into(), json!(machine.hidden));
         fields.insert("ordered".into(), json!(machine.ordered));
+        fields.insert("power".into(), json!(machine.power(now)));
+        fields.insert("commands".into(), json!(machine.commands));
     }
     record
 }
 
-fn one(world: &World, uuid: &str, now: Moment) -> Result<Json<Value>, Unfollowed> {
-    let mut machines = world.account.machines().iter();
-    let found = machines.find(|machine| machine.uuid.to_string() == uuid);
+fn one(world: &World, of: usize, uuid: &str, now: Moment) -> Result<Json<Value>, Unfollowed> {
+    let found = world.accounts[of].by_name(uuid);
     found
-        .map(|machine| Json(shown(world, machine, now)))
+        .map(|machine| Json(shown(world, of, machine, now)))
         .ok_or(Unfollowed::NotFound)
 }
 
@@ -91,46 +98,51 @@ fn delivered() -> Status {
 /// `POST /_simulator/machines`: a machine that somebody else ordered.
 pub(super) async fn appear(
     State(shared): State<Shared>,
+    Query(which): Query<Which>,
     body: Bytes,
 ) -> Result<Json<Value>, Unfollowed> {
     let wanted: Appearance = read(&body)?;
     let (mut world, now) = shared.settled();
+    let of = which.place(&world)?;
     let world = &mut *world;
     let newcomer = Newcomer {
         name: wanted.name,
-        offer: offer(world, &wanted.location, &wanted.instance_type)?,
+        offer: offer(world, of, &wanted.location, &wanted.instance_type)?,
         slug: wanted.os,
         tags: wanted.tags,
         status: wanted.status,
         created_at: wanted.created_at.map_or(now, Moment::from_unix).min(now),
     };
-    let uuid = world
-        .account
-        .appear(newcomer, &world.settings, &world.switches, &mut world.rng);
-    one(world, &uuid.to_string(), world.clock.now())
+    let mut rng = world.luck.draw();
+    let account = &mut world.accounts[of];
+    let uuid = account.appear(newcomer, &world.settings, &world.switches, &mut rng);
+    one(world, of, &uuid.to_string(), now)
 }
 
 /// `PATCH /_simulator/machines/{uuid}`: a person in the portal.
 pub(super) async fn alter(
     State(shared): State<Shared>,
+    Query(which): Query<Which>,
     Path(uuid): Path<String>,
     body: Bytes,
 ) -> Result<Json<Value>, Unfollowed> {
     let change: Alteration = read(&body)?;
     let (mut world, now) = shared.settled();
+    let of = which.place(&world)?;
     let lasting = world.settings.release;
-    let altered = world.account.alter(&uuid, change, now, lasting);
+    let altered = world.accounts[of].alter(&uuid, change, now, lasting);
     altered.map_err(|_| Unfollowed::NotFound)?;
-    one(&world, &uuid, now)
+    one(&world, of, &uuid, now)
 }
 
 /// The offer that two names stand for.
 pub(super) fn offer(
     world: &World,
+    of: usize,
     location: &str,
     instance_type: &str,
 ) -> Result<Offer, Unfollowed> {
-    let catalogue = &world.account.catalogue;
+    let catalogue = &world.accounts[of].catalogue;
     let place = catalogue.location(location, &world.switches);
     let kind = catalogue.instance_type(instance_type, &world.switches);
     let offer = place.zip(kind).map(|(place, kind)| Offer {

@@ -2,6 +2,7 @@
 
 mod faults;
 mod machines;
+mod people;
 mod records;
 mod settings;
 mod time;
@@ -11,10 +12,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch, post};
 use axum::{Json, Router};
 use http::StatusCode;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::world::Shared;
+use super::world::{Shared, World};
 
 /// A request to the control port that cannot be followed.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,21 @@ impl IntoResponse for Unfollowed {
     }
 }
 
+/// The account that a request is about, by name; the first when absent.
+#[derive(Debug, Deserialize)]
+pub(super) struct Which {
+    account: Option<String>,
+}
+
+impl Which {
+    fn place(&self, world: &World) -> Result<usize, Unfollowed> {
+        match &self.account {
+            Some(name) => world.account_named(name).ok_or(Unfollowed::NotFound),
+            None => Ok(0),
+        }
+    }
+}
+
 /// Reads a body whatever its `Content-Type`, so that plain `curl -d` works.
 fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Unfollowed> {
     Ok(serde_json::from_slice(body)?)
@@ -48,6 +65,9 @@ fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Unfollowed> {
 /// The control port.
 pub(crate) fn router(shared: Shared) -> Router {
     Router::new()
+        .route("/_simulator", get(people::show))
+        .route("/_simulator/", get(people::show))
+        .route("/_simulator/page", post(people::act))
         .route("/_simulator/clock", get(time::show).post(time::drive))
         .route(
             "/_simulator/ledger",
@@ -55,6 +75,12 @@ pub(crate) fn router(shared: Shared) -> Router {
         )
         .route("/_simulator/ledger/counts", get(records::counts))
         .route("/_simulator/invariants", get(records::invariants))
+        .route(
+            "/_simulator/accounts",
+            get(records::list_accounts).post(records::add_account),
+        )
+        .route("/_simulator/paying", get(records::paying))
+        .route("/_simulator/catalogue", get(records::catalogue))
         .route(
             "/_simulator/machines",
             get(machines::list).post(machines::appear),

@@ -3,21 +3,27 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
+use super::super::accounts;
 use super::super::invariants::{Report, judge};
 use super::super::ledger::Wanted;
 use super::super::world::Shared;
+use super::{Unfollowed, Which, read};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct LedgerQuery {
     method: Option<String>,
     path: Option<String>,
     since: Option<u64>,
+    account: Option<String>,
+    machine: Option<String>,
     format: Option<String>,
 }
 
@@ -32,6 +38,8 @@ pub(super) async fn ledger(
         method: query.method,
         path: query.path,
         since: query.since,
+        account: query.account,
+        machine: query.machine,
     };
     let world = shared.lock();
     let texts = world
@@ -82,7 +90,70 @@ fn order_prefix() -> String {
 pub(super) async fn invariants(
     State(shared): State<Shared>,
     Query(query): Query<InvariantQuery>,
-) -> Json<Report> {
+    Query(which): Query<Which>,
+) -> Result<Json<Report>, Unfollowed> {
     let (world, _) = shared.settled();
-    Json(judge(world.account.machines(), &query.prefix))
+    let account = &world.accounts[which.place(&world)?];
+    let mut report = judge(account.machines(), &query.prefix);
+    report.refused(world.ledger.read(&Wanted::default()));
+    Ok(Json(report))
+}
+
+/// `GET /_simulator/accounts`: who there is, with the hash that a reset of the
+/// password waits for; nothing else secret.
+pub(super) async fn list_accounts(State(shared): State<Shared>) -> Json<Value> {
+    let (world, now) = shared.settled();
+    let accounts = world.accounts.iter().map(|account| {
+        json!({
+            "name": account.name,
+            "emailAddress": account.login().email(),
+            "resetHash": account.login().reset_hash(now),
+            "machines": account.machines().len(),
+            "hosts": account.dedicated().iter().map(|host| host.id).collect::<Vec<_>>(),
+        })
+    });
+    Json(accounts.collect())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewAccount {
+    name: String,
+    key: String,
+}
+
+/// `POST /_simulator/accounts`: one more, with a key of its own.
+pub(super) async fn add_account(
+    State(shared): State<Shared>,
+    body: Bytes,
+) -> Result<Json<Value>, Unfollowed> {
+    let wanted: NewAccount = read(&body)?;
+    let (mut world, now) = shared.settled();
+    let world = &mut *world;
+    if world.account_named(&wanted.name).is_some() || world.keys.knows(&wanted.key) {
+        return Err(Unfollowed::Value("name or key is taken".to_owned()));
+    }
+    let Some(first) = world.accounts.first() else {
+        return Err(Unfollowed::NotFound);
+    };
+    let catalogue = first.catalogue.clone();
+    let mut account = accounts::added(&wanted.name, catalogue);
+    account.house(accounts::hosts(), now);
+    world.accounts.push(account);
+    let number = world.keys.set(&wanted.key, &wanted.name, true);
+    Ok(Json(json!({"name": wanted.name, "apiKeyId": number})))
+}
+
+/// `GET /_simulator/paying`: what is being paid for, by account.
+pub(super) async fn paying(State(shared): State<Shared>) -> Json<Value> {
+    let (world, now) = shared.settled();
+    let accounts = world.accounts.iter();
+    Json(accounts.map(|account| account.paying(now)).collect())
+}
+
+/// `GET /_simulator/catalogue`: in the form that `--catalogue` reads.
+pub(super) async fn catalogue(State(shared): State<Shared>) -> Json<Value> {
+    let world = shared.lock();
+    let first = world.accounts.first();
+    Json(first.map_or(Value::Null, |account| account.catalogue.file()))
 }

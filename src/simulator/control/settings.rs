@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::clock::span;
+use super::super::keys::{KeyRecord, key_id};
 use super::super::options::Delivery;
 use super::super::profile::Row;
 use super::super::state::{Quota, Settings};
-use super::super::world::{KeyRecord, Shared, key_id};
+use super::super::world::Shared;
 use super::machines::offer;
-use super::{Unfollowed, read};
+use super::{Unfollowed, Which, read};
 
 /// `GET /_simulator/switches`
 pub(super) async fn switches(State(shared): State<Shared>) -> Json<Vec<Row>> {
@@ -48,6 +49,9 @@ struct Change {
     release_seconds: Option<f64>,
     failure_rate: Option<f64>,
     list_lag_seconds: Option<f64>,
+    command_seconds: Option<f64>,
+    install_seconds: Option<f64>,
+    command_failure_rate: Option<f64>,
 }
 
 /// `GET /_simulator/settings`
@@ -62,6 +66,9 @@ fn face(settings: Settings) -> Value {
         "releaseSeconds": settings.release.as_secs_f64(),
         "failureRate": settings.chances.failure_rate,
         "listLagSeconds": settings.list_lag.as_secs_f64(),
+        "commandSeconds": settings.command.as_secs_f64(),
+        "installSeconds": settings.install.as_secs_f64(),
+        "commandFailureRate": settings.command_failure_rate,
     })
 }
 
@@ -92,11 +99,21 @@ pub(super) async fn change(
     if let Some(value) = wanted.list_lag_seconds {
         settings.list_lag = seconds("listLagSeconds", value)?;
     }
+    if let Some(value) = wanted.command_seconds {
+        settings.command = seconds("commandSeconds", value)?;
+    }
+    if let Some(value) = wanted.install_seconds {
+        settings.install = seconds("installSeconds", value)?;
+    }
+    let share = |name: &str, rate: f64| match (0.0..=1.0).contains(&rate) {
+        true => Ok(rate),
+        false => Err(Unfollowed::Value(format!("{name} must be 0 to 1"))),
+    };
     if let Some(rate) = wanted.failure_rate {
-        if !(0.0..=1.0).contains(&rate) {
-            return Err(Unfollowed::Value("failureRate must be 0 to 1".to_owned()));
-        }
-        settings.chances.failure_rate = rate;
+        settings.chances.failure_rate = share("failureRate", rate)?;
+    }
+    if let Some(rate) = wanted.command_failure_rate {
+        settings.command_failure_rate = share("commandFailureRate", rate)?;
     }
     world.settings = settings;
     Ok(Json(face(settings)))
@@ -124,11 +141,13 @@ struct QuotaChange {
 /// `POST /_simulator/quota`
 pub(super) async fn quota(
     State(shared): State<Shared>,
+    Query(which): Query<Which>,
     body: Bytes,
 ) -> Result<StatusCode, Unfollowed> {
     let wanted: QuotaChange = read(&body)?;
     let mut world = shared.lock();
-    let offer = offer(&world, &wanted.location, &wanted.instance_type)?;
+    let of = which.place(&world)?;
+    let offer = offer(&world, of, &wanted.location, &wanted.instance_type)?;
     let pool = match (wanted.quota_type, wanted.contract_id) {
         (Some(QuotaType::Commit), contract) if !contract.is_empty() => Some(contract),
         (None | Some(QuotaType::OnDemand), contract) if contract.is_empty() => None,
@@ -137,7 +156,7 @@ pub(super) async fn quota(
             return Err(Unfollowed::Value(message.to_owned()));
         }
     };
-    world.account.quota.set_quota(offer, pool, wanted.quota);
+    world.accounts[of].allot(|quota| quota.set_quota(offer, pool, wanted.quota));
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -153,16 +172,17 @@ struct StockChange {
 /// `POST /_simulator/availability`: machines that are given back later come on top.
 pub(super) async fn availability(
     State(shared): State<Shared>,
+    Query(which): Query<Which>,
     body: Bytes,
 ) -> Result<StatusCode, Unfollowed> {
     let wanted: StockChange = read(&body)?;
     let (mut world, _) = shared.settled();
-    let offer = offer(&world, &wanted.location, &wanted.instance_type)?;
-    let taken = Quota::taken(offer, world.account.machines());
-    world
-        .account
-        .quota
-        .set_stock(offer, wanted.stock.map(|free| free.saturating_add(taken)));
+    let of = which.place(&world)?;
+    let offer = offer(&world, of, &wanted.location, &wanted.instance_type)?;
+    let account = &mut world.accounts[of];
+    let taken = Quota::taken(offer, account.machines());
+    let all = wanted.stock.map(|free| free.saturating_add(taken));
+    account.allot(|quota| quota.set_stock(offer, all));
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -181,10 +201,15 @@ pub(super) async fn keys(State(shared): State<Shared>) -> Json<Vec<KeyRecord>> {
 /// `POST /_simulator/keys`
 pub(super) async fn key(
     State(shared): State<Shared>,
+    Query(which): Query<Which>,
     body: Bytes,
 ) -> Result<Json<Value>, Unfollowed> {
     let KeyChange { key, valid } = read(&body)?;
-    let id = key_id(&key);
-    shared.lock().keys.set(key, valid);
-    Ok(Json(json!({"id": id, "valid": valid})))
+    let mut world = shared.lock();
+    let of = which.place(&world)?;
+    let account = world.accounts[of].name.clone();
+    let number = world.keys.set(&key, &account, valid);
+    Ok(Json(
+        json!({"id": key_id(&key), "apiKeyId": number, "valid": valid}),
+    ))
 }

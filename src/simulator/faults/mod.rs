@@ -49,11 +49,18 @@ pub(crate) enum Fault {
     StaleList { seconds: f64 },
     /// A list shows nothing, a tag look-up answers 404.
     EmptyList,
+    /// What the request begins (a delivery, an installation, a command) will
+    /// fail; a machine says this.
+    Fail { message: String },
     /// Pages after the first begin one record too late: one is never shown.
     ShiftedPage,
     /// Pages after the first begin one record too early: one is shown twice.
     RepeatedPage,
 }
+
+/// Why something will fail; travels with the request to its route.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doom(pub(crate) Option<String>);
 
 /// How a list is distorted; travels with the request to its route.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,6 +105,14 @@ impl Harm {
             _ => 0,
         });
         Duration::from_millis(total.sum())
+    }
+
+    /// Why what the request begins will fail.
+    pub(crate) fn doom(&self) -> Doom {
+        Doom(self.0.iter().find_map(|fault| match fault {
+            Fault::Fail { message } => Some(message.clone()),
+            _ => None,
+        }))
     }
 
     /// What it does to lists.

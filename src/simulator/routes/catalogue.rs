@@ -1,17 +1,23 @@
 //! Locations, plans, operating systems and quota (sections 4.3, 4.7 and 4.8).
 
-use axum::extract::{Path, State};
-use serde_json::Value;
+use axum::Extension;
+use axum::extract::{Path, RawQuery, State};
+use jiff::civil::Date;
+use serde_json::{Value, json};
 
 use super::super::answer::{Answer, Refusal};
 use super::super::catalogue::OperatingSystem;
-use super::super::world::Shared;
+use super::super::state::Period;
+use super::super::world::{Caller, Shared};
 use super::Outcome;
 
 /// `GET /v3/flexMetal/location`
-pub(super) async fn locations(State(shared): State<Shared>) -> Outcome {
+pub(super) async fn locations(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Outcome {
     let world = shared.lock();
-    let locations = world.account.catalogue.locations.iter();
+    let locations = world.accounts[caller.0].catalogue.locations.iter();
     Ok(Answer::list(
         locations
             .map(super::super::catalogue::Location::record)
@@ -22,10 +28,11 @@ pub(super) async fn locations(State(shared): State<Shared>) -> Outcome {
 /// `GET /v3/flexMetal/location/{locationId}/instanceTypes`
 pub(super) async fn instance_types(
     State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
     Path(location): Path<String>,
 ) -> Outcome {
     let world = shared.lock();
-    let catalogue = &world.account.catalogue;
+    let catalogue = &world.accounts[caller.0].catalogue;
     let known = location
         .parse()
         .ok()
@@ -46,15 +53,18 @@ pub(super) async fn instance_types(
 }
 
 /// `GET /v3/flexMetal/plans`
-pub(super) async fn plans(State(shared): State<Shared>) -> Outcome {
+pub(super) async fn plans(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Outcome {
     let (world, _) = shared.settled();
-    let account = &world.account;
+    let account = &world.accounts[caller.0];
     let plans = account.catalogue.instance_types.iter().map(|kind| {
         let offers = account.catalogue.offers.iter().map(|(offer, _)| *offer);
         let here = offers.filter(|offer| offer.instance_type == kind.id);
         let locations: Vec<Value> = here
             .filter_map(|offer| {
-                let places = account.catalogue.locations;
+                let places = &account.catalogue.locations;
                 let place = places.iter().find(|place| place.id == offer.location)?;
                 Some(place.in_plan(account.quota.availability(offer, account.machines())))
             })
@@ -65,17 +75,72 @@ pub(super) async fn plans(State(shared): State<Shared>) -> Outcome {
 }
 
 /// `GET /v3/flexMetal/quota/usage`
-pub(super) async fn quota(State(shared): State<Shared>) -> Outcome {
+pub(super) async fn quota(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Outcome {
     let (world, _) = shared.settled();
-    let account = &world.account;
+    let account = &world.accounts[caller.0];
     Ok(Answer::list(
         account.quota.usage(&account.catalogue, account.machines()),
     ))
 }
 
+/// `GET /v3/flexMetal/usage`
+pub(super) async fn usage(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    RawQuery(query): RawQuery,
+) -> Outcome {
+    let mut days = [None, None];
+    for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        let day = match name.as_ref() {
+            _ if value.is_empty() => continue,
+            "startDate" => &mut days[0],
+            "endDate" => &mut days[1],
+            _ => continue,
+        };
+        let read = Date::strptime("%Y-%m-%d", value.as_ref()).ok();
+        let read = read.filter(|_| value.len() == "YYYY-MM-DD".len());
+        *day = Some(read.ok_or_else(|| Refusal::breach(name, "must be a date, YYYY-MM-DD"))?);
+    }
+    let [first, last] = days;
+    if first.zip(last).is_some_and(|(first, last)| last < first) {
+        return Err(Refusal::breach("endDate", "must not be before startDate"));
+    }
+    let (world, now) = shared.settled();
+    let period = match (first, last) {
+        (None, None) => Period::month(now),
+        (first, last) => Period::new(first, last),
+    };
+    let records = world.accounts[caller.0].usage(period, now, &world.switches);
+    Ok(Answer::list(records))
+}
+
+/// `GET /v3/flexMetal/capacity/commit`
+pub(super) async fn commits(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Outcome {
+    let (world, _) = shared.settled();
+    let account = &world.accounts[caller.0];
+    let records = account
+        .quota
+        .commits(&account.catalogue, account.machines());
+    Ok(Answer::list(records))
+}
+
+/// `GET /v3/health`
+pub(super) async fn health() -> Outcome {
+    Ok(Answer::bare(json!({"status": "OK"})))
+}
+
 /// `GET /v3/operatingsystem`
-pub(super) async fn systems(State(shared): State<Shared>) -> Outcome {
+pub(super) async fn systems(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Outcome {
     let world = shared.lock();
-    let systems = world.account.catalogue.systems.iter();
+    let systems = world.accounts[caller.0].catalogue.systems.iter();
     Ok(Answer::list(systems.map(OperatingSystem::record).collect()))
 }

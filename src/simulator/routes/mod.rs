@@ -1,12 +1,15 @@
 //! The paths of the API, one file a resource.
 
 mod catalogue;
+mod commands;
+mod hosts;
+mod security;
 mod servers;
 mod tags;
 
 use axum::Router;
 use axum::response::IntoResponse;
-use axum::routing::{delete, get, post};
+use axum::routing::{get, post, put};
 use http::StatusCode;
 
 use super::answer::{Answer, Refusal, code};
@@ -26,6 +29,29 @@ const PLANS: &str = "/v3/flexMetal/plans";
 const QUOTA: &str = "/v3/flexMetal/quota/usage";
 const SYSTEMS: &str = "/v3/operatingsystem";
 
+const LSHW: &str = "/v3/flexMetal/servers/{uuid}/lshw";
+const ROOT_PASSWORD: &str = "/v3/flexMetal/servers/{uuid}/rootPassword";
+const COMMANDS: &str = "/v3/flexMetal/servers/{uuid}/commands";
+const COMMAND: &str = "/v3/flexMetal/servers/{uuid}/commands/{commandUuid}";
+const USAGE: &str = "/v3/flexMetal/usage";
+const COMMITS: &str = "/v3/flexMetal/capacity/commit";
+const WHITELIST: &str = "/v3/account/apiKey/{apiKeyId}/whitelist";
+const WHITELIST_ENTRY: &str = "/v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}";
+const PASSWORD: &str = "/v3/account/password";
+const RESET: &str = "/v3/account/password/reset";
+const VALIDATE: &str = "/v3/account/password/reset/validate";
+const HOSTS: &str = "/v3/host";
+const HOST: &str = "/v3/host/{hostId}";
+const HOST_START: &str = "/v3/host/{hostId}/start";
+const HOST_STOP: &str = "/v3/host/{hostId}/stop";
+const HOST_RESTART: &str = "/v3/host/{hostId}/restart";
+const HOST_STATUS: &str = "/v3/host/{hostId}/status";
+const INSTALL: &str = "/v3/host/{hostId}/os/install";
+const INSTALL_LOG: &str = "/v3/host/{hostId}/os/installLog";
+const SSH_KEYS: &str = "/v3/sshKey";
+const SSH_KEY: &str = "/v3/sshKey/{uuid}";
+pub(crate) const HEALTH: &str = "/v3/health";
+
 const ALL: &[&str] = &[
     SERVERS,
     SERVER,
@@ -37,6 +63,28 @@ const ALL: &[&str] = &[
     PLANS,
     QUOTA,
     SYSTEMS,
+    LSHW,
+    ROOT_PASSWORD,
+    COMMANDS,
+    COMMAND,
+    USAGE,
+    COMMITS,
+    WHITELIST,
+    WHITELIST_ENTRY,
+    PASSWORD,
+    RESET,
+    VALIDATE,
+    HOSTS,
+    HOST,
+    HOST_START,
+    HOST_STOP,
+    HOST_RESTART,
+    HOST_STATUS,
+    INSTALL,
+    INSTALL_LOG,
+    SSH_KEYS,
+    SSH_KEY,
+    HEALTH,
 ];
 
 /// The template that a path follows. The ledger needs it also for requests
@@ -59,19 +107,51 @@ pub(crate) fn template(path: &str) -> Option<&'static str> {
 pub(crate) fn router(shared: Shared) -> Router {
     Router::new()
         .route(SERVERS, get(servers::list).post(servers::order))
-        .route(SERVER, get(servers::get).delete(servers::release))
+        .route(
+            SERVER,
+            get(servers::get)
+                .patch(servers::reinstall)
+                .delete(servers::release),
+        )
         .route(
             SERVER_TAG,
             post(servers::add_tag).delete(servers::remove_tag),
         )
-        .route(TAGS, get(tags::list))
-        .route(TAG, get(tags::get))
-        .route(TAG, delete(tags::delete))
+        .route(TAGS, get(tags::list).post(tags::create))
+        .route(TAG, get(tags::get).put(tags::rename).delete(tags::delete))
         .route(LOCATIONS, get(catalogue::locations))
         .route(INSTANCE_TYPES, get(catalogue::instance_types))
         .route(PLANS, get(catalogue::plans))
         .route(QUOTA, get(catalogue::quota))
         .route(SYSTEMS, get(catalogue::systems))
+        .route(LSHW, get(servers::lshw))
+        .route(ROOT_PASSWORD, get(servers::root_password))
+        .route(COMMANDS, get(commands::list).post(commands::send))
+        .route(COMMAND, get(commands::get))
+        .route(USAGE, get(catalogue::usage))
+        .route(COMMITS, get(catalogue::commits))
+        .route(
+            WHITELIST,
+            get(security::whitelist).post(security::add_entry),
+        )
+        .route(
+            WHITELIST_ENTRY,
+            put(security::change_entry).delete(security::remove_entry),
+        )
+        .route(PASSWORD, put(security::change_password))
+        .route(RESET, post(security::ask_for_reset))
+        .route(VALIDATE, put(security::reset))
+        .route(HOSTS, get(hosts::list))
+        .route(HOST, get(hosts::get))
+        .route(HOST_START, put(hosts::start))
+        .route(HOST_STOP, put(hosts::stop))
+        .route(HOST_RESTART, put(hosts::restart))
+        .route(HOST_STATUS, get(hosts::status))
+        .route(INSTALL, post(hosts::install))
+        .route(INSTALL_LOG, get(hosts::log))
+        .route(SSH_KEYS, get(security::ssh_keys).post(security::store_key))
+        .route(SSH_KEY, get(security::ssh_key).delete(security::delete_key))
+        .route(HEALTH, get(catalogue::health))
         .fallback(|| async { Refusal::not_found().into_response() })
         .method_not_allowed_fallback(|| async {
             let status = StatusCode::METHOD_NOT_ALLOWED;

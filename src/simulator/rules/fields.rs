@@ -64,6 +64,11 @@ impl<'a> Fields<'a> {
         self.get(name).is_none()
     }
 
+    /// Whether the field is a list.
+    pub(super) fn is_list(&self, name: &str) -> bool {
+        self.get(name).is_some_and(Value::is_array)
+    }
+
     /// A text, if there is one.
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
         let value = self.get(name)?;

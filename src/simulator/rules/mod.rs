@@ -1,17 +1,24 @@
 //! The validation rules of sections 2.6 to 2.8 and 8: a body either becomes an
 //! order or a list of everything that is wrong with it.
 
+mod bodies;
 mod fields;
 mod system;
 #[cfg(test)]
 mod tests;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::answer::{Breach, Refusal, code};
+use super::answer::{Breach, Refusal};
 use super::catalogue::{Catalogue, Family, Offer};
 use super::profile::{MissingSshKey, PublicKeys, Switches};
+pub(crate) use bodies::{
+    HostInstall, NewSshKey, Reinstall, command, host_install, new_tag, reinstall, ssh_key, texts,
+    whitelist_entry,
+};
 use fields::Fields;
 
 /// Most tags a server can bear.
@@ -29,6 +36,8 @@ pub(crate) struct Order {
     /// Never empty: an empty one in the body is none.
     pub(crate) contract: Option<String>,
     pub(crate) overflow: bool,
+    /// Every SSH key as it was given.
+    pub(crate) keys: Vec<String>,
 }
 
 /// `^[A-Za-z0-9_:-]{1,64}$`
@@ -76,13 +85,9 @@ fn ssh_key_is_valid(entry: &str, switches: &Switches) -> bool {
 pub(crate) fn object(body: &[u8]) -> Result<Value, Refusal> {
     match serde_json::from_slice(body) {
         Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(invalid_body("the body must be a JSON object")),
-        Err(_) => Err(invalid_body("the body is no JSON")),
+        Ok(_) => Err(Refusal::malformed("the body must be a JSON object")),
+        Err(_) => Err(Refusal::malformed("the body is no JSON")),
     }
-}
-
-fn invalid_body(message: &str) -> Refusal {
-    Refusal::new(http::StatusCode::BAD_REQUEST, code::INVALID_BODY, message)
 }
 
 const ORDER_FIELDS: &[&str] = &[
@@ -135,23 +140,15 @@ pub(crate) fn order(
         None => None,
     };
     let family = system.map(|system| system.family);
-    let proper = family != Some(Family::Talos) || host_name_is_valid(&name);
-    fields.ensure(
-        proper,
-        "name",
-        "must be a proper host name for this operating system",
-    );
-
-    ssh_keys(&mut fields, switches);
-    let script = fields.text("postInstallScript").unwrap_or_default();
-    let shebang = family != Some(Family::Linux) || script.is_empty() || script.starts_with("#!");
-    fields.ensure(shebang, "postInstallScript", "must begin with a shebang");
-    if let Some(user_data) = fields.object("userData") {
-        let mut inner = Fields::new(user_data, "userData.", fields.breaches());
-        inner.only(&["data", "isBase64"], switches);
-        inner.text("data");
-        inner.flag("isBase64");
-    }
+    host_name(&mut fields, Some(&name), family);
+    let keys = fields.texts("sshKey");
+    let absent = fields.absent("sshKey");
+    let refused = absent && switches.missing_ssh_key == MissingSshKey::Refuse422;
+    fields.ensure(!refused, "sshKey", "must be present, and may be empty");
+    let keys = keys.unwrap_or_default();
+    ssh_keys(&mut fields, &keys, switches);
+    script(&mut fields, family);
+    user_data(&mut fields, switches);
 
     let mut tags: Vec<String> = Vec::new();
     let given = fields.texts("tags").unwrap_or_default();
@@ -182,33 +179,62 @@ pub(crate) fn order(
         (Some(offer), Some(system)) if breaches.is_empty() => Ok(Order {
             name,
             offer,
-            slug: system.slug.to_owned(),
+            slug: system.slug.clone(),
             tags,
             contract,
             overflow,
+            keys,
         }),
         _ => Err(Refusal::breaches(breaches)),
     }
 }
 
-fn ssh_keys(fields: &mut Fields<'_>, switches: &Switches) {
-    match fields.texts("sshKey") {
-        Some(keys) => {
-            for (index, key) in keys.iter().enumerate() {
-                let valid = ssh_key_is_valid(key, switches);
-                fields.ensure(
-                    valid,
-                    &format!("sshKey[{index}]"),
-                    "neither a UUID nor a public key",
-                );
-            }
-        }
-        None => {
-            let absent = fields.absent("sshKey");
-            let refused = absent && switches.missing_ssh_key == MissingSshKey::Refuse422;
-            fields.ensure(!refused, "sshKey", "must be present, and may be empty");
-        }
+/// Some systems need a proper host name (section 2.7).
+fn host_name(fields: &mut Fields<'_>, name: Option<&str>, family: Option<Family>) {
+    let property = if fields.absent("name") {
+        "hostname"
+    } else {
+        "name"
+    };
+    let proper = family != Some(Family::Talos) || name.is_none_or(host_name_is_valid);
+    fields.ensure(
+        proper,
+        property,
+        "must be a proper host name for this operating system",
+    );
+}
+
+fn script(fields: &mut Fields<'_>, family: Option<Family>) {
+    let script = fields.text("postInstallScript").unwrap_or_default();
+    let shebang = family != Some(Family::Linux) || script.is_empty() || script.starts_with("#!");
+    fields.ensure(shebang, "postInstallScript", "must begin with a shebang");
+}
+
+fn user_data(fields: &mut Fields<'_>, switches: &Switches) {
+    if let Some(user_data) = fields.object("userData") {
+        let mut inner = Fields::new(user_data, "userData.", fields.breaches());
+        inner.only(&["data", "isBase64"], switches);
+        let data = inner.text("data").unwrap_or_default();
+        let encoded = inner.flag("isBase64") == Some(true);
+        let whole = !encoded || STANDARD.decode(data).is_ok();
+        inner.ensure(whole, "data", "is no base64");
     }
+}
+
+fn ssh_keys(fields: &mut Fields<'_>, keys: &[String], switches: &Switches) {
+    for (index, key) in keys.iter().enumerate() {
+        let valid = ssh_key_is_valid(key, switches);
+        fields.ensure(
+            valid,
+            &format!("sshKey[{index}]"),
+            "neither a UUID nor a public key",
+        );
+    }
+}
+
+/// The UUIDs among the keys that an order or a re-installation names.
+pub(crate) fn stored_keys(keys: &[String]) -> impl Iterator<Item = Uuid> {
+    keys.iter().filter_map(|key| key.parse().ok())
 }
 
 /// Checks a tag that stands in a path.

@@ -11,12 +11,12 @@ const KNOWN: &[&str] = &["slug", "kernelParams", "partitions", "ipxeScriptUrl"];
 
 /// Notes every broken rule; the system itself when its slug is known and can
 /// be ordered.
-pub(super) fn check(
+pub(super) fn check<'c>(
     os: &Value,
     breaches: &mut Vec<Breach>,
-    catalogue: &Catalogue,
+    catalogue: &'c Catalogue,
     switches: &Switches,
-) -> Option<&'static OperatingSystem> {
+) -> Option<&'c OperatingSystem> {
     let mut fields = Fields::new(os, "os.", breaches);
     fields.only(KNOWN, switches);
     let system = fields.required_text("slug").and_then(|slug| {
@@ -53,7 +53,9 @@ pub(super) fn check(
     system
 }
 
-fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) {
+/// Names and values of a list of kernel parameters.
+pub(super) fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec<(String, String)> {
+    let mut found = Vec::new();
     for (index, entry) in fields
         .list("kernelParams")
         .unwrap_or_default()
@@ -63,14 +65,22 @@ fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) {
         let prefix = format!("os.kernelParams[{index}].");
         let mut param = Fields::new(entry, &prefix, fields.breaches());
         param.only(&["key", "value"], switches);
-        param.required_text("key");
+        let key = param.required_text("key");
         // The value may be empty, but has to be given.
-        let given = param.text("value").is_some();
-        param.ensure(given, "value", "must be a string");
+        let value = param.text("value");
+        param.ensure(value.is_some(), "value", "must be a string");
+        found.extend(key.zip(value));
     }
+    found
 }
 
 fn partitions(fields: &mut Fields<'_>, switches: &Switches) {
+    let all = fields.list("partitions").unwrap_or_default();
+    let targets: Vec<&Value> = all.iter().filter_map(|one| one.get("target")).collect();
+    let twice = (1..targets.len()).any(|place| targets[..place].contains(&targets[place]));
+    fields.ensure(!twice, "partitions", "must not name a target twice");
+    let rests = all.iter().filter(|one| one["size"] == -1).count();
+    fields.ensure(rests <= 1, "partitions", "must have one rest at the most");
     for (index, entry) in fields
         .list("partitions")
         .unwrap_or_default()

@@ -16,7 +16,7 @@ fn body() -> Value {
 fn check_in(body: &Value, profile: Profile) -> Result<Order, Refusal> {
     order(
         body.to_string().as_bytes(),
-        &Catalogue::builtin(),
+        &Catalogue::builtin().unwrap(),
         &Switches::of(profile),
     )
 }

@@ -10,7 +10,7 @@ use rand::{Rng, RngExt};
 use super::super::clock::Moment;
 use super::super::options::Delivery;
 use super::super::profile::StateView;
-use super::machine::Step;
+use super::machine::{Cause, Step};
 use super::status::Status;
 
 const REASONS: [&str; 4] = [
@@ -49,16 +49,20 @@ impl Chances {
                 steps.push_back(Step::new(
                     now.after(span.mul_f64(share)),
                     status,
-                    "pipeline",
+                    Cause::Pipeline,
                 ));
             }
         }
-        steps.push_back(Step::new(now.after(span), Status::Delivered, "pipeline"));
+        steps.push_back(Step::new(
+            now.after(span),
+            Status::Delivered,
+            Cause::Pipeline,
+        ));
         if unlucky {
             steps.retain(|step| step.at <= now.after(breakdown));
             steps.retain(|step| step.status != Status::Delivered);
             steps.push_back(
-                Step::new(now.after(breakdown), Status::Failed, "pipeline").saying(reason),
+                Step::new(now.after(breakdown), Status::Failed, Cause::Pipeline).saying(reason),
             );
         }
         steps

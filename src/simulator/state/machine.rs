@@ -2,35 +2,46 @@
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::super::catalogue::{Catalogue, Offer};
 use super::super::clock::Moment;
 use super::super::profile::{AbsentFields, IdleMessage, Switches};
+use super::commands::Command;
 use super::status::Status;
 
+/// Who moved a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Cause {
+    Order,
+    Pipeline,
+    Release,
+    /// Somebody at the control port.
+    Control,
+}
+
 /// A change of state, past or to come.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) at: Moment,
     #[serde(rename = "state")]
     pub(crate) status: Status,
     /// Its place among all changes of the account: a driven clock lets many
     /// happen at one moment.
-    #[serde(skip)]
+    #[serde(default)]
     pub(crate) tick: u64,
-    /// Who moved it: `order`, `pipeline`, `release` or `control`.
-    pub(crate) cause: &'static str,
+    pub(crate) cause: Cause,
     /// Becomes `statusMessage` when not empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) message: String,
 }
 
 impl Step {
     /// A step without a message.
-    pub(crate) fn new(at: Moment, status: Status, cause: &'static str) -> Self {
+    pub(crate) fn new(at: Moment, status: Status, cause: Cause) -> Self {
         Self {
             at,
             status,
@@ -50,29 +61,31 @@ impl Step {
 }
 
 /// The tags a machine bore from one moment on.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tagging {
     pub(crate) at: Moment,
     /// See [`Step::tick`].
-    #[serde(skip)]
+    #[serde(default)]
     pub(crate) tick: u64,
     pub(crate) tags: Vec<String>,
 }
 
 /// A DELETE that the API accepted.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Release {
     pub(crate) at: Moment,
     pub(crate) tags: Vec<String>,
 }
 
 /// A machine and its history. Histories are never empty and in order of time.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) uuid: Uuid,
     pub(crate) name: String,
     pub(crate) offer: Offer,
+    /// The system that it shows, and the one it was delivered with.
     pub(crate) slug: String,
+    pub(crate) first_slug: String,
     /// The contract whose pool it came from; `None` is the on-demand pool.
     pub(crate) contract: Option<String>,
     pub(crate) history: Vec<Step>,
@@ -84,9 +97,59 @@ pub(crate) struct Machine {
     /// Ordered over the API, and not put there by the control port.
     pub(crate) ordered: bool,
     pub(crate) releases: Vec<Release>,
+    /// In order of time, re-installations too.
+    pub(crate) commands: Vec<Command>,
+    /// Power turned among the hosts, and not by a command.
+    pub(crate) switched: Option<(Moment, bool)>,
+}
+
+/// What a machine is when it comes to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Birth {
+    pub(crate) uuid: Uuid,
+    pub(crate) name: String,
+    pub(crate) offer: Offer,
+    pub(crate) slug: String,
+    pub(crate) contract: Option<String>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) at: Moment,
+    pub(crate) addresses: Vec<String>,
+    /// Ordered over the API, or put there by the control port.
+    pub(crate) ordered: bool,
 }
 
 impl Machine {
+    /// A machine in its first state.
+    pub(super) fn new(birth: Birth, plan: VecDeque<Step>) -> Self {
+        let cause = if birth.ordered {
+            Cause::Order
+        } else {
+            Cause::Control
+        };
+        Self {
+            uuid: birth.uuid,
+            name: birth.name,
+            offer: birth.offer,
+            first_slug: birth.slug.clone(),
+            slug: birth.slug,
+            contract: birth.contract,
+            history: vec![Step::new(birth.at, Status::Created, cause)],
+            plan,
+            taggings: vec![Tagging {
+                at: birth.at,
+                tick: 0,
+                tags: birth.tags,
+            }],
+            addresses: birth.addresses,
+            addressed_at: None,
+            hidden: false,
+            ordered: birth.ordered,
+            releases: Vec::new(),
+            commands: Vec::new(),
+            switched: None,
+        }
+    }
+
     /// When it came to be.
     pub(crate) fn created_at(&self) -> Option<Moment> {
         self.history.first().map(|step| step.at)
@@ -125,7 +188,8 @@ impl Machine {
             .map_or(&[], |tagging| &tagging.tags)
     }
 
-    fn entered(&self, status: Status, until: Moment) -> Option<Moment> {
+    /// When it first came into this state.
+    pub(super) fn entered(&self, status: Status, until: Moment) -> Option<Moment> {
         let mut steps = self.history.iter().filter(|step| step.at <= until);
         steps.find(|step| step.status == status).map(|step| step.at)
     }

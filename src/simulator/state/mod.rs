@@ -3,16 +3,24 @@
 //! Nothing here knows HTTP or the wall clock: every operation gets the moment
 //! it happens at, and [`Account::settle`] carries out what became due before.
 
+mod commands;
 mod delivery;
+mod hosts;
+mod installation;
+mod login;
 mod machine;
 mod portal;
 mod quota;
 mod servers;
+mod ssh_keys;
 mod status;
+mod stored;
 mod tags;
+mod usage;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -25,13 +33,20 @@ use super::clock::Moment;
 use super::profile::{Addresses, Switches, UnusedTags};
 use super::rules::Order;
 
+pub(crate) use commands::CommandKind;
 pub(crate) use delivery::Chances;
-pub(crate) use machine::{Machine, Step, Tagging};
+pub(crate) use hosts::{Host, PowerAction};
+pub(crate) use installation::Outlook;
+pub(crate) use login::{Attempt, Login};
+pub(crate) use machine::{Birth, Cause, Machine, Step, Tagging};
 pub(crate) use portal::{Alteration, Newcomer};
 pub(crate) use quota::Quota;
 pub(crate) use servers::{Lens, ListQuery};
+use ssh_keys::SshKeys;
 pub(crate) use status::{Status, StatusFilter};
+pub(crate) use stored::Change;
 use tags::TagList;
+pub(crate) use usage::Period;
 
 /// Settings that the control port can change while the simulator runs.
 #[derive(Clone, Copy, Debug)]
@@ -41,12 +56,19 @@ pub(crate) struct Settings {
     pub(crate) release: Duration,
     /// How long a new machine stays out of listings.
     pub(crate) list_lag: Duration,
+    /// How long a power command takes.
+    pub(crate) command: Duration,
+    /// How long an installation on a delivered machine or a host takes.
+    pub(crate) install: Duration,
+    /// Share of commands and installations that fail.
+    pub(crate) command_failure_rate: f64,
 }
 
 /// Everything of one account.
 #[derive(Debug)]
 pub(crate) struct Account {
-    pub(crate) catalogue: Catalogue,
+    pub(crate) name: String,
+    pub(crate) catalogue: Arc<Catalogue>,
     /// In order of creation; a machine's place never changes.
     machines: Vec<Machine>,
     by_uuid: HashMap<Uuid, usize>,
@@ -61,13 +83,23 @@ pub(crate) struct Account {
     /// Number of the last change.
     tick: u64,
     pub(crate) quota: Quota,
+    login: Login,
+    ssh_keys: SshKeys,
+    /// Dedicated hosts. On-demand machines are among the hosts too, but live
+    /// in `machines`.
+    hosts: Vec<Host>,
+    /// Machines changed since the last call of `changes`.
+    touched: BTreeSet<usize>,
+    /// Whether anything but machines and tags was.
+    rest_touched: bool,
 }
 
 impl Account {
     /// An account that never ordered anything.
-    pub(crate) fn new(catalogue: Catalogue) -> Self {
+    pub(crate) fn new(name: &str, catalogue: Arc<Catalogue>, login: Login) -> Self {
         let quota = Quota::of(&catalogue);
         Self {
+            name: name.to_owned(),
             catalogue,
             machines: Vec::new(),
             by_uuid: HashMap::new(),
@@ -77,6 +109,11 @@ impl Account {
             tags: TagList::default(),
             tick: 0,
             quota,
+            login,
+            ssh_keys: SshKeys::default(),
+            hosts: Vec::new(),
+            touched: BTreeSet::new(),
+            rest_touched: true,
         }
     }
 
@@ -94,6 +131,7 @@ impl Account {
             let Some(machine) = self.machines.get_mut(index) else {
                 continue;
             };
+            self.touched.insert(index);
             while let Some(step) = machine.plan.pop_front_if(|step| step.at <= at) {
                 self.tick += 1;
                 machine.enter(step, self.tick);
@@ -109,7 +147,8 @@ impl Account {
         }
     }
 
-    /// Accepts an order, or says why not.
+    /// Accepts an order, or says why not. With `doom` its delivery will fail
+    /// for that reason.
     ///
     /// # Errors
     /// Quota used up or nothing in stock.
@@ -120,31 +159,44 @@ impl Account {
         settings: &Settings,
         switches: &Switches,
         rng: &mut StdRng,
+        doom: Option<&str>,
     ) -> Result<&Machine, Refusal> {
         let contract = self.quota.admit(&order, &self.machines, switches)?;
-        let plan = settings.chances.plan(now, switches.state_view, rng);
-        let uuid = Self::uuid(now, rng);
+        let mut plan = settings.chances.plan(now, switches.state_view, rng);
+        if let (Some(reason), Some(last)) = (doom, plan.back_mut()) {
+            *last = Step::new(last.at, Status::Failed, Cause::Pipeline).saying(reason);
+        }
         let index = self.machines.len();
-        self.enrol(Machine {
-            uuid,
+        let birth = Birth {
+            uuid: Self::uuid(now, rng),
             name: order.name,
             offer: order.offer,
             slug: order.slug,
             contract,
-            history: vec![Step::new(now, Status::Created, "order")],
-            plan,
-            taggings: vec![Tagging {
-                at: now,
-                tick: 0,
-                tags: order.tags,
-            }],
+            tags: order.tags,
+            at: now,
             addresses: addresses(index, switches),
-            addressed_at: None,
-            hidden: false,
             ordered: true,
-            releases: Vec::new(),
-        });
+        };
+        self.enrol(Machine::new(birth, plan));
         self.machines.get(index).ok_or_else(Refusal::not_found)
+    }
+
+    /// The login, to look at.
+    pub(crate) fn login(&self) -> &Login {
+        &self.login
+    }
+
+    /// Does something with the login, and has it written down.
+    pub(crate) fn log_in<T>(&mut self, act: impl FnOnce(&mut Login) -> T) -> T {
+        self.rest_touched = true;
+        act(&mut self.login)
+    }
+
+    /// Changes quota or stock, and has it written down.
+    pub(crate) fn allot(&mut self, change: impl FnOnce(&mut Quota)) {
+        self.rest_touched = true;
+        change(&mut self.quota);
     }
 
     /// Puts a machine into every index. All that it brings along is one change.
@@ -157,6 +209,7 @@ impl Account {
             tagging.tick = self.tick;
         }
         let index = self.machines.len();
+        self.touched.insert(index);
         self.by_uuid.insert(machine.uuid, index);
         if let Some(tagging) = machine.taggings.last() {
             for tag in &tagging.tags {
@@ -187,6 +240,7 @@ impl Account {
             self.bearers.entry(tag.clone()).or_default().insert(index);
             self.tags.come(tag, now, false);
         }
+        self.touched.insert(index);
         self.tick += 1;
         let tick = self.tick;
         machine.taggings.push(Tagging {
@@ -202,6 +256,7 @@ impl Account {
         let Some(machine) = self.machines.get_mut(index) else {
             return;
         };
+        self.touched.insert(index);
         machine.plan = steps.into_iter().collect();
         if let Some(next) = machine.plan.front() {
             self.timeline.insert((next.at, index));
@@ -221,7 +276,8 @@ impl Account {
         machines.any(|machine| machine.status() != Status::Released)
     }
 
-    fn uuid(now: Moment, rng: &mut StdRng) -> Uuid {
+    /// A new name for anything, as the API makes them.
+    pub(crate) fn uuid(now: Moment, rng: &mut StdRng) -> Uuid {
         uuid::Builder::from_unix_timestamp_millis(now.unix_ms(), &rng.random()).into_uuid()
     }
 }

@@ -11,7 +11,7 @@ use super::super::answer::Refusal;
 use super::super::catalogue::Offer;
 use super::super::clock::Moment;
 use super::super::profile::Switches;
-use super::machine::{Machine, Step, Tagging};
+use super::machine::{Birth, Cause, Machine, Step};
 use super::status::Status;
 use super::{Account, Settings, addresses};
 
@@ -56,25 +56,18 @@ impl Account {
             true => settings.chances.plan(at, switches.state_view, rng),
             false => std::collections::VecDeque::new(),
         };
-        let mut machine = Machine {
+        let birth = Birth {
             uuid,
             name: newcomer.name,
             offer: newcomer.offer,
             slug: newcomer.slug,
             contract: None,
-            history: vec![Step::new(at, Status::Created, "control")],
-            plan,
-            taggings: vec![Tagging {
-                at,
-                tick: 0,
-                tags: newcomer.tags,
-            }],
+            tags: newcomer.tags,
+            at,
             addresses: addresses(self.machines.len(), switches),
-            addressed_at: None,
-            hidden: false,
             ordered: false,
-            releases: Vec::new(),
         };
+        let mut machine = Machine::new(birth, plan);
         // One that is there in a late state has been through the earlier ones.
         let mut way = vec![];
         if matches!(newcomer.status, Status::Releasing | Status::Released) {
@@ -85,7 +78,7 @@ impl Account {
         }
         way.push(newcomer.status);
         for status in way.into_iter().filter(|status| *status != Status::Created) {
-            machine.enter(Step::new(at, status, "control"), 0);
+            machine.enter(Step::new(at, status, Cause::Control), 0);
         }
         self.enrol(machine);
         uuid
@@ -103,6 +96,7 @@ impl Account {
         release: Duration,
     ) -> Result<(), Refusal> {
         let index = self.index(uuid)?;
+        self.touched.insert(index);
         if let Some(tags) = change.tags {
             self.retag(index, now, tags);
         }
@@ -125,7 +119,7 @@ impl Account {
             .status
             .or_else(|| message.is_some().then(|| machine.status()));
         let Some(status) = status else { return Ok(()) };
-        let step = Step::new(now, status, "control").saying(message.unwrap_or_default());
+        let step = Step::new(now, status, Cause::Control).saying(message.unwrap_or_default());
         if change.status.is_none() {
             // Only the words changed: what was going to happen still will.
             let tick = machine.history.last().map_or(0, |last| last.tick);
@@ -134,7 +128,7 @@ impl Account {
         }
         self.tick += 1;
         machine.enter(step, self.tick);
-        let next = Step::new(now.after(release), Status::Released, "release");
+        let next = Step::new(now.after(release), Status::Released, Cause::Release);
         self.replan(index, (status == Status::Releasing).then_some(next));
         Ok(())
     }

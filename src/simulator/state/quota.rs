@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::answer::{Refusal, code};
@@ -24,7 +25,47 @@ pub(crate) struct Quota {
     stock: BTreeMap<Offer, usize>,
 }
 
+/// A changed number, as it is written down.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct QuotaRow {
+    offer: Offer,
+    /// Absent for a number in stock, empty for the on-demand pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
+    number: Option<usize>,
+}
+
 impl Quota {
+    /// All numbers, to write them down.
+    pub(super) fn rows(&self) -> Vec<QuotaRow> {
+        let quota = self.quota.iter().map(|((offer, pool), number)| QuotaRow {
+            offer: *offer,
+            pool: Some(pool.clone().unwrap_or_default()),
+            number: Some(*number),
+        });
+        let stock = self.stock.iter().map(|(offer, number)| QuotaRow {
+            offer: *offer,
+            pool: None,
+            number: Some(*number),
+        });
+        quota.chain(stock).collect()
+    }
+
+    /// Takes over what was written down.
+    pub(super) fn restore(&mut self, rows: Vec<QuotaRow>) {
+        self.quota.clear();
+        self.stock.clear();
+        for row in rows {
+            match (row.pool, row.number) {
+                (Some(pool), Some(number)) => {
+                    let pool = Some(pool).filter(|pool| !pool.is_empty());
+                    self.set_quota(row.offer, pool, number);
+                }
+                (_, number) => self.set_stock(row.offer, number),
+            }
+        }
+    }
+
     pub(super) fn of(catalogue: &Catalogue) -> Self {
         let offers = || catalogue.offers.iter();
         Self {
@@ -159,6 +200,38 @@ impl Quota {
                     "quotaUsage": of_location(id),
                 })
             })
+            .collect()
+    }
+}
+
+impl Quota {
+    /// The deprecated records of section 2.16: the committed pools of each
+    /// location that has any, from the same numbers.
+    pub(crate) fn commits(&self, catalogue: &Catalogue, machines: &[Machine]) -> Vec<Value> {
+        let of = |location: u32| -> Vec<Value> {
+            let mut types: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+            for ((offer, pool), quota) in &self.quota {
+                if offer.location != location || pool.is_none() {
+                    continue;
+                }
+                let taken = held(machines, *offer).filter(|machine| machine.contract == *pool);
+                let entry = types.entry(offer.instance_type).or_default();
+                entry.0 += quota;
+                entry.1 += taken.count();
+            }
+            let kinds = types.into_iter();
+            kinds
+                .filter_map(|(id, (capacity, in_use))| {
+                    let kind = catalogue.kind(id)?.record(location);
+                    Some(json!({"instanceType": kind, "capacity": capacity, "inUse": in_use}))
+                })
+                .collect()
+        };
+        let places = catalogue.locations.iter();
+        let records = places.map(|place| (place.record(), of(place.id)));
+        records
+            .filter(|(_, commits)| !commits.is_empty())
+            .map(|(location, commits)| json!({"location": location, "commits": commits}))
             .collect()
     }
 }

@@ -9,12 +9,12 @@ use uuid::Uuid;
 use super::super::answer::Refusal;
 use super::super::clock::Moment;
 use super::super::profile::{
-    DeleteUsedTag, ListOrder, ReleaseFailed, ReleaseReleased, ReleaseReleasing, ReleaseWaiting,
-    RemoveAbsentTag, Switches, TagReleased,
+    DeleteUsedTag, DuplicateTag, ListOrder, ReleaseFailed, ReleaseReleased, ReleaseReleasing,
+    ReleaseWaiting, RemoveAbsentTag, RenameTag, Switches, TagReleased,
 };
 use super::super::rules::MAX_TAGS;
 use super::Account;
-use super::machine::{Machine, Release, Step};
+use super::machine::{Cause, Machine, Release, Step};
 use super::status::{Status, StatusFilter};
 
 /// From when the account is looked at: `at` is in the past for a stale answer.
@@ -43,32 +43,39 @@ pub(crate) struct ListQuery {
 }
 
 impl Account {
-    /// The matching machines, in the list's order.
-    pub(crate) fn list(&self, query: &ListQuery, lens: Lens, switches: &Switches) -> Vec<&Machine> {
+    /// The matching machines, in the list's order, found one by one: a page
+    /// costs what comes before its end, and nothing after it.
+    pub(crate) fn list<'a>(
+        &'a self,
+        query: &'a ListQuery,
+        lens: Lens,
+        switches: &Switches,
+    ) -> Box<dyn Iterator<Item = &'a Machine> + 'a> {
         // The index knows present tags only: a look into the past before the
         // last change of tags has to read all machines.
         let bearers = query.tags.iter().map(|tag| self.bearers.get(tag));
         let fewest = bearers.min_by_key(|bearers| bearers.map_or(0, BTreeSet::len));
-        let mut found: Vec<&Machine> = match fewest {
-            Some(bearers) if self.retagged_at.is_none_or(|at| at <= lens.at) => bearers
-                .into_iter()
-                .flatten()
-                .filter_map(|index| self.machines.get(*index))
-                .collect(),
-            _ => self.machines.iter().collect(),
-        };
-        found.retain(|machine| {
+        let backwards = switches.list_order == ListOrder::NewestFirst;
+        let matching = move |machine: &&'a Machine| {
             let tags = machine.tags_at(lens.at);
             lens.lists(machine)
                 && query
                     .status
                     .is_none_or(|filter| filter.admits(machine.status_at(lens.at)))
                 && query.tags.iter().all(|tag| tags.contains(tag))
-        });
-        if switches.list_order == ListOrder::NewestFirst {
-            found.reverse();
+        };
+        match fewest {
+            Some(bearers) if self.retagged_at.is_none_or(|at| at <= lens.at) => {
+                let places = bearers.into_iter().flatten();
+                let machine = |place: &usize| self.machines.get(*place);
+                match backwards {
+                    true => Box::new(places.rev().filter_map(machine).filter(matching)),
+                    false => Box::new(places.filter_map(machine).filter(matching)),
+                }
+            }
+            _ if backwards => Box::new(self.machines.iter().rev().filter(matching)),
+            _ => Box::new(self.machines.iter().filter(matching)),
         }
-        found
     }
 
     /// The machine with this uuid, if it existed at that time.
@@ -84,6 +91,13 @@ impl Account {
         }
     }
 
+    /// The machine with this uuid, hidden or not.
+    pub(crate) fn by_name(&self, uuid: &str) -> Option<&Machine> {
+        let index = self.index(uuid).ok()?;
+        self.machines.get(index)
+    }
+
+    /// The place of the machine with this uuid, hidden or not.
     pub(super) fn index(&self, uuid: &str) -> Result<usize, Refusal> {
         let uuid: Uuid = uuid.parse().map_err(|_| Refusal::not_found())?;
         self.by_uuid
@@ -135,13 +149,17 @@ impl Account {
         }
         if let Some(machine) = self.machines.get_mut(index) {
             self.tick += 1;
-            machine.enter(Step::new(now, Status::Releasing, "release"), self.tick);
+            machine.enter(Step::new(now, Status::Releasing, Cause::Release), self.tick);
             let tags = machine.tags().to_vec();
             machine.releases.push(Release { at: now, tags });
         }
         self.replan(
             index,
-            [Step::new(now.after(lasting), Status::Released, "release")],
+            [Step::new(
+                now.after(lasting),
+                Status::Released,
+                Cause::Release,
+            )],
         );
         Ok(true)
     }
@@ -209,8 +227,80 @@ impl Account {
     }
 
     /// The tags of the account as they were, in order of their first use.
-    pub(crate) fn tag_list(&self, lens: Lens) -> Vec<&str> {
-        self.tags.visible(lens.at, lens.lag).collect()
+    pub(crate) fn tag_list(&self, lens: Lens) -> impl Iterator<Item = &str> {
+        self.tags.visible(lens.at, lens.lag)
+    }
+
+    /// Puts a tag into the account's list before any machine bears it.
+    ///
+    /// # Errors
+    /// 422, 409 or none, by switch, when it is there.
+    pub(crate) fn create_tag(
+        &mut self,
+        tag: &str,
+        now: Moment,
+        switches: &Switches,
+    ) -> Result<(), Refusal> {
+        if self.tags.knows(tag) {
+            // The text is not among the errors: clients have seen it so.
+            let message = "Tag already exists";
+            return match switches.duplicate_tag {
+                DuplicateTag::Refuse422 => Err(Refusal::unprocessable(message)),
+                DuplicateTag::Refuse409 => Err(Refusal::conflict(message)),
+                DuplicateTag::Answer200 => Ok(()),
+            };
+        }
+        self.tags.come(tag, now, false);
+        Ok(())
+    }
+
+    /// Gives a tag another name.
+    ///
+    /// # Errors
+    /// 404, and 409 for a name that is taken.
+    pub(crate) fn rename_tag(
+        &mut self,
+        tag: &str,
+        name: &str,
+        now: Moment,
+        switches: &Switches,
+    ) -> Result<(), Refusal> {
+        if !self.tags.knows(tag) {
+            return Err(Refusal::not_found());
+        }
+        if self.tags.knows(name) {
+            return Err(Refusal::conflict("Tag already exists"));
+        }
+        let replacement = match switches.rename_tag {
+            RenameTag::Follow => Some(name),
+            RenameTag::Detach => None,
+            RenameTag::Keep => Some(tag),
+        };
+        self.replace_tag(tag, replacement, now);
+        self.tags.go(tag);
+        self.tags.come(name, now, false);
+        Ok(())
+    }
+
+    /// Puts another tag, or none, in the place of one on all its machines.
+    fn replace_tag(&mut self, tag: &str, with: Option<&str>, now: Moment) {
+        let bearers = self.bearers.get(tag);
+        let bearers: Vec<usize> = bearers.into_iter().flatten().copied().collect();
+        if with == Some(tag) {
+            return;
+        }
+        for index in bearers {
+            let Some(machine) = self.machines.get(index) else {
+                continue;
+            };
+            let tags = machine.tags().iter();
+            let tags = tags.filter_map(|known| match known == tag {
+                true => with.map(str::to_owned),
+                false => Some(known.clone()),
+            });
+            let tags = tags.collect();
+            self.retag(index, now, tags);
+        }
     }
 
     /// The record of section 2.13.
@@ -226,7 +316,11 @@ impl Account {
 
     /// The record of a tag that is known to exist.
     pub(crate) fn tag_record(&self, tag: &str) -> Value {
-        let count = self.bearers.get(tag).map_or(0, BTreeSet::len);
+        let bearers = self.bearers.get(tag).into_iter().flatten();
+        let machines = bearers.filter_map(|place| self.machines.get(*place));
+        let count = machines
+            .filter(|machine| machine.status() != Status::Released)
+            .count();
         json!({"tag": tag, "resources": {"count": count, "flexMetalServers": {"count": count}}})
     }
 
@@ -248,23 +342,7 @@ impl Account {
                 return Err(Refusal::conflict("Tag is in use"));
             }
             DeleteUsedTag::Refuse409 | DeleteUsedTag::Keep => {}
-            DeleteUsedTag::Detach => {
-                let bearers: Vec<usize> = self
-                    .bearers
-                    .get(tag)
-                    .into_iter()
-                    .flatten()
-                    .copied()
-                    .collect();
-                for index in bearers {
-                    let Some(machine) = self.machines.get(index) else {
-                        continue;
-                    };
-                    let mut tags = machine.tags().to_vec();
-                    tags.retain(|known| known != tag);
-                    self.retag(index, now, tags);
-                }
-            }
+            DeleteUsedTag::Detach => self.replace_tag(tag, None, now),
         }
         self.tags.go(tag);
         Ok(())

@@ -1,12 +1,15 @@
 //! The account's list of tags: they come to be by use and stay until deleted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::super::clock::Moment;
 
-#[derive(Debug)]
-struct Entry {
+/// When a tag came to be, and in which order.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct TagEntry {
     number: u64,
     since: Moment,
     /// Came with an order, and so shows as late as the machine does.
@@ -16,9 +19,11 @@ struct Entry {
 /// Tags in the order of their first use.
 #[derive(Debug, Default)]
 pub(crate) struct TagList {
-    entries: HashMap<String, Entry>,
+    entries: HashMap<String, TagEntry>,
     order: BTreeMap<u64, String>,
     next: u64,
+    /// Names that came or went since the last call of `changes`.
+    touched: BTreeSet<String>,
 }
 
 impl TagList {
@@ -31,19 +36,50 @@ impl TagList {
         self.next += 1;
         self.entries.insert(
             tag.to_owned(),
-            Entry {
+            TagEntry {
                 number,
                 since: at,
                 lagging,
             },
         );
         self.order.insert(number, tag.to_owned());
+        self.touched.insert(tag.to_owned());
     }
 
     /// Makes sure that the tag is not there.
     pub(super) fn go(&mut self, tag: &str) {
         if let Some(entry) = self.entries.remove(tag) {
             self.order.remove(&entry.number);
+            self.touched.insert(tag.to_owned());
+        }
+    }
+
+    /// What came or went since the last call.
+    pub(super) fn changes(&mut self) -> impl Iterator<Item = (String, Option<TagEntry>)> {
+        let touched = std::mem::take(&mut self.touched).into_iter();
+        touched.map(|name| {
+            let entry = self.entries.get(&name).copied();
+            (name, entry)
+        })
+    }
+
+    pub(super) fn changed(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    pub(super) fn touch_all(&mut self) {
+        self.touched = self.entries.keys().cloned().collect();
+    }
+
+    /// Takes over what was written down.
+    pub(super) fn restore(&mut self, name: String, entry: Option<TagEntry>) {
+        if let Some(known) = self.entries.remove(&name) {
+            self.order.remove(&known.number);
+        }
+        if let Some(entry) = entry {
+            self.next = self.next.max(entry.number + 1);
+            self.order.insert(entry.number, name.clone());
+            self.entries.insert(name, entry);
         }
     }
 

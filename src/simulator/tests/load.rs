@@ -1,5 +1,7 @@
 //! Ten thousand machines.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::super::catalogue::{Catalogue, Offer};
@@ -7,7 +9,7 @@ use super::super::clock::Moment;
 use super::super::options::Profile as P;
 use super::super::profile::Switches;
 use super::super::rules::Order;
-use super::super::state::{Account, Chances, Lens, ListQuery, Settings, StatusFilter};
+use super::super::state::{Account, Chances, Lens, ListQuery, Login, Settings, StatusFilter};
 use super::*;
 
 #[test]
@@ -27,8 +29,15 @@ fn ten_thousand_machines_are_no_problem() {
         },
         release: Duration::from_secs(5),
         list_lag: Duration::ZERO,
+        command: Duration::ZERO,
+        install: Duration::ZERO,
+        command_failure_rate: 0.0,
     };
-    let mut account = Account::new(Catalogue::builtin());
+    let mut account = Account::new(
+        "main",
+        Arc::new(Catalogue::builtin().unwrap()),
+        Login::new("a@example.com", "x"),
+    );
     let now = Moment::from_unix(START);
     let began = Instant::now();
     for number in 0..MACHINES {
@@ -42,9 +51,10 @@ fn ten_thousand_machines_are_no_problem() {
             tags: vec!["cluster".to_owned(), format!("order-{number}")],
             contract: None,
             overflow: false,
+            keys: Vec::new(),
         };
         account
-            .order(now, order, &settings, &switches, &mut rng)
+            .order(now, order, &settings, &switches, &mut rng, None)
             .unwrap();
     }
     let later = now.after(Duration::from_secs(900));
@@ -58,11 +68,11 @@ fn ten_thousand_machines_are_no_problem() {
         tags: vec!["cluster".to_owned(), tag.to_owned()],
     };
     for number in 0..MACHINES {
-        let found = account.list(&query(&format!("order-{number}")), lens, &switches);
-        assert_eq!(found.len(), 1);
+        let query = query(&format!("order-{number}"));
+        assert_eq!(account.list(&query, lens, &switches).count(), 1);
     }
     assert_eq!(
-        account.list(&query("cluster"), lens, &switches).len(),
+        account.list(&query("cluster"), lens, &switches).count(),
         MACHINES
     );
     // A generous bound for a slow, busy machine and a debug build: it catches

@@ -3,12 +3,17 @@
 mod access;
 mod control;
 mod faults;
+mod hosts;
 mod invariants;
 mod lists;
 mod load;
+mod operations;
 mod orders;
+mod people;
 mod quota;
 mod releases;
+mod restart;
+mod security;
 mod tags;
 
 use std::time::Duration;

@@ -8,7 +8,7 @@ use super::{
     Decision, Effect,
     evidence::Evidence,
     fence::{self, TagProof},
-    order, resolve, usable_account,
+    order, usable_account,
 };
 use crate::kinds::{
     Reason,
@@ -56,13 +56,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             );
         }
         // Its machine is over, and so is the matter.
-        // Our finalizer may stem from a takeover that came too late, or from an order whose every
-        // other trace is lost: a person knows.
-        return if facts.has_finalizer() && !resolve::acknowledged(facts, &Evidence::Bare) {
-            resolve::resolve(facts, &Evidence::Bare)
-        } else {
-            order::next(facts, evidence)
-        };
+        return order::next(facts, evidence);
     };
     let unclaimed_for = facts
         .memory
@@ -71,9 +65,10 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
         .map_or(Duration::ZERO, |(_, since)| facts.now.since(*since));
     let window = view.times.send_window;
     if known.claimed == Some(true) || unclaimed_for < window {
-        let rest = window
-            .saturating_sub(unclaimed_for)
-            .max(Duration::from_millis(100));
+        let rest = match window.saturating_sub(unclaimed_for) {
+            rest if rest.is_zero() => view.times.poll_moving,
+            rest => rest,
+        };
         return Decision::hold(
             facts,
             Hold::waits(

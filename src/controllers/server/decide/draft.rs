@@ -106,6 +106,24 @@ impl Draft {
         });
     }
 
+    /// Drops what is shown of a machine: the next one is another.
+    pub fn forget_machine(&mut self) {
+        let BareMetalServerStatus {
+            observed_generation,
+            conditions,
+            order,
+            account,
+            ..
+        } = std::mem::take(&mut self.status);
+        self.status = BareMetalServerStatus {
+            observed_generation,
+            conditions,
+            order,
+            account,
+            ..BareMetalServerStatus::default()
+        };
+    }
+
     /// The status to write at this moment, given what is there.
     pub fn finish(&self, now: Timestamp) -> BareMetalServerStatus {
         let mut status = self.status.clone();

@@ -115,12 +115,11 @@ pub fn evidence(facts: &Facts) -> Evidence {
             .and_then(|s| s.order.as_ref())
             .map(|o| o.intent.clone()),
     };
+    // Beside the words of another object, our finalizer was most likely copied with them. That it
+    // tells of an own order all the same is ruled out before a new one begins.
     match other {
         None if facts.has_finalizer() => Evidence::Bare,
         None => Evidence::None,
-        Some(intent) if intent.cluster != facts.cluster.as_str() && facts.has_finalizer() => {
-            Evidence::Bare
-        }
         Some(intent) if intent.cluster != facts.cluster.as_str() => Evidence::Foreign(intent),
         Some(intent) => {
             let Some(mark) = Mark::parse(&intent.mark) else {
@@ -131,11 +130,7 @@ pub fn evidence(facts: &Facts) -> Evidence {
                 .object_mark(facts.namespace(), facts.name(), &intent.uid)
                 == mark
             {
-                // The finalizer is put on before a machine of the former object is taken over,
-                // so here it does not tell of an own order.
                 Evidence::Former(intent, mark)
-            } else if facts.has_finalizer() {
-                Evidence::Bare
             } else {
                 Evidence::Stranger(intent, mark)
             }

@@ -55,7 +55,7 @@ pub fn may_send(intent: &Intent, begun: Moment, now: Moment, window: Duration) -
 /// Whether the release of this machine may begin: fresh object, fresh record.
 pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
     fresh.deleting()
-        && !fresh.kind_deleting
+        && fresh.kind_deleting == Some(false)
         && fresh.object.spec.deletion_policy == DeletionPolicy::Release
         && !fresh.object.spec.deletion_protection
         && !fresh.object.spec.suspend

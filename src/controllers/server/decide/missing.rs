@@ -9,7 +9,7 @@ use super::{
     usable_account,
 };
 use crate::{
-    account::view::View,
+    account::view::{Sighting, View},
     hosting::Server,
     kinds::{Reason, names::ORDER_TAG},
 };
@@ -26,7 +26,7 @@ pub enum Progress {
 /// Decides for a living object whose recorded machine is not shown.
 pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
     if let Some(sighting) = &facts.recorded {
-        return marks_missing(facts, attempt, &sighting.server);
+        return marks_missing(facts, attempt, sighting);
     }
     let Ok(view) = usable_account(facts, false) else {
         return Decision::unchanged(facts);
@@ -67,7 +67,12 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Progress {
     };
     let spacing = view.times.listing_spacing;
     let shown = proof.servers.iter().any(|s| s.id.as_str() == uuid);
-    let not_listed = (!shown && control(view).is_some()).then_some(proof.began);
+    // A listing from before the first miss may be from before the machine.
+    let since_missed = missing
+        .reads
+        .first()
+        .is_some_and(|read| proof.began >= *read);
+    let not_listed = (!shown && since_missed && control(view).is_some()).then_some(proof.began);
     let due = missing
         .reads
         .last()
@@ -79,12 +84,34 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Progress {
     let next_listing = missing
         .listings
         .last()
-        .map_or(proof.began, |last| *last + spacing);
+        .map(|last| *last + spacing)
+        .or(missing.reads.first().copied())
+        .unwrap_or_default();
     Progress::Looking(effect, Some(next_listing))
 }
 
 /// The machine is there, and bears no mark of this object.
-pub fn marks_missing(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision {
+pub fn marks_missing(facts: &Facts, attempt: &Attempt, sighting: &Sighting) -> Decision {
+    let mut decision = without_marks(facts, attempt, &sighting.server);
+    // No listing by mark shows this machine, so nobody else looks at it.
+    if let Ok(view) = usable_account(facts, false) {
+        let rest = view
+            .times
+            .poll_still
+            .saturating_sub(facts.now.since(sighting.seen));
+        decision.again = rest;
+        if rest.is_zero() && decision.effect.is_none() {
+            let uuid = sighting.server.id.as_str().to_owned();
+            decision.effect = Some(Effect::Read {
+                uuid,
+                not_listed: None,
+            });
+        }
+    }
+    decision
+}
+
+fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision {
     let order_tag = facts.mark().order_tag(attempt.record.intent.epoch);
     let cluster_tag = facts.cluster.tag();
     let mut draft = Draft::unchanged(facts);

@@ -130,31 +130,49 @@ const IDLE: Duration = Duration::from_secs(600);
 /// Decides what to do for one server object.
 pub fn decide(facts: &Facts) -> Decision {
     let evidence = evidence(facts);
+    let mut decision = choose(facts, &evidence);
+    // What is known of an own order belongs into status, whatever is decided beside it: an outcome
+    // that only this process remembers would be unknown to the next.
+    let shown = facts.object.status.as_ref().and_then(|s| s.order.as_ref());
+    if let Evidence::Own(attempt) = &evidence
+        && decision.draft.status.order.as_ref() == shown
+    {
+        decision.draft.status.order = Some(attempt.record.clone());
+    }
+    decision
+}
+
+fn choose(facts: &Facts, evidence: &Evidence) -> Decision {
     if facts.deleting() {
-        return release::release(facts, &evidence);
+        return release::release(facts, evidence);
     }
-    if let Some(machine) = machine::choose(facts, &evidence) {
-        return machine::tend(facts, &evidence, &machine);
+    if let Some(machine) = machine::choose(facts, evidence) {
+        return machine::tend(facts, evidence, &machine);
     }
-    match &evidence {
+    match evidence {
         Evidence::Own(attempt) => match attempt.record.outcome {
             Some(OrderOutcome::Created) => missing::look(facts, attempt),
-            Some(_) => order::next(facts, &evidence),
-            None => resolve::resolve(facts, &evidence),
+            Some(_) => order::next(facts, evidence),
+            None => resolve::resolve(facts, evidence),
         },
-        Evidence::Bare if resolve::acknowledged(facts, &evidence) => order::next(facts, &evidence),
-        Evidence::Bare => resolve::resolve(facts, &evidence),
-        Evidence::None => order::next(facts, &evidence),
-        Evidence::Former(intent, mark) => adopt::former(facts, &evidence, intent, mark),
-        Evidence::Stranger(intent, mark) => adopt::stranger(facts, &evidence, intent, mark),
+        Evidence::Bare if resolve::acknowledged(facts, evidence) => order::next(facts, evidence),
+        Evidence::Bare => resolve::resolve(facts, evidence),
+        Evidence::None => order::next(facts, evidence),
+        Evidence::Former(intent, mark) => adopt::former(facts, evidence, intent, mark),
+        Evidence::Stranger(intent, mark) => adopt::stranger(facts, evidence, intent, mark),
         Evidence::Foreign(intent) => Decision::hold(
             facts,
             Hold::needs_person(
                 Reason::OwnershipConflict,
                 format!(
-                    "the annotation {} was written by cluster {}; remove the annotation to order anew",
+                    "the annotation {} was written by cluster {}; remove the annotation{} to order anew",
                     crate::kinds::names::ORDER_ANNOTATION,
-                    intent.cluster
+                    intent.cluster,
+                    if facts.has_finalizer() {
+                        " and then the finalizer that came with it"
+                    } else {
+                        ""
+                    }
                 ),
             ),
         ),

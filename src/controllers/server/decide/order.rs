@@ -12,7 +12,7 @@ use super::{
     request, usable_account,
 };
 use crate::{
-    account::view::View,
+    account::view::{Proof, View},
     controllers::server::memory,
     hosting::Order,
     kinds::{Reason, conditions::Type, server::OrderOutcome},
@@ -97,7 +97,7 @@ fn begin(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
     );
     draft.status.account = Some(pinned(facts));
     // What an earlier life of the object left in its status is not true of the next machine.
-    draft.status.uuid = None;
+    draft.forget_machine();
     Decision::of(draft).with(Effect::Order(Box::new(NewOrder {
         order,
         after_epoch: evidence.last_epoch(),
@@ -145,31 +145,47 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
     let Some(proof) = &view.proof else {
         return Some(waiting(facts, view).proof(Duration::ZERO));
     };
-    // An object without a trace that is older than this process may have been stripped of
-    // everything while an earlier process's order was on its way: what that process knew is lost,
-    // so only time tells. Objects made since, and accounts that nobody used before, need no such wait.
     let settle = view.times.settle;
-    let in_doubt = *evidence == Evidence::None && view.used_before && !known_bare(facts, settle);
-    (in_doubt && proof.began < settle).then(|| {
+    (in_doubt(facts, view, evidence) && proof.began < settle).then(|| {
         let hold = Hold::waits(
             Reason::WaitingForListing,
             "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
         );
-        let rest = settle.saturating_sub(facts.now.mono).max(Duration::from_millis(100));
+        let rest = match settle.saturating_sub(facts.now.mono) {
+            rest if rest.is_zero() => view.times.poll_moving,
+            rest => rest,
+        };
         Decision::hold(facts, hold).again(rest).proof(settle)
     })
 }
 
+/// Whether an earlier process may have ordered for this object without a trace that tells of it.
+///
+/// An object without a trace that is older than this process may have been stripped of everything
+/// while an order was on its way: what that process knew is lost, so only time tells. The same goes
+/// for a finalizer beside the words of another object. Objects made since, and accounts that nobody
+/// used before, need no such wait.
+fn in_doubt(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
+    match evidence {
+        Evidence::None => view.used_before && !known_bare(facts, view.times.settle),
+        Evidence::Former(..) | Evidence::Stranger(..) => {
+            facts.has_finalizer() && !is_younger_than_process(facts)
+        }
+        _ => false,
+    }
+}
+
+/// Whether it is certain that this object, whose annotation speaks of another one, has never ordered.
+pub fn never_ordered(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
+    let is_settled =
+        |proof: &Proof| !in_doubt(facts, view, evidence) || proof.began >= view.times.settle;
+    matches!(evidence, Evidence::Former(..) | Evidence::Stranger(..))
+        && view.proof.as_deref().is_some_and(is_settled)
+}
+
 /// Whether this object is known to have had no order for at least the settle time, or is younger than this process.
 fn known_bare(facts: &Facts, settle: Duration) -> bool {
-    let started = facts.now.wall - i64::try_from(facts.now.mono.as_secs()).unwrap_or(i64::MAX);
-    let created = facts
-        .object
-        .metadata
-        .creation_timestamp
-        .as_ref()
-        .map_or(0, |t| t.0.as_second());
-    if created > started {
+    if is_younger_than_process(facts) {
         return true;
     }
     let settle = i64::try_from(settle.as_secs()).unwrap_or(i64::MAX);
@@ -186,6 +202,13 @@ fn known_bare(facts: &Facts, settle: Duration) -> bool {
                     .saturating_sub(c.last_transition_time.0.as_second())
                     > settle
         })
+}
+
+/// Whether this process has seen the object's whole life, and would remember an order of it.
+fn is_younger_than_process(facts: &Facts) -> bool {
+    let started = facts.now.wall - i64::try_from(facts.now.mono.as_secs()).unwrap_or(i64::MAX);
+    let created = facts.object.metadata.creation_timestamp.as_ref();
+    created.map_or(0, |t| t.0.as_second()) > started
 }
 
 /// Waiting between an order that came to nothing and the next.

@@ -13,7 +13,7 @@ use super::{
     evidence::{Attempt, Evidence},
     fence::TagProof,
     machine::said,
-    missing, resolve, usable_account,
+    missing, order, resolve, usable_account,
 };
 use crate::{
     account::view::View,
@@ -29,12 +29,24 @@ use std::{sync::Arc, time::Duration};
 /// How long an accepted DELETE may show no effect before it is sent again.
 const ACCEPTED_PAUSE: Duration = Duration::from_secs(60);
 
+/// How soon to look again when the kind could not be read.
+const CANNOT_SEE: Duration = Duration::from_secs(5);
+
 /// Decides for a deleted object.
 pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
-    if !facts.has_finalizer() {
+    if !facts.has_finalizer() && !matches!(evidence, Evidence::Own(_)) {
         // Nothing of ours holds it; others may.
         return Decision::unchanged(facts);
     }
+    let mut decision = choose(facts, evidence);
+    if decision.effect == Some(Effect::LetGo) && !facts.has_finalizer() {
+        // Somebody stripped it; others still hold the object, and its machine is dealt with.
+        decision.effect = None;
+    }
+    decision
+}
+
+fn choose(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(server) = target(facts) {
         let decision = finish(facts, &server);
         // The end of one machine is not the end while another one of this object lives.
@@ -50,7 +62,7 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
             Some(_) => Decision::unchanged(facts).with(Effect::LetGo),
             None => unresolved(facts, evidence),
         },
-        _ => unresolved(facts, &Evidence::Bare),
+        _ => unresolved(facts, evidence),
     }
 }
 
@@ -113,7 +125,18 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
 /// The release has not begun: policy, protection and suspension still count.
 fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     let spec = &facts.object.spec;
-    if facts.kind_deleting || spec.deletion_policy == DeletionPolicy::Retain {
+    let Some(kind_deleting) = facts.kind_deleting else {
+        return showing(
+            facts,
+            server,
+            Hold::waits(
+                Reason::Releasing,
+                "whether the kind itself is being deleted cannot be seen now; until then the machine is neither released nor let go",
+            ),
+        )
+        .again(CANNOT_SEE);
+    };
+    if kind_deleting || spec.deletion_policy == DeletionPolicy::Retain {
         if !server.status.is_live() || server.has_tag(RETAINED_TAG) {
             return match facts
                 .own
@@ -182,12 +205,8 @@ fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         uuid: server.id.as_str().into(),
     };
     let releasing = |hold| showing(facts, server, hold);
-    let retry = |at: Duration, pause: Duration| {
-        pause
-            .checked_sub(facts.now.since(at))
-            .filter(|r| !r.is_zero())
-    };
-    match facts.memory.release.answer {
+    let retry = |at, pause| rest(facts, at, pause);
+    match answer(facts, server) {
         None => releasing(Hold::waits(Reason::Releasing, "the release is being sent")).with(effect),
         Some((ReleaseAnswer::Refused, at)) => {
             let hold = Hold::waits(
@@ -209,7 +228,7 @@ fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             );
             let pause = match answer {
                 ReleaseAnswer::Accepted => ACCEPTED_PAUSE.max(view.times.poll_moving),
-                _ => Duration::ZERO,
+                _ => view.times.poll_moving,
             };
             match retry(at, pause) {
                 Some(rest) => releasing(hold).again(rest),
@@ -217,6 +236,20 @@ fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             }
         }
     }
+}
+
+/// How the last DELETE of this machine ended, if it was sent in the state that the machine is in:
+/// what was refused to a waiting machine says nothing of a failed one.
+fn answer(facts: &Facts, server: &Server) -> Option<(ReleaseAnswer, Duration)> {
+    let sent = facts.memory.release.sent.as_ref()?;
+    let is_failed = server.status == ServerStatus::Failed;
+    (sent.uuid == server.id.as_str() && sent.failed == is_failed).then_some((sent.answer, sent.at))
+}
+
+/// What is left of a pause that began at this moment.
+fn rest(facts: &Facts, since: Duration, pause: Duration) -> Option<Duration> {
+    let rest = pause.checked_sub(facts.now.since(since))?;
+    (!rest.is_zero()).then_some(rest)
 }
 
 /// A failed machine: DELETE once; when that is refused and it was never delivered, it may go.
@@ -237,25 +270,27 @@ fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             Hold::needs_person(
                 Reason::FailedNotReleased,
                 format!(
-                    "the machine failed{said}, and {why}; settle it with the provider, then set spec.deletionPolicy to Retain or wait"
+                    "the machine failed{said}, and {why}; settle it with the provider; if the record stays as it is, take the finalizer flexmetal.dev/server off this object"
                 ),
             ),
         )
     };
-    match facts.memory.release.answer {
-        None | Some((ReleaseAnswer::Unknown, _)) => showing(
-            facts,
-            server,
-            Hold::waits(
+    match answer(facts, server) {
+        answer @ (None | Some((ReleaseAnswer::Unknown, _))) => {
+            let hold = Hold::waits(
                 Reason::Releasing,
                 "the release of the failed machine is being sent",
-            ),
-        )
-        .with(effect),
+            );
+            match answer.and_then(|(_, at)| rest(facts, at, view.times.poll_moving)) {
+                Some(rest) => showing(facts, server, hold).again(rest),
+                None => showing(facts, server, hold).with(effect),
+            }
+        }
         Some((ReleaseAnswer::Accepted, at)) => {
             let pause = ACCEPTED_PAUSE.max(spacing);
             if facts.now.since(at) >= pause * 5 {
-                return held("the provider took the release without doing it").with(effect);
+                return held("the provider took the release without doing it")
+                    .again(view.times.poll_still);
             }
             showing(
                 facts,
@@ -311,15 +346,15 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
             )
             .with(Effect::LetGo);
         }
-        return missing::marks_missing(facts, attempt, &sighting.server);
+        return missing::marks_missing(facts, attempt, sighting);
     }
     let view = match usable_account(facts, false) {
         Ok(view) => view,
         Err(hold) => return Decision::hold(facts, hold),
     };
     let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-    let retained =
-        facts.object.spec.deletion_policy == DeletionPolicy::Retain || facts.kind_deleting;
+    let retained = facts.object.spec.deletion_policy == DeletionPolicy::Retain
+        || facts.kind_deleting == Some(true);
     match missing::progress(facts, view, attempt) {
         missing::Progress::Gone => Decision::unchanged(facts).with(Effect::LetGo),
         // Retain needs no proof of the end, only a look.
@@ -354,6 +389,15 @@ fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
         Ok(view) => view,
         Err(hold) => return Decision::hold(facts, hold),
     };
+    // A copied manifest brings the finalizer along. The live machine of an earlier object of this
+    // name is another matter: whoever applied this one again may have meant it.
+    let is_heir = facts.former.as_ref().is_some_and(|former| {
+        matches!(evidence, Evidence::Former(..))
+            && former.machines.iter().any(|s| s.server.status.is_live())
+    });
+    if !is_heir && order::never_ordered(facts, view, evidence) {
+        return Decision::unchanged(facts).with(Effect::LetGo);
+    }
     match resolve::progress(facts, view, evidence) {
         resolve::Progress::Absent(_) => Decision::unchanged(facts).with(Effect::LetGo),
         progress => resolve::waiting(facts, view, evidence, progress),

@@ -90,6 +90,7 @@ pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> R
         tags: spec.tags.clone(),
         contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
         overflow: spec.overflow,
+        ..Order::default()
     };
     order
         .check()

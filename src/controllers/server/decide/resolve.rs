@@ -45,16 +45,20 @@ pub fn acknowledged(facts: &Facts, evidence: &Evidence) -> bool {
 
 /// How far the search is, for living and deleted objects alike.
 pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Progress {
-    if view.proof.is_some() && acknowledged(facts, evidence) {
+    let search = facts.memory.search.as_ref();
+    let since = search.map_or(facts.now.mono, |s| s.first_seen);
+    let Some(proof) = &view.proof else {
+        return Progress::Wait(since);
+    };
+    if acknowledged(facts, evidence) {
         return Progress::Absent("acknowledged by annotation");
     }
     // There is no attempt to look for, so no look can end this: a person must.
     let Evidence::Own(attempt) = evidence else {
         return Progress::Stuck("only the finalizer tells of an order".into());
     };
-    let (Some(search), Some(proof)) = (&facts.memory.search, &view.proof) else {
-        let search = facts.memory.search.as_ref();
-        return Progress::Wait(search.map_or(facts.now.mono, |s| s.first_seen));
+    let Some(search) = search else {
+        return Progress::Wait(since);
     };
     let intent = &attempt.record.intent;
     let times = &view.times;
@@ -150,8 +154,11 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, progress: Progre
     };
     let mut decision = Decision::of(Draft::holding(facts, hold));
     decision.again = wants.map_or(view.times.poll_still, |w: Duration| {
-        w.saturating_sub(facts.now.mono)
-            .clamp(Duration::from_millis(100), view.times.poll_still)
+        // Once the moment is past the account wakes us, as soon as it has a listing.
+        match w.saturating_sub(facts.now.mono) {
+            rest if rest.is_zero() => view.times.poll_moving,
+            rest => rest.min(view.times.poll_still),
+        }
     });
     decision.effect = effect;
     decision.wants_proof = wants;

@@ -144,7 +144,7 @@ impl Case {
             },
             cluster: cluster(),
             all_namespaces: true,
-            kind_deleting: false,
+            kind_deleting: Some(false),
             object: Arc::new(object),
             account: AccountFacts::Found {
                 view,

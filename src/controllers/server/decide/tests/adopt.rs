@@ -93,13 +93,13 @@ fn a_restored_object_takes_over_what_is_live_and_unclaimed() {
             false,
         ),
         (
-            "released while it was being taken over: a person says so",
+            "released while it was being taken over: closed as well",
             restored(30)
                 .held()
                 .facts(|f| f.former = over(ServerStatus::Released)),
-            None,
-            Some(Reason::OutcomeUnknown),
-            true,
+            Some("Order"),
+            Some(Reason::Ordering),
+            false,
         ),
         (
             "and a person has said so",

@@ -106,9 +106,15 @@ fn a_listing_counts_only_with_a_control_and_without_the_machine() {
         Some(Effect::Read { not_listed, .. }) => not_listed,
         other => panic!("{other:?}"),
     };
-    assert_eq!(not_listed(created()), Some(secs(990)));
-    assert_eq!(not_listed(created().view(|v| v.known.clear())), None);
-    let listed = created().view(|v| {
+    let missed = |at: u64| created().memory(|m| m.missing.reads = vec![secs(at)]);
+    assert_eq!(not_listed(missed(900)), Some(secs(990)));
+    assert_eq!(
+        not_listed(created()),
+        None,
+        "a listing from before the first miss proves nothing"
+    );
+    assert_eq!(not_listed(missed(900).view(|v| v.known.clear())), None);
+    let listed = missed(900).view(|v| {
         let servers = vec![
             Arc::new(server(CONTROL, ServerStatus::Delivered, &[])),
             Arc::new(server(1, ServerStatus::Delivered, &[])),

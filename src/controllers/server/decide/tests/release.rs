@@ -3,7 +3,7 @@
 use super::*;
 use crate::controllers::server::{
     decide::fence::TagProof,
-    memory::{Missing, ReleaseAnswer},
+    memory::{Missing, ReleaseAnswer, Sent},
 };
 
 fn deleted(status: ServerStatus) -> Case {
@@ -18,7 +18,15 @@ fn begun(status: ServerStatus) -> Case {
 }
 
 fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) -> Case {
-    begun(status).memory(|m| m.release.answer = Some((answer, RUNNING - secs(ago))))
+    let failed = status == ServerStatus::Failed;
+    begun(status).memory(|m| {
+        m.release.sent = Some(Sent {
+            uuid: uuid(1),
+            failed,
+            answer,
+            at: RUNNING - secs(ago),
+        });
+    })
 }
 
 #[test]
@@ -83,7 +91,7 @@ fn a_release_takes_its_steps_in_order() {
         ),
         (
             "the kind is deleted",
-            delivered().facts(|f| f.kind_deleting = true),
+            delivered().facts(|f| f.kind_deleting = Some(true)),
             Some("AddTag"),
             None,
             false,
@@ -171,8 +179,22 @@ fn a_delete_is_asked_again_in_its_time() {
             false,
         ),
         (
+            "no answer a moment ago",
+            delivered(Unknown, 14),
+            None,
+            releasing,
+            false,
+        ),
+        (
             "no answer",
-            delivered(Unknown, 0),
+            delivered(Unknown, 15),
+            Some("Release"),
+            releasing,
+            false,
+        ),
+        (
+            "refused while it was failed",
+            delivered(Refused, 1).memory(|m| m.release.sent.as_mut().unwrap().failed = true),
             Some("Release"),
             releasing,
             false,
@@ -221,7 +243,7 @@ fn a_failed_machine_goes_only_when_it_was_never_delivered() {
         (
             "taken without effect",
             answered(ServerStatus::Failed, Accepted, 301),
-            Some("Release"),
+            None,
             held,
             true,
         ),
@@ -415,7 +437,7 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
         ),
         (
             "the kind is deleted",
-            deleted(ServerStatus::Delivered).facts(|f| f.kind_deleting = true),
+            deleted(ServerStatus::Delivered).facts(|f| f.kind_deleting = Some(true)),
         ),
     ] {
         assert!(!fence::may_begin_release(&case.0, &machine), "{what}");

@@ -1,0 +1,78 @@
+{{- /* Exactly the verbs that the operator uses. Secrets are read by name: no list, no watch. */ -}}
+
+{{- define "flexmetal.rules.namespaced" -}}
+- apiGroups: ["flexmetal.dev"]
+  resources: ["baremetalservers"]
+  verbs: ["get", "list", "watch", "patch"]
+- apiGroups: ["flexmetal.dev"]
+  resources: ["provideraccounts"]
+  verbs: ["list", "watch", "patch"]
+- apiGroups: ["flexmetal.dev"]
+  resources: ["baremetalservers/status", "provideraccounts/status"]
+  verbs: ["patch"]
+- apiGroups: [""]
+  resources: ["configmaps"]
+  verbs: ["get"]
+{{- end }}
+
+{{- /* patch: the finalizer on the key Secret of an account that is in use. */ -}}
+{{- define "flexmetal.rules.secrets" -}}
+- apiGroups: [""]
+  resources: ["secrets"]
+  verbs: ["get", "patch"]
+{{- end }}
+
+{{- define "flexmetal.rules.events" -}}
+- apiGroups: ["events.k8s.io"]
+  resources: ["events"]
+  verbs: ["create", "patch"]
+{{- end }}
+
+{{- define "flexmetal.rules.cluster" -}}
+- apiGroups: ["flexmetal.dev"]
+  resources: ["clusterprovideraccounts"]
+  verbs: ["list", "watch", "patch"]
+- apiGroups: ["flexmetal.dev"]
+  resources: ["clusterprovideraccounts/status"]
+  verbs: ["patch"]
+# The identity of the cluster is a hash of this namespace's UID.
+- apiGroups: [""]
+  resources: ["namespaces"]
+  resourceNames: ["kube-system"]
+  verbs: ["get"]
+# When the definition goes, machines must stay: objects that end with it are not released.
+- apiGroups: ["apiextensions.k8s.io"]
+  resources: ["customresourcedefinitions"]
+  resourceNames: ["baremetalservers.flexmetal.dev"]
+  verbs: ["get"]
+{{- end }}
+
+{{- /* A Role and its binding. Takes root, name, namespace, and rules as text. */ -}}
+{{- define "flexmetal.role" -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "flexmetal.labels" .root | nindent 4 }}
+rules:
+  {{- .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "flexmetal.labels" .root | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ .name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "flexmetal.serviceAccountName" .root }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}

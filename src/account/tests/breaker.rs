@@ -1,0 +1,103 @@
+//! A key that is refused.
+
+use super::{
+    provider::{machine, mark, uuid},
+    rig::{Rig, key},
+};
+use crate::{
+    account::{Denied, Lane, Wake, view::State},
+    hosting::{Error, ServerId},
+    kinds::Reason,
+};
+use std::time::Duration;
+use tokio::time::sleep;
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_key_stops_all_calls_but_a_probe_now_and_then() {
+    let (mut rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.ready(&account).await;
+    rig.woken();
+    rig.provider.world().refused_key = Some("key-one".into());
+    rig.until("the breaker", || {
+        matches!(account.view().state, State::Blocked(Reason::KeyRejected, _))
+    })
+    .await;
+    assert!(rig.woken().contains(&Wake::Account(key("default"))));
+    let State::Blocked(_, message) = account.view().state else {
+        panic!("blocked")
+    };
+    assert!(
+        message.contains("Secret") && !message.contains("key-one"),
+        "{message}"
+    );
+    rig.provider.calls();
+
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    assert!(matches!(
+        account.read(&id, Lane::Poll).await,
+        Err(Error::AccessDenied(_))
+    ));
+    assert!(matches!(
+        account.turn(Lane::Release).await.map(drop),
+        Err(Error::AccessDenied(_))
+    ));
+    assert!(matches!(
+        account.reserve(&mark(1)).await,
+        Err(Denied::Blocked(Reason::KeyRejected, _))
+    ));
+    assert!(rig.provider.calls().is_empty());
+    sleep(Duration::from_secs(600)).await;
+    let calls = rig.provider.calls();
+    assert!(calls.len() <= 8, "{calls:?}");
+    assert!(calls.iter().all(|c| c.contains("quota")));
+    assert!(account.sighting(&id).is_some(), "refused is not gone");
+
+    rig.provider.world().refused_key = None;
+    rig.until("a probe", || account.view().state == State::Usable)
+        .await;
+    assert!(rig.woken().contains(&Wake::Account(key("default"))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_key_is_tried_at_once() {
+    let rig = Rig::new().await;
+    rig.provider.world().refused_key = Some("key-one".into());
+    rig.install("default", "key-one", |_| {});
+    let account = rig.resolve("default");
+    rig.until("the breaker", || {
+        matches!(account.view().state, State::Blocked(Reason::KeyRejected, _))
+    })
+    .await;
+    sleep(Duration::from_secs(1000)).await;
+    rig.install("default", "key-two", |_| {});
+    let account = rig.resolve("default");
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(account.view().state, State::Usable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repaired_account_is_probed_at_once_when_the_object_changes() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().refused_key = Some("key-one".into());
+    sleep(Duration::from_secs(3000)).await;
+    assert_ne!(account.view().state, State::Usable);
+    rig.provider.world().refused_key = None;
+    rig.accounts.probe_now(&key("default"));
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(account.view().state, State::Usable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_is_gone_blocks_its_handles() {
+    let (rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    rig.provider.calls();
+    rig.accounts.remove(&key("default"));
+    assert!(matches!(
+        account.view().state,
+        State::Blocked(Reason::AccountNotFound, _)
+    ));
+    sleep(Duration::from_secs(7200)).await;
+    assert!(rig.provider.calls().is_empty(), "its rounds have ended");
+}

@@ -1,0 +1,180 @@
+//! Machines without an object, and accounts that are not what they were.
+
+use super::{
+    provider::{machine, mark, order_tag, uuid},
+    rig::{Rig, key},
+};
+use crate::{
+    account::{Identity, identity, orphans::Verdict, view::Proof},
+    kinds::account::{Endpoint, KnownMachine},
+    runtime::clock,
+};
+use serde_json::json;
+use std::time::Duration;
+
+fn verdict(rig: &Rig) -> Verdict {
+    rig.accounts.standing(&key("default"), &[]).unwrap().verdict
+}
+
+fn found(rig: &Rig) -> Vec<String> {
+    match verdict(rig) {
+        Verdict::Found { count, first } => {
+            assert_eq!(count, first.len());
+            first.into_iter().map(|o| o.uuid).collect()
+        }
+        Verdict::NotChecked => panic!("not checked"),
+    }
+}
+
+async fn look(rig: &Rig) {
+    let account = rig.resolve("default");
+    let now = clock::now().mono;
+    account.want_proof("x", now);
+    rig.until("a listing", || {
+        account.view().proof.is_some_and(|p| p.began >= now)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_machines_that_nobody_claims_are_orphans() {
+    let (rig, account) = Rig::with_account().await;
+    let mut retained = machine(3, "delivered");
+    retained["tags"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!("fmo-retained"));
+    let mut stripped = machine(6, "delivered");
+    stripped["tags"] = json!([stripped["tags"][0]]);
+    let mut foreign = machine(7, "delivered");
+    foreign["tags"] = json!(["fmo-cluster:ffffffffffffffff", order_tag(7)]);
+    rig.provider.world().servers = vec![
+        machine(1, "delivered"),
+        machine(2, "provisioning"),
+        retained,
+        machine(4, "failed"),
+        machine(5, "released"),
+        stripped,
+        foreign,
+    ];
+    rig.ready(&account).await;
+    assert_eq!(
+        verdict(&rig),
+        Verdict::NotChecked,
+        "not all namespaces are watched"
+    );
+
+    *rig.objects.marks.lock().unwrap() = Some([mark(1)].into());
+    look(&rig).await;
+    assert_eq!(found(&rig), [uuid(2), uuid(6)]);
+    let counts = rig.accounts.standing(&key("default"), &[]).unwrap().counts;
+    assert_eq!((counts.live, counts.retained), (4, 1));
+
+    rig.objects
+        .marks
+        .lock()
+        .unwrap()
+        .as_mut()
+        .unwrap()
+        .insert(mark(2));
+    rig.provider.set_status(6, "releasing");
+    look(&rig).await;
+    assert!(found(&rig).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_is_found_within_one_sweep_without_anybody_asking() {
+    let rig = Rig::new().await;
+    rig.install("default", "key-one", |_| {});
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    *rig.objects.marks.lock().unwrap() = Some([].into());
+    tokio::time::sleep(Duration::from_secs(1801)).await;
+    assert_eq!(found(&rig), [uuid(1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_without_any_known_machine_judges_nothing() {
+    let (rig, account) = Rig::with_account().await;
+    *rig.objects.marks.lock().unwrap() = Some([].into());
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    rig.ready(&account).await;
+    assert_eq!(found(&rig), [uuid(1)]);
+    rig.install("default", "key-one", |i| {
+        i.connection = None;
+        i.known = vec![known(1)];
+    });
+    rig.provider.world().hidden = vec![uuid(1)];
+    look(&rig).await;
+    assert_eq!(found(&rig), [uuid(1)], "an empty list is not believed");
+}
+
+fn known(number: usize) -> KnownMachine {
+    KnownMachine {
+        uuid: uuid(number),
+        order_tag: order_tag(number),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn known_machines_are_stable_and_prefer_the_living() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (1..=6).map(|n| machine(n, "delivered")).collect();
+    rig.ready(&account).await;
+    let refreshed = |before: &[KnownMachine]| {
+        rig.accounts
+            .standing(&key("default"), before)
+            .unwrap()
+            .known
+    };
+    let first = refreshed(&[]);
+    assert_eq!(first, [known(1), known(2), known(3)]);
+    let others = [known(5), known(6), known(4)];
+    assert_eq!(refreshed(&others), others, "no change without need");
+
+    rig.provider.set_status(2, "released");
+    look(&rig).await;
+    assert_eq!(refreshed(&first), [known(1), known(3), known(4)]);
+
+    // A listing that shows none of them forgets none of them.
+    rig.provider.world().hidden = (1..=6).map(uuid).collect();
+    look(&rig).await;
+    assert_eq!(refreshed(&others), others);
+
+    // One that shows some tells that the others are gone.
+    let gone = [known(90), known(5)];
+    rig.provider.world().hidden.clear();
+    look(&rig).await;
+    assert_eq!(refreshed(&gone), [known(5), known(1), known(3)]);
+}
+
+#[test]
+fn another_account_is_told_by_its_machines() {
+    let endpoint = |key_hash: &str| Endpoint {
+        base_url: "https://api.example.com".into(),
+        key_hash: key_hash.into(),
+    };
+    let empty = Proof {
+        began: Duration::ZERO,
+        ended: Duration::ZERO,
+        servers: vec![],
+    };
+    let (old, new) = (endpoint("a"), endpoint("b"));
+    let known = [known(1)];
+    assert_eq!(
+        identity(Some(&old), &old, &known, Some(&empty)),
+        Identity::Same
+    );
+    assert_eq!(identity(None, &new, &known, Some(&empty)), Identity::Same);
+    assert_eq!(
+        identity(Some(&old), &new, &[], Some(&empty)),
+        Identity::Same
+    );
+    assert_eq!(
+        identity(Some(&old), &new, &known, None),
+        Identity::Unchecked
+    );
+    assert_eq!(
+        identity(Some(&old), &new, &known, Some(&empty)),
+        Identity::Changed
+    );
+}

@@ -1,0 +1,342 @@
+//! How the snapshot is kept, and what it costs.
+
+use super::{
+    provider::{machine, mark, order_tag, uuid},
+    rig::{Rig, order},
+};
+use crate::{
+    account::{Lane, Wake, view::State},
+    hosting::{Error, OrderOutcome, ServerId},
+    kinds::Reason,
+    runtime::clock,
+};
+use std::time::Duration;
+use tokio::time::sleep;
+
+const LIST: &str = "GET /v3/flexMetal/servers";
+const DELIVERED: &str = "GET /v3/flexMetal/servers delivered";
+
+fn count(calls: &[String], which: &str) -> usize {
+    calls.iter().filter(|c| *c == which).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_nobody_uses_makes_one_call() {
+    let rig = Rig::new().await;
+    rig.install("default", "key-one", |_| {});
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(rig.provider.calls(), ["GET /v3/flexMetal/quota/usage"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_use_makes_the_first_listing() {
+    let (mut rig, account) = Rig::with_account().await;
+    assert!(matches!(
+        account.view().state,
+        State::Blocked(Reason::Pending, _)
+    ));
+    rig.ready(&account).await;
+    assert_eq!(rig.provider.calls(), [LIST]);
+    let all = Wake::Account(account.key().clone());
+    assert!(rig.woken().contains(&all));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_and_twenty_ready_servers_are_polled_by_three_calls() {
+    let (mut rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
+    rig.ready(&account).await;
+    // Pages of 50, 50, 22, and the empty one.
+    assert_eq!(rig.provider.calls(), [LIST; 4]);
+    rig.woken();
+    rig.until("a poll", || !rig.provider.world().calls.is_empty())
+        .await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(rig.provider.calls(), [DELIVERED; 3]);
+    assert!(
+        rig.woken().is_empty(),
+        "nothing changed, so nobody is woken"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_hour_stays_within_the_budget() {
+    let (mut rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
+    rig.ready(&account).await;
+    rig.provider.calls();
+    rig.woken();
+    sleep(Duration::from_secs(3600)).await;
+    let calls = rig.provider.calls();
+    // Twelve polls of three calls; jitter may make fifteen of them. Two sweeps of four calls.
+    assert!(
+        count(&calls, DELIVERED) <= 45,
+        "{}",
+        count(&calls, DELIVERED)
+    );
+    assert!(count(&calls, DELIVERED) >= 27);
+    assert!((4..=8).contains(&count(&calls, LIST)));
+    assert_eq!(calls.len(), count(&calls, DELIVERED) + count(&calls, LIST));
+    assert!(rig.woken().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_machines_there_are_only_sweeps() {
+    let (rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    rig.provider.calls();
+    sleep(Duration::from_secs(3700)).await;
+    assert_eq!(rig.provider.calls(), [LIST; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_in_motion_is_read_until_it_rests() {
+    let (mut rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    let permit = account.reserve(&mark(1)).await.unwrap();
+    let outcome = account
+        .order(permit, &order(&order_tag(1)), &order_tag(1))
+        .await;
+    assert!(matches!(outcome, OrderOutcome::Created(_)));
+    let seen = account.sightings(&mark(1));
+    assert_eq!(seen.len(), 1, "known at once");
+    assert!(rig.woken().contains(&Wake::Mark(mark(1))));
+    rig.provider.calls();
+
+    sleep(Duration::from_secs(300)).await;
+    let calls = rig.provider.calls();
+    let read = format!("{LIST}/{}", seen[0].server.id);
+    assert!((8..=13).contains(&count(&calls, &read)), "{calls:?}");
+    assert_eq!(
+        calls.len(),
+        count(&calls, &read),
+        "no listing for one machine"
+    );
+
+    rig.woken();
+    rig.provider.set_status(1000, "delivered");
+    rig.provider.world().servers[0]["ipAddresses"] =
+        serde_json::json!([{"ipAddress": "192.0.2.7"}]);
+    rig.until("delivery", || {
+        account.sightings(&mark(1))[0].server.status.as_str() == "delivered"
+    })
+    .await;
+    assert!(rig.woken().contains(&Wake::Mark(mark(1))));
+    rig.provider.calls();
+    sleep(Duration::from_secs(200)).await;
+    assert!(rig.provider.calls().is_empty(), "slow again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_in_motion_are_seen_by_one_listing() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (0..60).map(|n| machine(n, "provisioning")).collect();
+    rig.ready(&account).await;
+    rig.provider.calls();
+    sleep(Duration::from_secs(37)).await;
+    assert_eq!(rig.provider.calls(), [LIST; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_poll_does_not_show_is_read_and_only_a_404_drops_it() {
+    let (mut rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (0..20).map(|n| machine(n, "delivered")).collect();
+    rig.ready(&account).await;
+    rig.woken();
+    rig.provider.world().hidden = vec![uuid(3)];
+    sleep(Duration::from_secs(400)).await;
+    assert_eq!(account.sightings(&mark(3)).len(), 1, "hidden is not gone");
+    assert!(rig.woken().is_empty());
+
+    rig.provider.world().servers.remove(4);
+    sleep(Duration::from_secs(400)).await;
+    assert!(account.sightings(&mark(4)).is_empty());
+    assert_eq!(rig.woken(), [Wake::Mark(mark(4))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_falsely_empty_list_loses_nothing() {
+    let (mut rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (0..30).map(|n| machine(n, "delivered")).collect();
+    rig.ready(&account).await;
+    rig.woken();
+    rig.provider.calls();
+    rig.provider.world().hidden = (0..30).map(uuid).collect();
+    sleep(Duration::from_secs(400)).await;
+    for n in 0..30 {
+        assert_eq!(account.sightings(&mark(n)).len(), 1);
+    }
+    assert!(!rig.woken().iter().any(|w| matches!(w, Wake::Mark(_))));
+    // One look at all, and no more than ten one by one.
+    let calls = rig.provider.calls();
+    assert!(calls.len() <= 2 * 12, "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wanted_proofs_are_made_together_and_not_before_their_time() {
+    let (mut rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    rig.provider.calls();
+    rig.woken();
+    let now = clock::now().mono;
+    account.want_proof(&mark(1), now + Duration::from_secs(60));
+    account.want_proof(&mark(2), now + Duration::from_secs(60));
+    sleep(Duration::from_secs(59)).await;
+    assert!(rig.provider.calls().is_empty());
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(rig.provider.calls(), [LIST]);
+    let mut woken = rig.woken();
+    woken.sort_by_key(|w| format!("{w:?}"));
+    assert_eq!(woken, [Wake::Mark(mark(1)), Wake::Mark(mark(2))]);
+    let proof = account.view().proof.unwrap();
+    assert!(proof.began >= now + Duration::from_secs(60));
+
+    account.want_proof(&mark(3), proof.began);
+    assert_eq!(rig.woken(), [Wake::Mark(mark(3))], "it is there already");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_was_overtaken_changes_nothing() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    rig.ready(&account).await;
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    let released = account
+        .release(account.turn(Lane::Release).await.unwrap(), &id)
+        .await
+        .unwrap();
+    assert_eq!(released.status.as_str(), "releasing");
+    assert_eq!(
+        account.sighting(&id).unwrap().server.status.as_str(),
+        "releasing"
+    );
+    rig.provider.set_status(1, "released");
+    rig.until("the end", || {
+        account.sighting(&id).unwrap().server.status.as_str() == "released"
+    })
+    .await;
+    rig.provider.calls();
+    // A released machine is looked at no more.
+    sleep(Duration::from_secs(1000)).await;
+    assert!(rig.provider.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_the_api_does_not_know_leaves_the_snapshot() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    rig.ready(&account).await;
+    rig.provider.world().servers.clear();
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    let answer = account.read(&id, Lane::Resolve).await;
+    assert!(matches!(answer, Err(Error::NotFound(_))));
+    assert!(account.sighting(&id).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_shown_when_it_lasts_and_forgotten_when_it_ends() {
+    let (mut rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.ready(&account).await;
+    rig.woken();
+    rig.provider.world().down = true;
+    rig.until("the outage", || account.view().last_error.is_some())
+        .await;
+    let view = account.view();
+    assert_eq!(view.state, State::Usable, "objects keep their state");
+    assert_eq!(view.last_error.unwrap().0, Reason::ProviderUnreachable);
+    assert!(rig.woken().contains(&Wake::Account(account.key().clone())));
+    rig.provider.calls();
+    sleep(Duration::from_secs(600)).await;
+    assert!(rig.provider.calls().len() <= 16, "it backs off");
+    assert!(
+        account
+            .sighting(&ServerId::parse(&uuid(1)).unwrap())
+            .is_some()
+    );
+    rig.provider.world().down = false;
+    rig.until("the end of it", || account.view().last_error.is_none())
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_from_the_begin_is_named() {
+    let rig = Rig::new().await;
+    rig.provider.world().down = true;
+    rig.install("default", "key-one", |_| {});
+    let account = rig.resolve("default");
+    rig.until("a reason", || {
+        matches!(
+            account.view().state,
+            State::Blocked(Reason::ProviderUnreachable, _)
+        )
+    })
+    .await;
+    rig.provider.world().down = false;
+    rig.ready(&account).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_catalogue_is_read_when_it_is_wanted() {
+    let (mut rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    rig.provider.calls();
+    rig.woken();
+    let now = clock::now().mono;
+    for _ in 0..50 {
+        account.want_catalogue(now);
+    }
+    rig.until("the catalogue", || account.view().catalogue.is_some())
+        .await;
+    assert_eq!(rig.provider.calls().len(), 4);
+    assert_eq!(rig.woken(), [Wake::Account(account.key().clone())]);
+    account.want_catalogue(now);
+    sleep(Duration::from_secs(200)).await;
+    assert!(rig.provider.calls().is_empty(), "there is one already");
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_with_the_same_url_and_key_share_what_is_seen() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    rig.ready(&account).await;
+    rig.provider.calls();
+    rig.install("second", "key-one", |_| {});
+    let second = rig.resolve("second");
+    assert_eq!(second.sightings(&mark(1)).len(), 1);
+    assert_eq!(second.view().state, State::Usable);
+    sleep(Duration::from_secs(10)).await;
+    assert!(rig.provider.calls().is_empty(), "nothing is asked twice");
+
+    rig.install("third", "key-other", |_| {});
+    let third = rig.resolve("third");
+    assert!(third.sightings(&mark(1)).is_empty());
+    rig.ready(&third).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_fewer_calls_are_asked_for_nothing_goes_out_for_so_long() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.ready(&account).await;
+    rig.provider.world().busy = true;
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    let answer = account.read(&id, Lane::Poll).await;
+    assert!(matches!(answer, Err(Error::RateLimited { .. })));
+    let refused = clock::now().mono;
+    rig.provider.world().busy = false;
+    account
+        .release(account.turn(Lane::Release).await.unwrap(), &id)
+        .await
+        .unwrap();
+    assert!(clock::now().mono >= refused + Duration::from_millis(6990));
+
+    rig.provider.world().busy = true;
+    rig.until("the reason", || account.view().last_error.is_some())
+        .await;
+    assert_eq!(account.view().last_error.unwrap().0, Reason::RateLimited);
+    assert_eq!(account.view().state, State::Usable);
+    rig.provider.world().busy = false;
+    rig.until("the end of it", || account.view().last_error.is_none())
+        .await;
+}

@@ -1,0 +1,174 @@
+//! A hosting API of a few lines, under the tests' own clock.
+
+use crate::hosting::transport::{Request, Response, Transport, TransportError};
+use futures::{FutureExt as _, future::BoxFuture};
+use http::{HeaderMap, Method, StatusCode};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub(super) const CLUSTER: &str = "0123456789abcdef";
+
+/// The fake, shared by clients and test.
+#[derive(Clone, Default)]
+pub(super) struct Provider {
+    world: Arc<Mutex<World>>,
+}
+
+#[derive(Default)]
+pub(super) struct World {
+    pub(super) servers: Vec<Value>,
+    /// Identities that lists do not show.
+    pub(super) hidden: Vec<String>,
+    /// The key that is refused.
+    pub(super) refused_key: Option<String>,
+    /// Whether connections fail.
+    pub(super) down: bool,
+    /// Whether it asks for fewer calls, with a pause of seven seconds.
+    pub(super) busy: bool,
+    /// What the next order gets instead of a machine.
+    pub(super) next_order: Option<Result<u16, ()>>,
+    /// Method and path of each request, lists with their query.
+    pub(super) calls: Vec<String>,
+}
+
+/// The identity of the machine with this number.
+pub(super) fn uuid(number: usize) -> String {
+    format!("00000000-0000-4000-8000-{number:012x}")
+}
+
+/// The mark of the object with this number.
+pub(super) fn mark(number: usize) -> String {
+    format!("{number:024x}")
+}
+
+/// The order tag of the object with this number.
+pub(super) fn order_tag(number: usize) -> String {
+    format!("fmo-order:{}00000001", mark(number))
+}
+
+/// A machine of our cluster in some state.
+pub(super) fn machine(number: usize, status: &str) -> Value {
+    json!({
+        "uuid": uuid(number),
+        "name": format!("s{number}"),
+        "status": status,
+        "location": {"id": 1, "name": "EU: Rotterdam"},
+        "instanceType": {"id": 1, "name": "bm7.std.8"},
+        "os": {"slug": "debian-13"},
+        "ipAddresses": [{"ipAddress": "192.0.2.1"}],
+        "tags": [format!("fmo-cluster:{CLUSTER}"), order_tag(number)],
+        "createdAt": 1_600_000_000,
+        "deliveredAt": null,
+    })
+}
+
+impl Provider {
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    /// The calls since the last time this was asked.
+    pub(super) fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.world().calls)
+    }
+
+    pub(super) fn set_status(&self, number: usize, status: &str) {
+        let id = uuid(number);
+        for server in &mut self.world().servers {
+            if server["uuid"] == *id {
+                server["status"] = status.into();
+            }
+        }
+    }
+
+    fn answer(&self, request: &Request) -> Result<(u16, Value), TransportError> {
+        let mut world = self.world();
+        let path = request.url.path().to_owned();
+        let query: Vec<(String, String)> = request.url.query_pairs().into_owned().collect();
+        let with = |name: &'static str| {
+            let all = query.iter().filter(move |(n, _)| n == name);
+            all.map(|(_, v)| v.as_str())
+        };
+        let mut line = format!("{} {path}", request.method);
+        if let Some(status) = with("status").next() {
+            line.push_str(&format!(" {status}"));
+        }
+        world.calls.push(line);
+        if world.down {
+            return Err(TransportError::Connect("no route".into()));
+        }
+        let key = request.headers["private-token"].to_str().unwrap();
+        if world.refused_key.as_deref() == Some(key) {
+            let refusal =
+                json!({"errorCode": 1, "errorMessage": format!("bad key {key}"), "errors": []});
+            return Ok((403, refusal));
+        }
+        if world.busy {
+            return Ok((429, json!({"errorMessage": "slow down"})));
+        }
+        let servers = "/v3/flexMetal/servers";
+        if path == servers && request.method == Method::POST {
+            match world.next_order.take() {
+                Some(Ok(status)) => return Ok((status, json!({"errorMessage": "no"}))),
+                Some(Err(())) => return Err(TransportError::Interrupted("cut".into())),
+                None => {}
+            }
+            let body: Value = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
+            let number = 1000 + world.servers.len();
+            let mut server = machine(number, "created");
+            server["tags"] = body["tags"].clone();
+            server["ipAddresses"] = json!([]);
+            world.servers.push(server.clone());
+            return Ok((200, json!([server])));
+        }
+        if path == servers {
+            let range = request.headers["ranged-data"].to_str().unwrap();
+            let numbers: Vec<usize> = range
+                .split(',')
+                .map(|part| part.split_once('=').unwrap().1.parse().unwrap())
+                .collect();
+            let shown = world.servers.iter().filter(|s| {
+                with("status").all(|status| s["status"] == status)
+                    && with("tag").all(|tag| s["tags"].as_array().unwrap().iter().any(|t| t == tag))
+                    && !world.hidden.iter().any(|h| s["uuid"] == h.as_str())
+            });
+            let page: Vec<_> = shown.skip(numbers[0]).take(numbers[1]).cloned().collect();
+            return Ok((200, page.into()));
+        }
+        if let Some(id) = path.strip_prefix("/v3/flexMetal/servers/") {
+            let found = world.servers.iter_mut().find(|s| s["uuid"] == id);
+            return Ok(match found {
+                None => (404, json!({"errorMessage": "Entity not found"})),
+                Some(server) => {
+                    if request.method == Method::DELETE {
+                        server["status"] = "releasing".into();
+                    }
+                    (200, json!([server]))
+                }
+            });
+        }
+        Ok((200, json!([])))
+    }
+}
+
+impl Transport for Provider {
+    fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>> {
+        let answer = self.answer(&request);
+        async move {
+            // An answer takes a moment, so that others can come in between.
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            let (status, body) = answer?;
+            let mut headers = HeaderMap::new();
+            if status == 429 {
+                headers.insert("retry-after", "7".parse().unwrap());
+            }
+            Ok(Response {
+                status: StatusCode::from_u16(status).unwrap(),
+                headers,
+                body: serde_json::to_vec(&body).unwrap(),
+                cut: None,
+            })
+        }
+        .boxed()
+    }
+}

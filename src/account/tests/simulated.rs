@@ -1,0 +1,183 @@
+//! The live account against the simulator, over real HTTP.
+
+use super::rig::key;
+use crate::{
+    account::{
+        Account, Accounts, Connection, Installation, Rate, Resolution,
+        view::{State, Times},
+    },
+    hosting::{ApiKey, BaseUrl, Client, ClientOptions},
+    kinds::{
+        Interval, Reason,
+        account::{Limits, Timing},
+        references::AccountRef,
+    },
+    simulator::{self, ClockMode, Options, Running},
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const CLUSTER: &str = "0123456789abcdef";
+
+/// A running simulator and a client for its control port.
+struct Simulator {
+    running: Running,
+    client: reqwest::Client,
+}
+
+async fn simulator() -> Simulator {
+    let options = Options {
+        api_key: Some("good-key".into()),
+        clock: ClockMode::Driven,
+        ..Options::default()
+    };
+    Simulator {
+        running: simulator::start(options).await.unwrap(),
+        client: reqwest::Client::builder().build().unwrap(),
+    }
+}
+
+fn interval(milliseconds: u64) -> Interval {
+    Interval(Duration::from_millis(milliseconds))
+}
+
+fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account {
+    let base_url = BaseUrl::parse(&simulator.running.api_url(), false).unwrap();
+    let api_key = ApiKey::parse(api_key.as_bytes()).unwrap();
+    let client = Client::new(ClientOptions::new(base_url.clone(), api_key.clone())).unwrap();
+    let timing = Timing {
+        poll_moving: interval(200),
+        poll_still: interval(1000),
+        ..Timing::default()
+    };
+    accounts.announce(&key("default"), false);
+    accounts.install(
+        &key("default"),
+        Installation {
+            connection: Some(Connection {
+                base_url,
+                key: api_key,
+                client,
+            }),
+            block: None,
+            no_orders: None,
+            allowed: None,
+            times: Times::from(&timing),
+            limits: Limits::default(),
+            known: Vec::new(),
+        },
+    );
+    accounts.set_held(&key("default"), true);
+    match accounts.resolve("n", &AccountRef::default()) {
+        Resolution::Found(account) => account,
+        _ => panic!("the account is not there"),
+    }
+}
+
+async fn control(simulator: &Simulator, method: &str, path: &str, body: Value) -> Value {
+    let url = format!("{}{path}", simulator.running.control_url());
+    let method = method.parse::<reqwest::Method>().unwrap();
+    let answer = simulator
+        .client
+        .request(method, url)
+        .json(&body)
+        .send()
+        .await
+        .unwrap();
+    assert!(answer.status().is_success(), "{path}: {}", answer.status());
+    let text = answer.text().await.unwrap();
+    serde_json::from_str(&text).unwrap_or(Value::Null)
+}
+
+async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The requests since the ledger was cleared: path with query.
+async fn requests(simulator: &Simulator) -> Vec<String> {
+    let ledger = control(simulator, "GET", "/_simulator/ledger", Value::Null).await;
+    let entries = ledger.as_array().unwrap().iter();
+    entries
+        .map(|e| {
+            let text = |field: &str| e[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {} {}", text("method"), text("path"), text("rangedData"))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
+    let simulator = simulator().await;
+    for n in 0..120 {
+        let machine = json!({
+            "name": format!("s{n}"),
+            "location": "EU: Rotterdam",
+            "instanceType": "bm7.std.8",
+            "tags": [format!("fmo-cluster:{CLUSTER}"), format!("fmo-order:{n:024x}00000001")],
+            "status": "delivered",
+        });
+        control(&simulator, "POST", "/_simulator/machines", machine).await;
+    }
+    let accounts = Accounts::new(CLUSTER, Rate::default());
+    let account = install(&accounts, &simulator, "good-key");
+    let proof = until("the first listing", async || account.view().proof).await;
+    assert_eq!(proof.servers.len(), 120);
+
+    // From the begin of a poll to before the next one.
+    control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
+    let seen = until("a poll", async || {
+        let seen = requests(&simulator).await;
+        (seen.len() >= 3).then_some(seen)
+    })
+    .await;
+    assert_eq!(
+        seen[..3],
+        [
+            "start=0,results=50",
+            "start=49,results=50",
+            "start=98,results=50"
+        ]
+        .map(|range| format!("GET /v3/flexMetal/servers {range}"))
+    );
+    // The next poll begins anew at the first page: nothing else was asked for.
+    let seen = until("the next poll", async || {
+        let seen = requests(&simulator).await;
+        (seen.len() >= 4).then_some(seen)
+    })
+    .await;
+    assert_eq!(seen[3], "GET /v3/flexMetal/servers start=0,results=50");
+}
+
+#[tokio::test]
+async fn a_rejected_key_stops_the_account_until_there_is_another() {
+    let simulator = simulator().await;
+    let accounts = Accounts::new(CLUSTER, Rate::default());
+    let account = install(&accounts, &simulator, "bad-key");
+    until("the refusal", async || {
+        matches!(account.view().state, State::Blocked(Reason::KeyRejected, _)).then_some(())
+    })
+    .await;
+    control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
+    account.want_proof("0", Duration::ZERO);
+    account.want_catalogue(Duration::ZERO);
+    let account = install(&accounts, &simulator, "good-key");
+    until("the good key", async || {
+        (account.view().state == State::Usable && account.view().proof.is_some()).then_some(())
+    })
+    .await;
+    let ledger = control(&simulator, "GET", "/_simulator/ledger", Value::Null).await;
+    let refused = ledger
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|e| e["status"] == 403);
+    assert_eq!(refused.count(), 0, "the refused key was not used again");
+}

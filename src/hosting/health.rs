@@ -1,0 +1,36 @@
+//! Whether the API says that it is well (sections 2.23 and 4.9 of
+//! `docs/hosting-api.md`).
+
+use super::client::Client;
+use super::error::Error;
+use super::record;
+
+/// What the API says of itself (2.23-1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// `OK`
+    Ok,
+    /// `FAIL`
+    Fail,
+    /// Another word.
+    Other(String),
+}
+
+impl Client {
+    /// Asks the API how it is: `GET /v3/health` (4.9-1). It needs no key, so
+    /// nothing is said about the key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Server`] with 503 while it is down (4.9-2).
+    pub async fn health(&self) -> Result<Health, Error> {
+        self.get(&["health"]).await?.decode(|body| {
+            let status = record::one(body)?.required_text("status")?;
+            Ok(match status.as_str() {
+                "OK" => Health::Ok,
+                "FAIL" => Health::Fail,
+                _ => Health::Other(status),
+            })
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! Reading host records.
+
+use crate::hosting::host::{
+    Host, HostAddress, HostDisk, HostHardware, HostKind, HostResult, InstallLogEntry, InstallStatus,
+};
+use crate::hosting::identity::HostId;
+use crate::hosting::record::{Misfit, Record};
+use crate::hosting::text::{self, Hidden};
+
+/// Reads one host. Only `id` can spoil it.
+pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
+    let id = record
+        .identity("id")
+        .ok_or_else(|| "a host has no usable id".to_owned())?;
+    Ok(Host {
+        id: HostId(id),
+        kind: match record.number("serverType") {
+            Some(1) => HostKind::Dedicated,
+            Some(2) => HostKind::OnDemand,
+            Some(3) => HostKind::Virtual,
+            other => HostKind::Other(other),
+        },
+        server_name: record.text("serverName"),
+        live_host_name: record.text("liveHostName"),
+        category: record.text("category"),
+        order_id: record
+            .optional_text("fmOrderId")
+            .filter(|order| order != "0"),
+        os_id: record.number("osId"),
+        location_id: record.number("dcLocationId"),
+        instance_type: record.inner_text("instanceType", "name"),
+        hardware: hardware(record),
+        addresses: record
+            .records("ipAddress")
+            .iter()
+            .filter_map(address)
+            .collect(),
+        status: record.text("status"),
+        install_status: InstallStatus::parse(&record.text("installStatus")),
+        labels: record
+            .records("labels")
+            .iter()
+            .filter_map(|label| Some((label.optional_text("key")?, label.text("value"))))
+            .collect(),
+    })
+}
+
+fn hardware(record: &Record<'_>) -> HostHardware {
+    let cpu = record.record("cpu");
+    let count = |field: &str| cpu.as_ref().and_then(|cpu| cpu.number(field));
+    HostHardware {
+        brand: record.text("brand"),
+        model: record.text("model"),
+        service_tag: record.text("serviceTag"),
+        rack: record.text("rackName"),
+        cpu: record
+            .optional_text("cpuInfo")
+            .or_else(|| cpu.as_ref()?.optional_text("info"))
+            .unwrap_or_default(),
+        sockets: count("socket").or_else(|| record.number("numCpu")),
+        cores: count("cores"),
+        threads: count("threads"),
+        memory: record
+            .records("memory")
+            .iter()
+            .filter_map(|module| module.number("size"))
+            .collect(),
+        disks: record
+            .records("disk")
+            .iter()
+            .map(|disk| HostDisk {
+                kind: disk.text("diskType"),
+                medium: disk.text("diskMedium"),
+                model: disk.text("model"),
+                size: disk.number("size"),
+            })
+            .collect(),
+    }
+}
+
+fn address(record: &Record<'_>) -> Option<HostAddress> {
+    Some(HostAddress {
+        address: record.optional_text("ipAddress")?,
+        version: record.number("version"),
+        kind: record.number("type"),
+        is_private: record.flag("private"),
+        interface: record.text("interface"),
+        mac_address: record.text("macAddress"),
+        gateway: record.optional_text("gateway"),
+        prefix: record.number("prefix"),
+        vlan_id: record.number("vlanId"),
+    })
+}
+
+pub(super) fn result(record: &Record<'_>) -> HostResult {
+    HostResult {
+        result: record.text("result"),
+        timestamp: record.seconds("timestamp"),
+    }
+}
+
+/// Reads a log entry. It is text of a machine that ran our script, so it is
+/// treated as a message.
+pub(super) fn log_entry(record: &Record<'_>, hidden: Hidden<'_>) -> InstallLogEntry {
+    let words = |field: &str| text::message(record.raw_text(field), hidden);
+    let category = words("issueCategory");
+    InstallLogEntry {
+        id: record.number("id"),
+        is_open: record.flag("issueOpen"),
+        written_at: record.seconds("dateStamp"),
+        category: if category.is_empty() {
+            words("catName")
+        } else {
+            category
+        },
+        description: words("issueDescription"),
+        resolved: words("issueResolved"),
+    }
+}

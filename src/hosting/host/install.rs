@@ -1,0 +1,226 @@
+//! The installation of a dedicated host (2.17).
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::hosting::identity::SshKeyId;
+use crate::hosting::request::InvalidRequest;
+use crate::hosting::secret::SecretText;
+use crate::hosting::server::{
+    KernelParam, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_host_name,
+    kernel_param_bodies,
+};
+
+/// The parameter that a vanilla image joins by (2.17-12).
+const JOIN: &str = "siderolink.api";
+
+/// The parameter that names a factory image (2.17-13).
+const FACTORY: &str = "factoryhash";
+
+/// Which of the two descriptions the request follows. They contradict each
+/// other, and one account is served by one of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InstallForm {
+    /// The document: `sshKeyId`, always required, and one text with all kernel
+    /// parameters (2.17-4, 2.17-7).
+    #[default]
+    Document,
+    /// What machine-readable descriptions say: `sshKeyUuid`, needed by Linux
+    /// alone, and an array of parameters (2.17-5, 2.17-8).
+    Observed,
+}
+
+/// How to install a host. All its data are lost.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HostInstall {
+    /// The number of the operating system.
+    pub os_id: u64,
+    /// Its family, which decides about the rules: the number alone does not
+    /// tell. See [`SystemFamily::of_slug`].
+    pub family: SystemFamily,
+    /// The host name; the API makes one up where there is none.
+    pub hostname: Option<String>,
+    /// Kernel parameters, for the Kubernetes-focused system.
+    pub kernel_params: Vec<KernelParam>,
+    /// A script for bash that runs after the installation.
+    pub post_install_script: Option<SecretText>,
+    /// The stored key for root.
+    pub ssh_key: Option<SshKeyId>,
+    /// Whether the disks are formatted quickly before; the API's default is
+    /// true (2.17-10).
+    pub quick_format: Option<bool>,
+    /// Which description to follow.
+    pub form: InstallForm,
+}
+
+impl fmt::Debug for HostInstall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostInstall")
+            .field("os_id", &self.os_id)
+            .field("family", &self.family)
+            .field("hostname", &self.hostname)
+            .field("kernel_params", &self.kernel_params)
+            .field("has_script", &self.post_install_script.is_some())
+            .field("ssh_key", &self.ssh_key)
+            .field("quick_format", &self.quick_format)
+            .field("form", &self.form)
+            .finish()
+    }
+}
+
+impl HostInstall {
+    /// The least that an installation needs besides its key.
+    pub fn new(os_id: u64, family: SystemFamily) -> Self {
+        Self {
+            os_id,
+            family,
+            hostname: None,
+            kernel_params: Vec::new(),
+            post_install_script: None,
+            ssh_key: None,
+            quick_format: None,
+            form: InstallForm::default(),
+        }
+    }
+
+    /// Checks the request by the API's rules (2.17).
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRequest`] names the field and its rule.
+    pub fn check(&self) -> Result<(), InvalidRequest> {
+        if self
+            .hostname
+            .as_ref()
+            .is_some_and(|name| !is_host_name(name))
+        {
+            return Err(InvalidRequest::HostName);
+        }
+        let needs_key = match self.form {
+            InstallForm::Document => true,
+            InstallForm::Observed => self.family == SystemFamily::Linux,
+        };
+        if needs_key && self.ssh_key.is_none() {
+            let field = self.form.key_name();
+            return Err(InvalidRequest::InstallKey { field });
+        }
+        check_kernel_params(&self.kernel_params)?;
+        if self.family == SystemFamily::Talos {
+            self.check_image()?;
+        }
+        if self.form == InstallForm::Document
+            && let Some(index) = self.kernel_params.iter().position(needs_quotes)
+        {
+            return Err(InvalidRequest::KernelText { index });
+        }
+        if let Some(script) = &self.post_install_script {
+            check_script(script, Some(self.family))?;
+        }
+        Ok(())
+    }
+
+    fn check_image(&self) -> Result<(), InvalidRequest> {
+        let value = |key: &str| {
+            let param = self.kernel_params.iter().find(|param| param.key == key);
+            param.map(|param| param.value.expose())
+        };
+        match (value(JOIN), value(FACTORY)) {
+            (Some(address), None) if is_join_address(address) => Ok(()),
+            (Some(_), None) => Err(InvalidRequest::JoinAddress),
+            (None, Some(_)) if self.kernel_params.len() > 1 => Err(InvalidRequest::FactoryParams),
+            (None, Some(hash)) if !hash.is_empty() => Ok(()),
+            _ => Err(InvalidRequest::Image),
+        }
+    }
+
+    pub(super) fn body(&self) -> impl Serialize {
+        let key = self.ssh_key.as_ref().map(SshKeyId::as_str);
+        let (ssh_key_id, ssh_key_uuid) = match self.form {
+            InstallForm::Document => (key, None),
+            InstallForm::Observed => (None, key),
+        };
+        let kernel_params = match self.form {
+            _ if self.kernel_params.is_empty() => None,
+            InstallForm::Document => Some(KernelParamsBody::Text(self.kernel_text())),
+            InstallForm::Observed => Some(KernelParamsBody::Array(kernel_param_bodies(
+                &self.kernel_params,
+            ))),
+        };
+        InstallBody {
+            hostname: self.hostname.as_deref(),
+            os: InstallOsBody {
+                id: self.os_id,
+                kernel_params,
+            },
+            post_install_script: self.post_install_script.as_ref().map(SecretText::expose),
+            ssh_key_id,
+            ssh_key_uuid,
+            quick_format: self.quick_format,
+        }
+    }
+
+    /// All parameters as a kernel takes them: `key=value`, with blanks between.
+    fn kernel_text(&self) -> String {
+        let params = self.kernel_params.iter();
+        let params: Vec<_> = params
+            .map(|param| format!("{}={}", param.key, param.value.expose()))
+            .collect();
+        params.join(" ")
+    }
+
+    pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
+        let params = self.kernel_params.iter().map(|param| &param.value);
+        self.post_install_script.iter().chain(params).cloned()
+    }
+}
+
+impl InstallForm {
+    fn key_name(self) -> &'static str {
+        match self {
+            Self::Document => "sshKeyId",
+            Self::Observed => "sshKeyUuid",
+        }
+    }
+}
+
+fn needs_quotes(param: &KernelParam) -> bool {
+    let value = param.value.expose();
+    value.contains(|letter: char| letter.is_whitespace() || letter == '"' || letter == '\'')
+}
+
+/// Any scheme: this parameter has some of its own.
+fn is_join_address(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| url.has_host())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InstallBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hostname: Option<&'a str>,
+    os: InstallOsBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    post_install_script: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ssh_key_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ssh_key_uuid: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quick_format: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InstallOsBody<'a> {
+    id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_params: Option<KernelParamsBody<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum KernelParamsBody<'a> {
+    Text(String),
+    Array(Vec<KernelParamBody<'a>>),
+}

@@ -1,0 +1,66 @@
+//! What a machine told of itself: its hardware and the password of its root.
+
+use serde_json::Value;
+
+use crate::hosting::client::Client;
+use crate::hosting::error::Error;
+use crate::hosting::record::{self, Misfit, Record};
+use crate::hosting::secret::SecretText;
+use crate::hosting::server::ServerId;
+
+/// The hardware of a server as the program `lshw` lists it (2.10).
+#[derive(Debug, Clone, PartialEq)]
+pub struct HardwareListing {
+    /// When the machine made it, in Unix seconds; the API's 0 is `None`.
+    pub created_at: Option<i64>,
+    /// The listing as it came, an object whose fields are not described; none
+    /// is known before the machine ran once. Texts inside are not cleaned.
+    pub listing: Option<Value>,
+}
+
+impl Client {
+    /// The hardware of a server: `GET /v3/flexMetal/servers/{uuid}/lshw`
+    /// (4.4-25).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] for a server that this account does not have
+    /// (4.4-28), [`Error::TooLarge`] for a listing of more than 8 MiB.
+    pub async fn hardware_listing(&self, id: &ServerId) -> Result<HardwareListing, Error> {
+        let path = ["flexMetal", "servers", id.as_str(), "lshw"];
+        self.get(&path).await?.decode(|body| {
+            let record = record::one(body)?;
+            if !record.has("lshw") && !record.has("createdAt") {
+                return Err("the answer is no hardware listing".to_owned());
+            }
+            Ok(HardwareListing {
+                created_at: record.seconds("createdAt"),
+                listing: Some(record.value("lshw"))
+                    .filter(|listing| listing.is_object() || listing.is_array())
+                    .cloned(),
+            })
+        })
+    }
+
+    /// The password of a Windows server's root:
+    /// `GET /v3/flexMetal/servers/{uuid}/rootPassword` (4.4-26). It can be had
+    /// for 24 hours after the installation (2.11-3).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] where there is none, or none any more (4.4-27).
+    pub async fn root_password(&self, id: &ServerId) -> Result<SecretText, Error> {
+        let path = ["flexMetal", "servers", id.as_str(), "rootPassword"];
+        self.get(&path)
+            .await?
+            .decode(|body| root_password(&record::one(body)?))
+    }
+}
+
+fn root_password(record: &Record<'_>) -> Result<SecretText, Misfit> {
+    // As it came, to the letter: a password that is cleaned is another one.
+    match record.raw_text("rootPassword") {
+        "" => Err("the answer holds no rootPassword".to_owned()),
+        password => Ok(SecretText::new(password)),
+    }
+}

@@ -1,0 +1,315 @@
+//! The operating system of an order or a re-installation, with what is given
+//! to it (sections 2.7 to 2.9 of `docs/hosting-api.md`).
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::hosting::secret::SecretText;
+
+/// What a slug says about the system behind it. The rules for scripts, keys
+/// and iPXE differ by this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SystemFamily {
+    /// Any system that is not one of the others.
+    Linux,
+    /// Scripts are run by PowerShell (2.7-11), and no key is installed.
+    Windows,
+    /// The Kubernetes-focused system: no scripts, no keys, kernel parameters.
+    Talos,
+    /// The machine boots what an iPXE script says.
+    CustomIpxe,
+}
+
+impl SystemFamily {
+    /// The family, by the begin of the slug; the API does not tell it.
+    pub fn of_slug(slug: &str) -> Self {
+        let slug = slug.trim().to_ascii_lowercase();
+        if slug == "custom-ipxe" {
+            Self::CustomIpxe
+        } else if slug.starts_with("talos") {
+            Self::Talos
+        } else if slug.starts_with("win") {
+            Self::Windows
+        } else {
+            Self::Linux
+        }
+    }
+}
+
+/// A kernel parameter (2.8-4). Its value may hold a token to join a cluster.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KernelParam {
+    /// The name, for example `siderolink.api`.
+    pub key: String,
+    /// The value.
+    pub value: SecretText,
+}
+
+impl fmt::Debug for KernelParam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelParam")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A partition of the first disk (2.8-6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Partition {
+    /// Where it is mounted, for example `/boot`.
+    pub target: String,
+    /// The file system, in the API's word (2.8-8).
+    pub filesystem: String,
+    /// How large it is.
+    pub size: PartitionSize,
+}
+
+/// The size of a partition (2.8-10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartitionSize {
+    /// Megabytes, at least 1.
+    Megabytes(u32),
+    /// The rest of the disk.
+    Rest,
+}
+
+impl Serialize for PartitionSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Megabytes(size) => serializer.serialize_u32(*size),
+            Self::Rest => serializer.serialize_i8(-1),
+        }
+    }
+}
+
+/// Data that the machine can read from its metadata service (2.7-13). Nothing
+/// runs them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UserData {
+    /// The data.
+    pub data: SecretText,
+    /// Whether `data` is base64.
+    pub is_base64: bool,
+}
+
+/// A rule of the API about the system that a request breaks. Names the field
+/// as the API does, and never repeats a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSystem {
+    /// Nothing in it, or a NUL.
+    #[error("postInstallScript must not be blank, and hold no NUL")]
+    Script,
+    /// A Linux script without its first line.
+    #[error("postInstallScript must begin with a shebang, such as #!/bin/bash")]
+    Shebang,
+    /// This system would never run it.
+    #[error(
+        "postInstallScript has no effect with this system: leave it out, or choose another system"
+    )]
+    ScriptUnused,
+    /// Nothing in it.
+    #[error("userData.data must not be blank")]
+    UserData,
+    /// It says base64 and is something else.
+    #[error("userData.data is not base64, although isBase64 says so")]
+    UserDataBase64,
+    /// A parameter without a name, or with control characters.
+    #[error(
+        "os.kernelParams[{index}] must have a key without blanks and `=`, and a value without control characters"
+    )]
+    KernelParam {
+        /// The zero-based place.
+        index: usize,
+    },
+    /// A partition that is not complete, or of no size.
+    #[error(
+        "os.partitions[{index}] must have a target, a filesystem, and a size of at least 1 megabyte"
+    )]
+    Partition {
+        /// The zero-based place.
+        index: usize,
+    },
+    /// Two partitions with the same target.
+    #[error("os.partitions[{index}] has the target of another partition")]
+    PartitionTwice {
+        /// The zero-based place of the second one.
+        index: usize,
+    },
+    /// Two partitions that take the rest of the disk.
+    #[error("os.partitions has more than one entry that takes the rest of the disk")]
+    PartitionRest,
+    /// `custom-ipxe` without an address.
+    #[error("os.ipxeScriptUrl is needed by the system custom-ipxe")]
+    IpxeMissing,
+    /// An address with another system.
+    #[error("os.ipxeScriptUrl is for the system custom-ipxe alone")]
+    IpxeUnused,
+    /// Not an http address.
+    #[error("os.ipxeScriptUrl must be an absolute http or https URL")]
+    IpxeUrl,
+}
+
+/// The system of a request, whatever the request looks like.
+#[derive(Clone, Copy)]
+pub(super) struct SystemView<'a> {
+    pub(super) slug: &'a str,
+    pub(super) kernel_params: &'a [KernelParam],
+    pub(super) partitions: &'a [Partition],
+    pub(super) ipxe_script_url: Option<&'a str>,
+}
+
+impl<'a> SystemView<'a> {
+    pub(super) fn check(self) -> Result<(), InvalidSystem> {
+        check_kernel_params(self.kernel_params)?;
+        check_partitions(self.partitions)?;
+        let is_ipxe = SystemFamily::of_slug(self.slug) == SystemFamily::CustomIpxe;
+        match self.ipxe_script_url {
+            None if is_ipxe => Err(InvalidSystem::IpxeMissing),
+            Some(_) if !is_ipxe => Err(InvalidSystem::IpxeUnused),
+            Some(url) if !is_web_address(url) => Err(InvalidSystem::IpxeUrl),
+            _ => Ok(()),
+        }
+    }
+
+    /// The object `os`, without what is not given.
+    pub(super) fn body(self) -> impl Serialize + use<'a> {
+        OsBody {
+            slug: self.slug,
+            kernel_params: kernel_param_bodies(self.kernel_params),
+            partitions: self.partitions,
+            ipxe_script_url: self.ipxe_script_url,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OsBody<'a> {
+    slug: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kernel_params: Vec<KernelParamBody<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    partitions: &'a [Partition],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ipxe_script_url: Option<&'a str>,
+}
+
+/// A kernel parameter on the wire.
+#[derive(Serialize)]
+pub(in crate::hosting) struct KernelParamBody<'a> {
+    key: &'a str,
+    value: &'a str,
+}
+
+pub(in crate::hosting) fn kernel_param_bodies(params: &[KernelParam]) -> Vec<KernelParamBody<'_>> {
+    params
+        .iter()
+        .map(|param| KernelParamBody {
+            key: &param.key,
+            value: param.value.expose(),
+        })
+        .collect()
+}
+
+/// User data on the wire.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct UserDataBody<'a> {
+    data: &'a str,
+    is_base64: bool,
+}
+
+impl UserData {
+    pub(super) fn body(&self) -> UserDataBody<'_> {
+        UserDataBody {
+            data: self.data.expose(),
+            is_base64: self.is_base64,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), InvalidSystem> {
+        if self.data.is_blank() {
+            return Err(InvalidSystem::UserData);
+        }
+        if self.is_base64 && !is_base64(self.data.expose()) {
+            return Err(InvalidSystem::UserDataBase64);
+        }
+        Ok(())
+    }
+}
+
+/// Checks a script for a system. `None` is a re-installation that keeps the
+/// system, which nobody here knows: then only what holds for all is checked.
+pub(in crate::hosting) fn check_script(
+    script: &SecretText,
+    family: Option<SystemFamily>,
+) -> Result<(), InvalidSystem> {
+    if script.is_blank() || script.expose().contains('\0') {
+        return Err(InvalidSystem::Script);
+    }
+    match family {
+        Some(SystemFamily::Talos | SystemFamily::CustomIpxe) => Err(InvalidSystem::ScriptUnused),
+        Some(SystemFamily::Linux) if !script.expose().starts_with("#!") => {
+            Err(InvalidSystem::Shebang)
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(in crate::hosting) fn check_kernel_params(params: &[KernelParam]) -> Result<(), InvalidSystem> {
+    let fits = |param: &KernelParam| {
+        let key = &param.key;
+        (1..=255).contains(&key.len())
+            && !key
+                .chars()
+                .any(|letter| letter.is_whitespace() || letter.is_control() || letter == '=')
+            && !param.value.expose().chars().any(char::is_control)
+    };
+    match params.iter().position(|param| !fits(param)) {
+        Some(index) => Err(InvalidSystem::KernelParam { index }),
+        None => Ok(()),
+    }
+}
+
+fn check_partitions(partitions: &[Partition]) -> Result<(), InvalidSystem> {
+    let is_word = |text: &str| {
+        (1..=255).contains(&text.len())
+            && !text
+                .chars()
+                .any(|letter| letter.is_whitespace() || letter.is_control())
+    };
+    let mut targets = HashSet::new();
+    let mut rests = 0;
+    for (index, partition) in partitions.iter().enumerate() {
+        let empty = partition.size == PartitionSize::Megabytes(0);
+        if empty || !is_word(&partition.target) || !is_word(&partition.filesystem) {
+            return Err(InvalidSystem::Partition { index });
+        }
+        if !targets.insert(partition.target.as_str()) {
+            return Err(InvalidSystem::PartitionTwice { index });
+        }
+        rests += usize::from(partition.size == PartitionSize::Rest);
+    }
+    if rests > 1 {
+        return Err(InvalidSystem::PartitionRest);
+    }
+    Ok(())
+}
+
+/// Whether a text is an absolute http or https URL.
+fn is_web_address(text: &str) -> bool {
+    url::Url::parse(text)
+        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// The usual alphabet, padded, without line breaks.
+fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    text.len().is_multiple_of(4)
+        && text.len() - digits.len() <= 2
+        && digits
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+}

@@ -1,0 +1,369 @@
+//! What is installed: full orders, re-installations, dedicated hosts.
+
+use serde_json::json;
+
+use super::resources::{body, line, sent};
+use super::script::Script;
+use super::{ORDER_TAG, UUID, id, order, record};
+use crate::hosting::error::NotSent;
+use crate::hosting::host::{HostInstall, InstallForm};
+use crate::hosting::request::InvalidRequest;
+use crate::hosting::server::{
+    DiskWipe, InvalidOrder, InvalidSystem, KernelParam, Partition, PartitionSize, Reinstall,
+    SystemChoice, SystemFamily, UserData,
+};
+use crate::hosting::{Error, HostId, Order, SecretText, SshKeyId};
+
+fn param(key: &str, value: &str) -> KernelParam {
+    KernelParam {
+        key: key.to_owned(),
+        value: SecretText::new(value),
+    }
+}
+
+fn partition(target: &str, size: PartitionSize) -> Partition {
+    Partition {
+        target: target.to_owned(),
+        filesystem: "ext4".to_owned(),
+        size,
+    }
+}
+
+fn data(text: &str, is_base64: bool) -> Option<UserData> {
+    Some(UserData {
+        data: SecretText::new(text),
+        is_base64,
+    })
+}
+
+fn broken(change: impl FnOnce(&mut Order)) -> InvalidSystem {
+    let mut order = order();
+    change(&mut order);
+    match order.check() {
+        Err(InvalidOrder::System(rule)) => rule,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn fine(change: impl FnOnce(&mut Order)) {
+    let mut order = order();
+    change(&mut order);
+    order.check().unwrap();
+}
+
+#[tokio::test]
+async fn an_order_carries_all_that_was_given() {
+    let full = Order {
+        post_install_script: Some(SecretText::new("#!/bin/sh\ntrue\n")),
+        user_data: data("aGVsbG8=", true),
+        kernel_params: vec![param("console", "ttyS0")],
+        partitions: vec![
+            partition("/boot", PartitionSize::Megabytes(4096)),
+            partition("/", PartitionSize::Rest),
+        ],
+        ..order()
+    };
+    let (request, _) = sent(200, &record().to_string(), async |client| {
+        client.order(&full, ORDER_TAG).await
+    })
+    .await;
+    let sent_body = body(&request);
+    assert_eq!(
+        sent_body["os"],
+        json!({"slug": "debian-13",
+            "kernelParams": [{"key": "console", "value": "ttyS0"}],
+            "partitions": [{"target": "/boot", "filesystem": "ext4", "size": 4096},
+                           {"target": "/", "filesystem": "ext4", "size": -1}]})
+    );
+    assert_eq!(sent_body["postInstallScript"], "#!/bin/sh\ntrue\n");
+    assert_eq!(
+        sent_body["userData"],
+        json!({"data": "aGVsbG8=", "isBase64": true})
+    );
+
+    let boot = Order {
+        os_slug: "custom-ipxe".to_owned(),
+        ipxe_script_url: Some("https://boot.example.com/a.ipxe".to_owned()),
+        ..order()
+    };
+    let (request, _) = sent(200, &record().to_string(), async |client| {
+        client.order(&boot, ORDER_TAG).await
+    })
+    .await;
+    assert_eq!(
+        body(&request)["os"],
+        json!({"slug": "custom-ipxe", "ipxeScriptUrl": "https://boot.example.com/a.ipxe"})
+    );
+}
+
+#[test]
+fn scripts_follow_the_rules_of_their_system() {
+    let script = |slug: &'static str, text: &'static str| {
+        move |order: &mut Order| {
+            order.os_slug = slug.to_owned();
+            order.post_install_script = Some(SecretText::new(text));
+        }
+    };
+    fine(script("debian-13", "#!/bin/bash\n"));
+    fine(script("windows-2022", "Write-Host 1"));
+    assert_eq!(broken(script("debian-13", "true")), InvalidSystem::Shebang);
+    assert_eq!(
+        broken(script("debian-13", " #!/bin/sh")),
+        InvalidSystem::Shebang
+    );
+    assert_eq!(broken(script("debian-13", " \n")), InvalidSystem::Script);
+    assert_eq!(
+        broken(script("debian-13", "#!/bin/sh\0")),
+        InvalidSystem::Script
+    );
+    assert_eq!(
+        broken(script("talos-omni-1110", "#!/bin/sh")),
+        InvalidSystem::ScriptUnused
+    );
+}
+
+#[test]
+fn systems_are_checked() {
+    assert_eq!(SystemFamily::of_slug("Windows-2022"), SystemFamily::Windows);
+    assert_eq!(
+        SystemFamily::of_slug("ubuntu-2404-lts"),
+        SystemFamily::Linux
+    );
+    let ipxe = |slug: &'static str, url: Option<&'static str>| {
+        move |order: &mut Order| {
+            order.os_slug = slug.to_owned();
+            order.ipxe_script_url = url.map(str::to_owned);
+        }
+    };
+    assert_eq!(
+        broken(ipxe("custom-ipxe", None)),
+        InvalidSystem::IpxeMissing
+    );
+    assert_eq!(
+        broken(ipxe("debian-13", Some("http://a/b"))),
+        InvalidSystem::IpxeUnused
+    );
+    for url in ["", "a/b", "ftp://a/b", "http://"] {
+        assert_eq!(
+            broken(ipxe("custom-ipxe", Some(url))),
+            InvalidSystem::IpxeUrl,
+            "{url}"
+        );
+    }
+    for (key, value) in [("", "v"), ("a b", "v"), ("a=b", "v"), ("a", "v\n")] {
+        assert_eq!(
+            broken(|order| order.kernel_params = vec![param("ok", ""), param(key, value)]),
+            InvalidSystem::KernelParam { index: 1 }
+        );
+    }
+    for (text, is_base64, rule) in [
+        (" ", false, InvalidSystem::UserData),
+        ("a", true, InvalidSystem::UserDataBase64),
+        ("a===", true, InvalidSystem::UserDataBase64),
+        ("a-b=", true, InvalidSystem::UserDataBase64),
+    ] {
+        assert_eq!(
+            broken(|order| order.user_data = data(text, is_base64)),
+            rule
+        );
+    }
+    fine(|order| order.user_data = data("a-b=", false));
+}
+
+#[test]
+fn partitions_are_checked() {
+    let rest = || partition("/", PartitionSize::Rest);
+    let with = |partitions: Vec<Partition>| broken(|order| order.partitions = partitions);
+    let mut unnamed = rest();
+    unnamed.target.clear();
+    let mut unformatted = rest();
+    unformatted.filesystem = "ext 4".to_owned();
+    for wrong in [
+        unnamed,
+        unformatted,
+        partition("/", PartitionSize::Megabytes(0)),
+    ] {
+        assert_eq!(with(vec![wrong]), InvalidSystem::Partition { index: 0 });
+    }
+    assert_eq!(
+        with(vec![rest(), rest()]),
+        InvalidSystem::PartitionTwice { index: 1 }
+    );
+    assert_eq!(
+        with(vec![rest(), partition("/data", PartitionSize::Rest)]),
+        InvalidSystem::PartitionRest
+    );
+}
+
+#[tokio::test]
+async fn a_reinstallation_sends_what_is_given_and_always_the_wipe() {
+    let least = Reinstall::default();
+    let (request, server) = sent(200, &json!([record()]).to_string(), async |client| {
+        client.reinstall(&id(), &least).await
+    })
+    .await;
+    let path = format!("PATCH /v3/flexMetal/servers/{UUID}?wipeDisk");
+    assert_eq!(line(&request), format!("{path}=true"));
+    assert_eq!(body(&request), json!({}));
+    assert_eq!(server.unwrap().id, id());
+
+    let full = Reinstall {
+        name: Some("node-2".to_owned()),
+        ssh_keys: Some(vec![UUID.to_owned()]),
+        post_install_script: Some(SecretText::new("#!/bin/sh\n")),
+        os: Some(SystemChoice {
+            slug: "ubuntu-2404-lts".to_owned(),
+            ..SystemChoice::default()
+        }),
+        user_data: data("x", false),
+        wipe: DiskWipe::Skip,
+    };
+    let (request, _) = sent(200, &record().to_string(), async |client| {
+        client.reinstall(&id(), &full).await
+    })
+    .await;
+    assert_eq!(line(&request), format!("{path}=false"));
+    assert_eq!(
+        body(&request),
+        json!({"name": "node-2", "sshKey": [UUID], "postInstallScript": "#!/bin/sh\n",
+            "os": {"slug": "ubuntu-2404-lts"}, "userData": {"data": "x", "isBase64": false}})
+    );
+}
+
+#[tokio::test]
+async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
+    let (client, script) = Script::client(Vec::new());
+    let os = |slug: &str| {
+        Some(SystemChoice {
+            slug: slug.to_owned(),
+            ..SystemChoice::default()
+        })
+    };
+    let no_keys = Reinstall {
+        os: os("debian-13"),
+        ..Reinstall::default()
+    };
+    assert_eq!(no_keys.check(), Err(InvalidOrder::SshKeysNeeded));
+    let windows = Reinstall {
+        os: os("windows-2022"),
+        ..Reinstall::default()
+    };
+    windows.check().unwrap();
+    // Which system is kept is not known here, so any script may fit.
+    let script_alone = Reinstall {
+        post_install_script: Some(SecretText::new("Write-Host 1")),
+        ..Reinstall::default()
+    };
+    script_alone.check().unwrap();
+    let name = Reinstall {
+        name: Some("-".to_owned()),
+        ..Reinstall::default()
+    };
+    for request in [no_keys, name] {
+        let error = client.reinstall(&id(), &request).await.unwrap_err();
+        assert!(matches!(error, Error::NotSent(NotSent::Order(_))));
+    }
+    assert!(script.requests().is_empty());
+}
+
+fn host_install() -> HostInstall {
+    let mut install = HostInstall::new(17, SystemFamily::Linux);
+    install.ssh_key = Some(SshKeyId::parse(UUID).unwrap());
+    install
+}
+
+#[tokio::test]
+async fn a_host_is_installed_in_both_forms() {
+    let mut install = host_install();
+    install.hostname = Some("db-1.example.com".to_owned());
+    install.kernel_params = vec![param("net.ifnames", "0"), param("quiet", "1")];
+    install.post_install_script = Some(SecretText::new("#!/bin/bash\n"));
+    install.quick_format = Some(false);
+    let (request, result) = sent(200, "[]", async |client| {
+        client.install_host(HostId(5), &install).await
+    })
+    .await;
+    assert_eq!(line(&request), "POST /v3/host/5/os/install");
+    assert_eq!(
+        body(&request),
+        json!({"hostname": "db-1.example.com",
+            "os": {"id": 17, "kernelParams": "net.ifnames=0 quiet=1"},
+            "postInstallScript": "#!/bin/bash\n", "sshKeyId": UUID, "quickFormat": false})
+    );
+    result.unwrap();
+
+    install.form = InstallForm::Observed;
+    let (request, _) = sent(200, "[]", async |client| {
+        client.install_host(HostId(5), &install).await
+    })
+    .await;
+    let other = body(&request);
+    assert_eq!(other["sshKeyUuid"], UUID);
+    assert!(other.get("sshKeyId").is_none());
+    assert_eq!(
+        other["os"]["kernelParams"],
+        json!([{"key": "net.ifnames", "value": "0"}, {"key": "quiet", "value": "1"}])
+    );
+
+    let (request, _) = sent(200, "[]", async |client| {
+        client.install_host(HostId(5), &host_install()).await
+    })
+    .await;
+    assert_eq!(body(&request), json!({"os": {"id": 17}, "sshKeyId": UUID}));
+}
+
+#[test]
+fn the_rules_of_a_host_installation_hold() {
+    let check = |change: &dyn Fn(&mut HostInstall)| {
+        let mut install = host_install();
+        change(&mut install);
+        install.check()
+    };
+    let talos = |params: Vec<KernelParam>| {
+        check(&|install| {
+            install.family = SystemFamily::Talos;
+            install.kernel_params = params.clone();
+        })
+    };
+    let join = || param("siderolink.api", "grpc://join.example.com:8090?jointoken=t");
+    talos(vec![join(), param("net.ifnames", "1")]).unwrap();
+    talos(vec![param("factoryhash", "abc")]).unwrap();
+    assert_eq!(talos(vec![]), Err(InvalidRequest::Image));
+    assert_eq!(
+        talos(vec![param("siderolink.api", "join")]),
+        Err(InvalidRequest::JoinAddress)
+    );
+    assert_eq!(
+        talos(vec![join(), param("factoryhash", "abc")]),
+        Err(InvalidRequest::Image)
+    );
+    assert_eq!(
+        talos(vec![param("factoryhash", "abc"), param("a", "b")]),
+        Err(InvalidRequest::FactoryParams)
+    );
+
+    let keyless = |form, family| {
+        check(&|install| {
+            install.ssh_key = None;
+            install.form = form;
+            install.family = family;
+        })
+    };
+    let missing = |field| Err(InvalidRequest::InstallKey { field });
+    let (windows, linux) = (SystemFamily::Windows, SystemFamily::Linux);
+    assert_eq!(keyless(InstallForm::Document, windows), missing("sshKeyId"));
+    assert_eq!(keyless(InstallForm::Observed, windows), Ok(()));
+    assert_eq!(keyless(InstallForm::Observed, linux), missing("sshKeyUuid"));
+    assert_eq!(
+        check(&|install| install.kernel_params = vec![param("a", "b c")]),
+        Err(InvalidRequest::KernelText { index: 0 })
+    );
+    assert_eq!(
+        check(&|install| install.hostname = Some("a_b".to_owned())),
+        Err(InvalidRequest::HostName)
+    );
+    assert!(matches!(
+        check(&|install| install.post_install_script = Some(SecretText::new("true"))),
+        Err(InvalidRequest::System(InvalidSystem::Shebang))
+    ));
+}

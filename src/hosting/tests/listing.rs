@@ -1,0 +1,221 @@
+//! Whole lists, over an API that shifts, repeats, shortens and fails.
+
+use std::sync::{Arc, Mutex};
+
+use futures::{FutureExt, TryStreamExt};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::script::{Script, answer, with_header};
+use super::{UUID, record};
+use crate::hosting::listing::{Ask, Batch, Complete, Gap, Incomplete, Listing};
+use crate::hosting::{Error, ServerFilter};
+
+type Read = Result<Complete<usize>, Incomplete<usize>>;
+
+/// Reads a list of numbers that `at` gives for each request. `most` is the most
+/// records that the API gives at once. Gives the starts asked for as well.
+async fn read(most: usize, size: u32, at: impl Fn(usize) -> Vec<usize> + Send) -> (Read, Vec<u32>) {
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let asked = starts.clone();
+    let listing = Listing::new(usize::to_string, move |ask| {
+        let Ask::Range(page) = ask else {
+            panic!("no token was given");
+        };
+        let list = at(asked.lock().unwrap().len());
+        asked.lock().unwrap().push(page.start());
+        let size = most.min(page.results() as usize);
+        let page: Vec<_> = list
+            .into_iter()
+            .skip(page.start() as usize)
+            .take(size)
+            .collect();
+        async move { Ok(page.into()) }.boxed()
+    });
+    let read = listing.with_page_size(size).collect().await;
+    let starts = starts.lock().unwrap().clone();
+    (read, starts)
+}
+
+fn gap(read: Read) -> Gap {
+    read.unwrap_err().gap
+}
+
+#[tokio::test]
+async fn every_length_is_read_whole_and_ends_at_an_empty_page() {
+    for most in [2, 3, 25, 50] {
+        for length in (0..=60).chain([99, 100, 101, 148]) {
+            let (read, starts) = read(most, 50, |_| (0..length).collect()).await;
+            let all: Vec<_> = (0..length).collect();
+            assert_eq!(read.unwrap().into_records(), all, "{most} {length}");
+            assert_eq!(*starts.last().unwrap() as usize, length, "{most} {length}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_changes_meanwhile_is_incomplete() {
+    // One goes, one comes, in front of what was read.
+    let (gone, _) = read(50, 50, |call| (usize::from(call > 0)..120).collect()).await;
+    assert!(matches!(gap(gone), Gap::Shifted));
+    let (came, _) = read(50, 50, |call| (usize::from(call == 0)..120).collect()).await;
+    assert!(matches!(gap(came), Gap::Shifted));
+    // Everything goes: an empty page in the middle is no end.
+    let (emptied, _) = read(50, 50, |call| {
+        (0..if call == 0 { 120 } else { 0 }).collect()
+    })
+    .await;
+    let emptied = emptied.unwrap_err();
+    assert_eq!(emptied.seen.len(), 50);
+    assert!(matches!(emptied.gap, Gap::Shifted));
+    // It repeats itself.
+    let (twice, _) = read(50, 50, |_| (0..60).chain(0..60).collect()).await;
+    assert!(matches!(gap(twice), Gap::Repeated));
+    // It goes on behind a page that was short.
+    let (short, _) = read(50, 50, |call| {
+        (0..if call == 1 { 70 } else { 120 }).collect()
+    })
+    .await;
+    assert!(matches!(gap(short), Gap::Short));
+}
+
+#[tokio::test]
+async fn pages_of_one_record_cannot_be_read() {
+    let (single, _) = read(1, 50, |_| (0..3).collect()).await;
+    assert!(matches!(gap(single), Gap::NoOverlap));
+    let (alone, _) = read(1, 50, |_| vec![7]).await;
+    assert_eq!(alone.unwrap().records(), [7]);
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_given_up() {
+    let mut number = 0;
+    let listing = Listing::new(usize::to_string, move |_| {
+        let page: Vec<usize> = (number..number + 50).collect();
+        number += 49;
+        async move { Ok(page.into()) }.boxed()
+    });
+    let incomplete = listing.collect().await.unwrap_err();
+    assert!(matches!(incomplete.gap, Gap::Endless));
+}
+
+#[tokio::test]
+async fn a_failing_page_is_told_with_what_was_seen() {
+    let page: Vec<_> = (0..50_u64)
+        .map(|number| {
+            let mut record = record();
+            record["uuid"] = json!(format!("{}{number:012}", &UUID[..24]));
+            record
+        })
+        .collect();
+    let (client, script) = Script::client(vec![
+        Ok(answer(200, json!(page).to_string())),
+        Ok(answer(502, "")),
+    ]);
+    let filter = ServerFilter::default();
+    let incomplete = client.all_servers(&filter).collect().await.unwrap_err();
+    assert_eq!(incomplete.seen.len(), 50);
+    assert!(matches!(incomplete.gap, Gap::Failed(Error::Server(_))));
+    let requests = script.requests();
+    assert_eq!(requests[1].headers["ranged-data"], "start=49,results=50");
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_error_and_nothing_goes_on_behind_a_gap() {
+    let shrinking = || {
+        let mut length = 60;
+        Listing::new(usize::to_string, move |ask| {
+            let Ask::Range(page) = ask else {
+                panic!("no token was given");
+            };
+            let page: Vec<usize> = (page.start() as usize..length).take(50).collect();
+            length = 0;
+            async move { Ok(page.into()) }.boxed()
+        })
+    };
+    let mut stream = Box::pin(shrinking().into_stream());
+    assert_eq!(stream.try_next().await.unwrap().unwrap().len(), 50);
+    assert!(matches!(stream.try_next().await, Err(Gap::Shifted)));
+    assert!(matches!(stream.try_next().await, Ok(None)));
+
+    let mut listing = shrinking();
+    listing.next_page().await.unwrap();
+    assert!(matches!(listing.next_page().await, Err(Gap::Shifted)));
+    assert!(matches!(listing.next_page().await, Err(Gap::GivenUp)));
+}
+
+#[tokio::test]
+async fn tokens_lead_through_the_hosts() {
+    let page = |numbers: &[u64], token: Option<&str>| {
+        let hosts: Vec<_> = numbers.iter().map(|number| json!({"id": number})).collect();
+        let page = answer(200, json!(hosts).to_string());
+        Ok(match token {
+            Some(token) => with_header(page, "page-token", token),
+            None => page,
+        })
+    };
+    let read = async |pages| {
+        let (client, script) = Script::client(pages);
+        let hosts = client.all_hosts(None).collect().await;
+        let ids = |hosts: Vec<crate::hosting::host::Host>| {
+            hosts.iter().map(|host| host.id.0).collect::<Vec<_>>()
+        };
+        let requests = script.requests().len();
+        (
+            hosts
+                .map(|hosts| ids(hosts.into_records()))
+                .map_err(|it| (ids(it.seen), it.gap)),
+            requests,
+        )
+    };
+    // Ended by an answer without a token, and by an empty one with a token.
+    let (hosts, requests) = read(vec![
+        page(&[1, 2], Some("a")),
+        page(&[3], Some("b")),
+        page(&[4], None),
+    ])
+    .await;
+    assert_eq!((hosts.unwrap(), requests), (vec![1, 2, 3, 4], 3));
+    let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[], Some("a"))]).await;
+    assert_eq!(hosts.unwrap(), [1]);
+    // A token that leads to itself, and a record that comes again.
+    let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[2], Some("a"))]).await;
+    assert!(matches!(hosts, Err((_, Gap::Endless))));
+    let (hosts, _) = read(vec![page(&[1, 2], Some("a")), page(&[2], None)]).await;
+    assert!(matches!(hosts, Err((_, Gap::Repeated))));
+    // Without any token, as any other list.
+    let (hosts, requests) = read(vec![page(&[1, 2], None), page(&[], None)]).await;
+    assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 2));
+    // A token in the midst of ranges.
+    let full: Vec<_> = (1..=50).collect();
+    let (hosts, _) = read(vec![page(&full, None), page(&[50], Some("a"))]).await;
+    assert!(matches!(hosts, Err((_, Gap::Shifted))));
+}
+
+proptest! {
+    /// Whatever pages come: no panic, no record twice, and complete only where
+    /// the last page was empty.
+    #[test]
+    fn any_pages_are_read(pages in prop::collection::vec(prop::collection::vec(0usize..30, 0..6), 1..12)) {
+        let left = Arc::new(Mutex::new(pages.into_iter()));
+        let last = Arc::new(Mutex::new(None));
+        let (source, seen) = (left.clone(), last.clone());
+        let listing = Listing::new(usize::to_string, move |_| {
+            let page = source.lock().unwrap().next().unwrap_or_default();
+            *seen.lock().unwrap() = Some(page.len());
+            async move { Ok(Batch::from(page)) }.boxed()
+        });
+        let read = futures::executor::block_on(listing.with_page_size(4).collect());
+        let records = match &read {
+            Ok(all) => {
+                prop_assert_eq!(*last.lock().unwrap(), Some(0));
+                all.records()
+            }
+            Err(incomplete) => &incomplete.seen,
+        };
+        let mut sorted = records.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        prop_assert_eq!(sorted.len(), records.len());
+    }
+}

@@ -1,0 +1,184 @@
+//! Nothing that is secret stands in any text.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::script::{Script, answer};
+use super::wire_server::{Reply, WireServer, http};
+use super::{KEY, ORDER_TAG, base_url, id, key, order};
+use crate::hosting::host::HostInstall;
+use crate::hosting::server::{KernelParam, Reinstall, SystemChoice, SystemFamily, UserData};
+use crate::hosting::{Client, ClientOptions, HostId, Order, SecretText, SshKeyId};
+
+const PASSWORD: &str = "c4nary p\u{e4}ss\"word";
+const SCRIPT: &str = "#!/bin/sh\ncurl https://c4nary-script/$\"TOKEN\"\n";
+const PARAM: &str = "https://c4nary-param.example.com?jointoken=c4nary";
+const DATA: &str = "c4nary: user data\nin two lines";
+
+fn full_order() -> Order {
+    Order {
+        post_install_script: Some(SecretText::new(SCRIPT)),
+        user_data: Some(UserData {
+            data: SecretText::new(DATA),
+            is_base64: false,
+        }),
+        kernel_params: vec![param()],
+        ..order()
+    }
+}
+
+fn param() -> KernelParam {
+    KernelParam {
+        key: "siderolink.api".to_owned(),
+        value: SecretText::new(PARAM),
+    }
+}
+
+fn reinstall() -> Reinstall {
+    Reinstall {
+        ssh_keys: Some(vec!["ssh-ed25519 AAAA".to_owned()]),
+        post_install_script: Some(SecretText::new(SCRIPT)),
+        user_data: full_order().user_data,
+        os: Some(SystemChoice {
+            slug: "debian-13".to_owned(),
+            kernel_params: vec![param()],
+            ..SystemChoice::default()
+        }),
+        ..Reinstall::default()
+    }
+}
+
+fn host_install() -> HostInstall {
+    let mut install = HostInstall::new(1, SystemFamily::Linux);
+    install.ssh_key = SshKeyId::parse(super::UUID).ok();
+    install.post_install_script = Some(SecretText::new(SCRIPT));
+    install.kernel_params = vec![param()];
+    install
+}
+
+fn shows_a_secret(text: &str) -> bool {
+    // A beginning is enough to count.
+    text.contains("c4nary") || text.contains(&KEY[..12])
+}
+
+/// Makes every call that carries a secret and gives the text of its outcome.
+async fn every_text(client: &Client) -> Vec<String> {
+    let password = SecretText::new(PASSWORD);
+    vec![
+        format!("{:?}", client.order(&full_order(), ORDER_TAG).await),
+        told(client.reinstall(&id(), &reinstall()).await.map(drop)),
+        told(client.install_host(HostId(1), &host_install()).await),
+        told(client.change_password(&password, &password).await),
+        told(client.validate_password_reset(&password, &password).await),
+        told(client.root_password(&id()).await.map(drop)),
+    ]
+}
+
+fn told(result: Result<(), crate::hosting::Error>) -> String {
+    match result {
+        Ok(()) => String::new(),
+        Err(error) => format!("{error:?} {} {error}", error.explain()),
+    }
+}
+
+#[tokio::test]
+async fn an_echo_of_the_request_is_shown_without_its_secrets() {
+    let echoes = [
+        format!("{PASSWORD} | {SCRIPT} | {PARAM} | {DATA} | {KEY}"),
+        // Cut, as a message with a limit does.
+        format!("script was {}", &SCRIPT[..40]),
+        format!("value {} is wrong", &PARAM[..20]),
+        format!("pass {}", PASSWORD.chars().take(13).collect::<String>()),
+        // In one line, and as JSON writes it.
+        SCRIPT.replace('\n', " "),
+        format!(
+            "bad request: {}",
+            json!({"a": SCRIPT, "b": PASSWORD, "c": DATA})
+        ),
+        json!({"errorCode": 1, "errorMessage": SCRIPT,
+            "errors": [{"property": PARAM, "message": format!("not {DATA} nor {PASSWORD}")}]})
+        .to_string(),
+    ];
+    for echo in echoes {
+        for status in [400, 422, 500] {
+            let own: [&[&str]; 5] = [
+                &[SCRIPT, PARAM, DATA],
+                &[SCRIPT, PARAM, DATA],
+                &[SCRIPT, PARAM],
+                &[PASSWORD],
+                &[PASSWORD],
+            ];
+            let answers = (0..6).map(|_| Ok(answer(status, echo.as_str()))).collect();
+            let (client, _) = Script::client(answers);
+            let texts = every_text(&client).await;
+            // A call knows what it carried itself, and no more.
+            for (text, secrets) in texts.iter().zip(own) {
+                let lines = secrets.iter().flat_map(|secret| secret.lines());
+                for line in lines {
+                    let begin: String = line.chars().take(13).collect();
+                    assert!(!text.contains(&begin), "{echo}: {text}");
+                }
+                assert!(!text.contains(KEY));
+            }
+        }
+    }
+}
+
+#[test]
+fn debug_of_what_carries_a_secret_shows_none() {
+    let texts = [
+        format!("{:?}", full_order()),
+        format!("{:?}", reinstall()),
+        format!("{:?}", host_install()),
+        format!("{:?}", answer(200, PASSWORD)),
+    ];
+    for text in texts {
+        assert!(!shows_a_secret(&text), "{text}");
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn no_log_at_any_level_shows_a_secret() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(log.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let body = json!([{"rootPassword": PASSWORD}]).to_string();
+    let refusal = http(422, &format!("{PASSWORD} {SCRIPT} {PARAM}"));
+    for reply in [http(200, &body), refusal] {
+        let server = WireServer::start(vec![Reply::Send(reply)]).await;
+        let options = ClientOptions::new(base_url(&server.url()), key());
+        every_text(&Client::new(options).unwrap()).await;
+        assert_eq!(server.requests().len(), 6);
+    }
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("/v3/account/password"), "{log}");
+    assert!(!shows_a_secret(&log), "{log}");
+}

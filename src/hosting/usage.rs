@@ -1,0 +1,81 @@
+//! What servers have used (sections 2.15 and 4.7 of `docs/hosting-api.md`).
+
+use http::Method;
+use jiff::Timestamp;
+use jiff::civil::Date;
+
+use super::client::{Call, Client};
+use super::error::Error;
+use super::record::{self, Misfit, Record};
+use super::request::InvalidRequest;
+use super::server::{Server, decode};
+use super::text::Hidden;
+
+/// What one server has used in a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// The server.
+    pub server: Server,
+    /// Where counting begins.
+    pub started_at: Option<Timestamp>,
+    /// Where counting ends.
+    pub ended_at: Option<Timestamp>,
+    /// Hours, rounded up; what is billed (2.15-8).
+    pub total_hours: Option<i64>,
+    /// Minutes.
+    pub total_minutes: Option<i64>,
+    /// `bandwidthIn`, whose direction and unit are in doubt (2.15-6).
+    pub bandwidth_in: Option<i64>,
+    /// `bandwidthOut`, which not every answer has (2.15-10).
+    pub bandwidth_out: Option<i64>,
+    /// Bytes that left the server.
+    pub total_egress_bytes: Option<i64>,
+}
+
+impl Client {
+    /// What all servers have used: `GET /v3/flexMetal/usage` (4.7-2), from the
+    /// first to the last of these days, both included. Without them the API
+    /// chooses the time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for an end before its start; 403, 405, 422 and 500
+    /// are known (4.7-5).
+    pub async fn usage(&self, start: Option<Date>, end: Option<Date>) -> Result<Vec<Usage>, Error> {
+        if let (Some(start), Some(end)) = (start, end)
+            && end < start
+        {
+            return Err(InvalidRequest::Dates.into());
+        }
+        let [start, end] = [start, end].map(|date| date.map(|date| date.to_string()));
+        let mut call = Call::new(Method::GET, &["flexMetal", "usage"]);
+        if let Some(start) = &start {
+            call = call.query("startDate", start);
+        }
+        if let Some(end) = &end {
+            call = call.query("endDate", end);
+        }
+        self.call(call).await?.decode(|body| {
+            record::all(body)?
+                .iter()
+                .map(|record| usage(record, self.hidden()))
+                .collect()
+        })
+    }
+}
+
+fn usage(record: &Record<'_>, hidden: Hidden<'_>) -> Result<Usage, Misfit> {
+    let server = record
+        .record("server")
+        .ok_or_else(|| "a usage record has no server".to_owned())?;
+    Ok(Usage {
+        server: decode::server(&server, hidden)?,
+        started_at: record.time("startedAt"),
+        ended_at: record.time("endedAt"),
+        total_hours: record.number("totalHours"),
+        total_minutes: record.number("totalMinutes"),
+        bandwidth_in: record.number("bandwidthIn"),
+        bandwidth_out: record.number("bandwidthOut"),
+        total_egress_bytes: record.number("totalEgressBytes"),
+    })
+}

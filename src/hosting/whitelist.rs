@@ -1,0 +1,197 @@
+//! From where an API key may be used (sections 2.1 and 4.1 of
+//! `docs/hosting-api.md`).
+
+use std::net::IpAddr;
+
+use http::Method;
+use ipnet::IpNet;
+use serde::Serialize;
+
+use super::client::{Call, Client};
+use super::error::Error;
+use super::identity::{ApiKeyId, WhitelistEntryId};
+use super::page::Page;
+use super::record::{self, Misfit, Record};
+use super::request::{InvalidRequest, is_free_text};
+
+/// An entry as the API shows it (2.1). The addresses stay as they came: an
+/// entry that cannot be read as a range still has to be shown and removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WhitelistEntry {
+    /// Names the entry.
+    pub id: WhitelistEntryId,
+    /// First address of a range.
+    pub ip_start: Option<String>,
+    /// Last address of a range.
+    pub ip_end: Option<String>,
+    /// The range in CIDR notation.
+    pub ip_range: Option<String>,
+    /// Free text.
+    pub comments: Option<String>,
+    /// Whether the entry counts.
+    pub active: bool,
+    /// When it was changed, in Unix seconds.
+    pub updated_at: Option<i64>,
+}
+
+/// The addresses of an entry (2.1-10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressRange {
+    /// `ipRange`. Bits outside of the mask are sent as zeros.
+    Net(IpNet),
+    /// `ipStart` and `ipEnd`, both of one family and in this order.
+    Span(IpAddr, IpAddr),
+}
+
+/// An entry to be added, or to take the place of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WhitelistRule {
+    /// Which addresses.
+    pub range: AddressRange,
+    /// Free text of at most 255 characters.
+    pub comments: Option<String>,
+    /// Whether the entry counts.
+    pub active: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RuleBody<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip_start: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip_end: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip_range: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comments: Option<&'a str>,
+    active: u8,
+}
+
+impl WhitelistRule {
+    /// Checks the entry by the API's rules.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRequest`] names the field.
+    pub fn check(&self) -> Result<(), InvalidRequest> {
+        if let AddressRange::Span(start, end) = self.range
+            && (start.is_ipv4() != end.is_ipv4() || start > end)
+        {
+            return Err(InvalidRequest::AddressSpan);
+        }
+        match &self.comments {
+            Some(comments) if !is_free_text(comments) => {
+                Err(InvalidRequest::Text { field: "comments" })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn body(&self) -> RuleBody<'_> {
+        let (ip_range, span) = match self.range {
+            AddressRange::Net(net) => (Some(net.trunc().to_string()), None),
+            AddressRange::Span(start, end) => (None, Some((start, end))),
+        };
+        RuleBody {
+            ip_start: span.map(|(start, _)| start),
+            ip_end: span.map(|(_, end)| end),
+            ip_range,
+            comments: self.comments.as_deref(),
+            active: u8::from(self.active),
+        }
+    }
+}
+
+impl Client {
+    /// One page of a key's whitelist:
+    /// `GET /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-1).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] for a key that is not there (4.1-7).
+    pub async fn whitelist(&self, key: ApiKeyId, page: Page) -> Result<Vec<WhitelistEntry>, Error> {
+        let key = key.to_string();
+        let path = ["account", "apiKey", key.as_str(), "whitelist"];
+        let call = Call::new(Method::GET, &path).page(page);
+        self.call(call).await?.decode(entries)
+    }
+
+    /// Adds an entry: `POST /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-3).
+    /// Answers the entries that the API shows, which may be the new one alone
+    /// or all of them.
+    ///
+    /// The first entry shuts out whoever is not in it, this program too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a rule that is broken, [`Error::NotFound`] for a
+    /// key that is not there, [`Error::Refused`] with 422 (4.1-9).
+    pub async fn add_to_whitelist(
+        &self,
+        key: ApiKeyId,
+        rule: &WhitelistRule,
+    ) -> Result<Vec<WhitelistEntry>, Error> {
+        rule.check()?;
+        let key = key.to_string();
+        let path = ["account", "apiKey", key.as_str(), "whitelist"];
+        let call = Call::new(Method::POST, &path).json(&rule.body())?;
+        self.call(call).await?.decode(entries)
+    }
+
+    /// Changes an entry:
+    /// `PUT /v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}`
+    /// (4.1-4). Answers as [`Client::add_to_whitelist`].
+    ///
+    /// # Errors
+    ///
+    /// As there; [`Error::NotFound`] for an entry that is not there (4.1-8).
+    pub async fn change_whitelist(
+        &self,
+        key: ApiKeyId,
+        entry: WhitelistEntryId,
+        rule: &WhitelistRule,
+    ) -> Result<Vec<WhitelistEntry>, Error> {
+        rule.check()?;
+        let (key, entry) = (key.to_string(), entry.to_string());
+        let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
+        let call = Call::new(Method::PUT, &path).json(&rule.body())?;
+        self.call(call).await?.decode(entries)
+    }
+
+    /// Removes an entry:
+    /// `DELETE /v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}`
+    /// (4.1-5).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] for an entry that is not there (4.1-8).
+    pub async fn remove_from_whitelist(
+        &self,
+        key: ApiKeyId,
+        entry: WhitelistEntryId,
+    ) -> Result<(), Error> {
+        let (key, entry) = (key.to_string(), entry.to_string());
+        let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
+        self.call(Call::new(Method::DELETE, &path)).await.map(drop)
+    }
+}
+
+fn entries(body: &serde_json::Value) -> Result<Vec<WhitelistEntry>, Misfit> {
+    record::all(body)?.iter().map(entry).collect()
+}
+
+fn entry(record: &Record<'_>) -> Result<WhitelistEntry, Misfit> {
+    let id = record
+        .identity("id")
+        .ok_or_else(|| "a whitelist entry has no usable id".to_owned())?;
+    Ok(WhitelistEntry {
+        id: WhitelistEntryId(id),
+        ip_start: record.optional_text("ipStart"),
+        ip_end: record.optional_text("ipEnd"),
+        ip_range: record.optional_text("ipRange"),
+        comments: record.optional_text("comments"),
+        active: record.flag("active"),
+        updated_at: record.seconds("updatedAt"),
+    })
+}

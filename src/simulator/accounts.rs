@@ -1,0 +1,162 @@
+//! The accounts at the start: one, or those of a file.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::catalogue::Catalogue;
+use super::keys::Range;
+use super::state::{Account, Login};
+
+/// Why accounts cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidAccounts {
+    /// It is no JSON of the right shape.
+    #[error("cannot read them as JSON")]
+    Json(#[from] serde_json::Error),
+    /// There is none.
+    #[error("there must be at least one account")]
+    None,
+    /// Two have the same name.
+    #[error("two accounts are called {0:?}")]
+    Name(String),
+    /// A key stands twice; which one is not for an error to say.
+    #[error("a key is there twice")]
+    Key,
+    /// A number of a contract or a line of a whitelist makes no sense.
+    #[error("account {account:?}: {problem}")]
+    Value {
+        /// The account.
+        account: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// A key of the file.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PlannedKey {
+    pub(crate) key: String,
+    #[serde(default)]
+    pub(crate) whitelist: Vec<Range>,
+}
+
+/// A number of machines that a contract, or the account on demand, may have.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PlannedQuota {
+    pub(crate) location: String,
+    pub(crate) instance_type: String,
+    /// Empty for the on-demand pool.
+    #[serde(default)]
+    pub(crate) contract_id: String,
+    pub(crate) quota: usize,
+}
+
+/// An account of the file.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PlannedAccount {
+    pub(crate) name: String,
+    #[serde(default = "email")]
+    pub(crate) email_address: String,
+    #[serde(default = "password")]
+    pub(crate) password: String,
+    pub(crate) keys: Vec<PlannedKey>,
+    #[serde(default)]
+    pub(crate) quota: Vec<PlannedQuota>,
+    /// How many dedicated hosts it has.
+    #[serde(default = "hosts")]
+    pub(crate) hosts: usize,
+}
+
+fn email() -> String {
+    "owner@example.com".to_owned()
+}
+
+fn password() -> String {
+    "correct-horse".to_owned()
+}
+
+/// How many dedicated hosts an account has.
+pub(crate) fn hosts() -> usize {
+    2
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccountsFile {
+    accounts: Vec<PlannedAccount>,
+}
+
+/// The one account without a file.
+pub(crate) fn single(api_key: Option<String>) -> Vec<PlannedAccount> {
+    let keys = api_key.into_iter().map(|key| PlannedKey {
+        key,
+        whitelist: Vec::new(),
+    });
+    vec![PlannedAccount {
+        name: "main".to_owned(),
+        email_address: email(),
+        password: password(),
+        keys: keys.collect(),
+        quota: Vec::new(),
+        hosts: hosts(),
+    }]
+}
+
+/// An account that comes while the simulator runs.
+pub(crate) fn added(name: &str, catalogue: Arc<Catalogue>) -> Account {
+    Account::new(name, catalogue, Login::new(&email(), &password()))
+}
+
+/// Reads accounts from the text of a file.
+///
+/// # Errors
+/// When it is no JSON of that shape, or contradicts itself.
+pub(crate) fn read(text: &str) -> Result<Vec<PlannedAccount>, InvalidAccounts> {
+    let file: AccountsFile = serde_json::from_str(text)?;
+    let mut keys = Vec::new();
+    let mut names = Vec::new();
+    for account in &file.accounts {
+        if names.contains(&&account.name) {
+            return Err(InvalidAccounts::Name(account.name.clone()));
+        }
+        names.push(&account.name);
+        for key in &account.keys {
+            if keys.contains(&&key.key) {
+                return Err(InvalidAccounts::Key);
+            }
+            keys.push(&key.key);
+            if key.whitelist.iter().any(|range| range.bounds().is_none()) {
+                return Err(InvalidAccounts::Value {
+                    account: account.name.clone(),
+                    problem: "a whitelist names no range of addresses".to_owned(),
+                });
+            }
+        }
+    }
+    match file.accounts.is_empty() {
+        true => Err(InvalidAccounts::None),
+        false => Ok(file.accounts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_contradict_themselves_are_refused_without_showing_a_key() {
+        let problem = |text: &str| read(text).err().unwrap().to_string();
+        assert!(problem(r#"{"accounts": []}"#).contains("at least one"));
+        let twice = r#"{"accounts": [{"name": "a", "keys": [{"key": "k-secret"}]},
+            {"name": "b", "keys": [{"key": "k-secret"}]}]}"#;
+        assert_eq!(problem(twice), "a key is there twice");
+        let same = r#"{"accounts": [{"name": "a", "keys": []}, {"name": "a", "keys": []}]}"#;
+        assert_eq!(problem(same), "two accounts are called \"a\"");
+        let range = r#"{"accounts": [{"name": "a", "keys": [{"key": "k", "whitelist": [{"ipRange": "x"}]}]}]}"#;
+        assert!(problem(range).contains("whitelist"));
+    }
+}

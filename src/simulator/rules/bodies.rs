@@ -1,0 +1,315 @@
+//! The bodies of everything but an order.
+
+use serde_json::Value;
+
+use super::super::answer::Refusal;
+use super::super::catalogue::{Catalogue, Family};
+use super::super::keys::Range;
+use super::super::profile::{
+    InstallKernelParams, InstallKey, InstallKeyNeeded, ReinstallSshKey, Switches, WhitelistActive,
+};
+use super::super::state::CommandKind;
+use super::fields::Fields;
+use super::{object, ssh_key_is_valid, ssh_keys, system, user_data};
+
+/// A re-installation that breaks no rule (section 2.9).
+#[derive(Debug, Default)]
+pub(crate) struct Reinstall {
+    pub(crate) name: Option<String>,
+    pub(crate) slug: Option<String>,
+    /// Every key as it was given.
+    pub(crate) keys: Vec<String>,
+}
+
+/// A key to store.
+#[derive(Debug)]
+pub(crate) struct NewSshKey {
+    pub(crate) name: String,
+    pub(crate) public_key: String,
+}
+
+/// An installation of a host that breaks no rule (section 2.17).
+#[derive(Debug)]
+pub(crate) struct HostInstall {
+    pub(crate) os: u32,
+    /// Empty when the API has to make one up.
+    pub(crate) hostname: String,
+    /// The stored key's uuid, and the name it was given under.
+    pub(crate) key: Option<(&'static str, String)>,
+    /// The body as it came, for the answer.
+    pub(crate) body: Value,
+}
+
+/// Reads fields of a body and refuses it when any rule was broken.
+fn checked<T>(
+    body: &Value,
+    known: &[&str],
+    switches: &Switches,
+    read: impl FnOnce(&mut Fields<'_>) -> Option<T>,
+) -> Result<T, Refusal> {
+    let mut breaches = Vec::new();
+    let mut fields = Fields::new(body, "", &mut breaches);
+    fields.only(known, switches);
+    match read(&mut fields) {
+        Some(value) if breaches.is_empty() => Ok(value),
+        _ => Err(Refusal::breaches(breaches)),
+    }
+}
+
+/// The body of a PATCH.
+///
+/// # Errors
+/// 400 for a body that is no object, 422 with every broken rule.
+pub(crate) fn reinstall(
+    body: &[u8],
+    present: &str,
+    catalogue: &Catalogue,
+    switches: &Switches,
+) -> Result<Reinstall, Refusal> {
+    const KNOWN: &[&str] = &["name", "sshKey", "postInstallScript", "os", "userData"];
+    let body = object(body)?;
+    checked(&body, KNOWN, switches, |fields| {
+        let system = match fields.object("os") {
+            Some(os) => system::check(os, fields.breaches(), catalogue, switches),
+            None => None,
+        };
+        let family = system
+            .or_else(|| catalogue.system(present))
+            .map(|system| system.family);
+        let name = fields.text("name").filter(|name| !name.is_empty());
+        super::host_name(fields, name.as_deref(), family);
+        super::script(fields, family);
+        user_data(fields, switches);
+        let bare = matches!(family, Some(Family::Windows | Family::Talos));
+        let keys = fields.texts("sshKey").unwrap_or_default();
+        ssh_keys(fields, &keys, switches);
+        let needed = switches.reinstall_ssh_key == ReinstallSshKey::Required;
+        let lacking = needed && system.is_some() && !bare && keys.is_empty();
+        fields.ensure(!lacking, "sshKey", "is required with this operating system");
+        Some(Reinstall {
+            name,
+            slug: system.map(|system| system.slug.clone()),
+            keys,
+        })
+    })
+}
+
+/// The body of a command.
+///
+/// # Errors
+/// 400, 422.
+pub(crate) fn command(body: &[u8], switches: &Switches) -> Result<CommandKind, Refusal> {
+    let body = object(body)?;
+    checked(&body, &["command"], switches, |fields| {
+        let word = fields.required_text("command")?;
+        let kind = CommandKind::sent(&word);
+        fields.ensure(
+            kind.is_some(),
+            "command",
+            "must be one of reboot, power_on, power_off, shutdown",
+        );
+        kind
+    })
+}
+
+/// The body of a tag. Clients send the counts along; they mean nothing here.
+///
+/// # Errors
+/// 400, 422.
+pub(crate) fn new_tag(body: &[u8], switches: &Switches) -> Result<String, Refusal> {
+    let body = object(body)?;
+    checked(&body, &["tag", "resources"], switches, |fields| {
+        let tag = fields.required_text("tag")?;
+        let valid = super::tag_is_valid(&tag);
+        fields.ensure(valid, "tag", "must match ^[A-Za-z0-9_:-]{1,64}$");
+        Some(tag)
+    })
+}
+
+/// The body of a stored key; what only the API writes is passed over.
+///
+/// # Errors
+/// 400, 422.
+pub(crate) fn ssh_key(body: &[u8], switches: &Switches) -> Result<NewSshKey, Refusal> {
+    const KNOWN: &[&str] = &["name", "publicKey", "uuid", "createdAt"];
+    let body = object(body)?;
+    checked(&body, KNOWN, switches, |fields| {
+        let name = fields.required_text("name");
+        let public_key = fields.required_text("publicKey");
+        let valid = public_key.as_deref().is_none_or(|key| {
+            ssh_key_is_valid(key, switches) && key.parse::<uuid::Uuid>().is_err()
+        });
+        fields.ensure(valid, "publicKey", "is no public key");
+        let (name, public_key) = name.zip(public_key)?;
+        Some(NewSshKey { name, public_key })
+    })
+}
+
+/// The body of a whitelist entry (section 2.1).
+///
+/// # Errors
+/// 400, 422.
+pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range, Refusal> {
+    const KNOWN: &[&str] = &[
+        "id",
+        "ipStart",
+        "ipEnd",
+        "ipRange",
+        "comments",
+        "active",
+        "updatedAt",
+    ];
+    let body = object(body)?;
+    checked(&body, KNOWN, switches, |fields| {
+        let mut text = |name| fields.text(name).filter(|text| !text.is_empty());
+        let (ip_start, ip_end, ip_range) = (text("ipStart"), text("ipEnd"), text("ipRange"));
+        let comments = text("comments");
+        let active = match switches.whitelist_active {
+            WhitelistActive::Optional if fields.absent("active") => Some(1),
+            _ => fields.required_integer("active"),
+        };
+        let known = active.is_none_or(|active| matches!(active, 0 | 1));
+        fields.ensure(known, "active", "must be 0 or 1");
+        let range = Range {
+            ip_start,
+            ip_end,
+            ip_range,
+            comments,
+            active: active.unwrap_or_default(),
+        };
+        let readable = range.bounds().is_some();
+        fields.ensure(
+            readable,
+            "ipRange",
+            "must be a network, or absent beside ipStart and ipEnd in order",
+        );
+        Some(range)
+    })
+}
+
+/// Texts of a body that all must be there, in the order asked for.
+///
+/// # Errors
+/// 400, 422.
+pub(crate) fn texts<const N: usize>(
+    body: &[u8],
+    names: [&str; N],
+    switches: &Switches,
+) -> Result<[String; N], Refusal> {
+    let body = object(body)?;
+    checked(&body, &names, switches, |fields| {
+        let found: Vec<String> = names
+            .iter()
+            .filter_map(|name| fields.required_text(name))
+            .collect();
+        found.try_into().ok()
+    })
+}
+
+/// The body of an installation of a host.
+///
+/// # Errors
+/// 400, 422.
+pub(crate) fn host_install(
+    body: &[u8],
+    catalogue: &Catalogue,
+    switches: &Switches,
+) -> Result<HostInstall, Refusal> {
+    let body = object(body)?;
+    let names: &[&'static str] = match switches.install_key {
+        InstallKey::SshKeyId => &["sshKeyId"],
+        InstallKey::SshKeyUuid => &["sshKeyUuid"],
+        InstallKey::Both => &["sshKeyId", "sshKeyUuid"],
+    };
+    let mut known = vec!["hostname", "os", "postInstallScript", "quickFormat"];
+    known.extend(names);
+    checked(&body, &known, switches, |fields| {
+        let hostname = fields.text("hostname").unwrap_or_default();
+        fields.text("postInstallScript");
+        fields.flag("quickFormat");
+        let os = fields.required_object("os");
+        let system = os.and_then(|os| {
+            let mut inner = Fields::new(os, "os.", fields.breaches());
+            inner.only(&["id", "kernelParams"], switches);
+            let id = inner.required_integer("id");
+            let system = id.and_then(|id| catalogue.system_by_id(id));
+            let system = system.filter(|system| system.active);
+            inner.ensure(
+                system.is_some() || id.is_none(),
+                "id",
+                "no such operating system",
+            );
+            let params = kernel_params(&mut inner, switches);
+            if system.is_some_and(|system| system.family == Family::Talos) {
+                talos(&mut inner, &params);
+            }
+            system
+        });
+        let family = system.map(|system| system.family);
+        super::host_name(
+            fields,
+            Some(&hostname)
+                .filter(|name| !name.is_empty())
+                .map(String::as_str),
+            family,
+        );
+        let key = names
+            .iter()
+            .find_map(|name| Some((*name, fields.text(name).filter(|key| !key.is_empty())?)));
+        let needed = match switches.install_key_needed {
+            InstallKeyNeeded::Always => true,
+            InstallKeyNeeded::Linux => family == Some(Family::Linux),
+        };
+        let name = names.first().copied().unwrap_or_default();
+        fields.ensure(key.is_some() || !needed, name, "is required");
+        let uuid = key
+            .as_ref()
+            .is_none_or(|(_, key)| key.parse::<uuid::Uuid>().is_ok());
+        fields.ensure(uuid, name, "must be a UUID");
+        Some(HostInstall {
+            os: system?.id,
+            hostname,
+            key,
+            body: body.clone(),
+        })
+    })
+}
+
+/// Names and values, in either form.
+fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec<(String, String)> {
+    let listed = fields.is_list("kernelParams");
+    let allowed = match switches.install_kernel_params {
+        InstallKernelParams::Text => !listed,
+        InstallKernelParams::List => listed || fields.absent("kernelParams"),
+        InstallKernelParams::Both => true,
+    };
+    fields.ensure(allowed, "kernelParams", "has the wrong form");
+    if listed {
+        return system::kernel_params(fields, switches);
+    }
+    let text = fields.text("kernelParams").unwrap_or_default();
+    let words = text.split_ascii_whitespace();
+    words
+        .map(|word| match word.split_once('=') {
+            Some((key, value)) => (key.to_owned(), value.to_owned()),
+            None => (word.to_owned(), String::new()),
+        })
+        .collect()
+}
+
+/// The rules 2 and 3 of section 2.17: a factory image knows its own
+/// parameters, a vanilla one has to be told where its hub is.
+fn talos(fields: &mut Fields<'_>, params: &[(String, String)]) {
+    let value = |name: &str| {
+        let mut params = params.iter();
+        params.find(|(key, _)| key == name).map(|(_, value)| value)
+    };
+    if value("factoryhash").is_some() {
+        let message = "must be factoryhash alone: the factory image knows the others";
+        fields.ensure(params.len() == 1, "kernelParams", message);
+        return;
+    }
+    let hub = value("siderolink.api").is_some_and(|hub| url::Url::parse(hub).is_ok());
+    let message = "must name siderolink.api with a URL, or factoryhash";
+    fields.ensure(hub, "kernelParams", message);
+}

@@ -1,0 +1,373 @@
+//! Hosts (section 4.8): the account's dedicated ones, and its delivered
+//! on-demand machines in the same list.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::super::answer::Refusal;
+use super::super::catalogue::{Catalogue, Offer};
+use super::super::clock::Moment;
+use super::super::profile::{InstallBusy, InstallFlexHost, Switches};
+use super::super::rules::HostInstall;
+use super::Account;
+use super::installation::{Installation, Outlook};
+use super::machine::Machine;
+use super::status::Status;
+
+/// Id of the first dedicated host.
+const DEDICATED: u64 = 1_001;
+/// Id of the host that the first on-demand machine is.
+const ON_DEMAND: u64 = 100_001;
+
+/// A dedicated host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Host {
+    pub(crate) id: u64,
+    pub(crate) offer: Offer,
+    on: bool,
+    since: Moment,
+    installations: Vec<Installation>,
+}
+
+/// What power is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PowerAction {
+    Start,
+    Stop,
+    Restart,
+}
+
+/// One of the two kinds.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Dedicated(usize),
+    OnDemand(usize),
+}
+
+impl Account {
+    /// Gives the account dedicated hosts of the catalogue's first offers.
+    pub(crate) fn house(&mut self, number: usize, now: Moment) {
+        let offers = self.catalogue.offers.iter().cycle().take(number);
+        self.hosts = (DEDICATED..)
+            .zip(offers)
+            .map(|(id, (offer, _))| Host {
+                id,
+                offer: *offer,
+                on: true,
+                since: now,
+                installations: Vec::new(),
+            })
+            .collect();
+        self.rest_touched = true;
+    }
+
+    /// The dedicated ones.
+    pub(crate) fn dedicated(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// Takes hosts over from a kept state.
+    pub(super) fn move_in(&mut self, hosts: Vec<Host>) {
+        self.hosts = hosts;
+    }
+
+    /// The records from `start` on, `results` at most, and whether more follow.
+    pub(crate) fn host_list(
+        &self,
+        start: usize,
+        results: usize,
+        now: Moment,
+    ) -> (Vec<Value>, bool) {
+        let dedicated = self
+            .hosts
+            .iter()
+            .map(|host| self.dedicated_record(host, now));
+        let machines = self.machines.iter().enumerate();
+        let flexible = machines
+            .filter(|(_, machine)| is_host(machine, now))
+            .map(|(index, machine)| self.machine_record(index, machine, now));
+        let mut rest = dedicated.chain(flexible).skip(start);
+        let shown = rest.by_ref().take(results).collect();
+        (shown, rest.next().is_some())
+    }
+
+    fn locate(&self, id: &str, now: Moment) -> Result<Found, Refusal> {
+        let id: u64 = id.parse().map_err(|_| Refusal::not_found())?;
+        if let Some(place) = self.hosts.iter().position(|host| host.id == id) {
+            return Ok(Found::Dedicated(place));
+        }
+        let index = id
+            .checked_sub(ON_DEMAND)
+            .and_then(|index| usize::try_from(index).ok());
+        let machine = index.and_then(|index| Some((index, self.machines.get(index)?)));
+        machine
+            .filter(|(_, machine)| is_host(machine, now))
+            .map(|(index, _)| Found::OnDemand(index))
+            .ok_or_else(Refusal::not_found)
+    }
+
+    /// One host's record.
+    ///
+    /// # Errors
+    /// 404.
+    pub(crate) fn host(&self, id: &str, now: Moment) -> Result<Value, Refusal> {
+        let found = match self.locate(id, now)? {
+            Found::Dedicated(place) => {
+                let host = self.hosts.get(place);
+                host.map(|host| self.dedicated_record(host, now))
+            }
+            Found::OnDemand(index) => {
+                let machine = self.machines.get(index);
+                machine.map(|machine| self.machine_record(index, machine, now))
+            }
+        };
+        found.ok_or_else(Refusal::not_found)
+    }
+
+    /// Whether a host runs, in the API's words.
+    ///
+    /// # Errors
+    /// 404.
+    pub(crate) fn host_status(&self, id: &str, now: Moment) -> Result<&'static str, Refusal> {
+        let on = match self.locate(id, now)? {
+            Found::Dedicated(place) => self.hosts.get(place).is_some_and(|host| host.on),
+            Found::OnDemand(index) => self
+                .machines
+                .get(index)
+                .is_some_and(|machine| machine.power(now) == Some(true)),
+        };
+        Ok(running(on))
+    }
+
+    /// Turns power at once.
+    ///
+    /// # Errors
+    /// 404.
+    pub(crate) fn host_power(
+        &mut self,
+        id: &str,
+        action: PowerAction,
+        now: Moment,
+    ) -> Result<(), Refusal> {
+        let on = action != PowerAction::Stop;
+        match self.locate(id, now)? {
+            Found::Dedicated(place) => {
+                if let Some(host) = self.hosts.get_mut(place) {
+                    host.on = on;
+                    host.since = now;
+                }
+                self.rest_touched = true;
+            }
+            Found::OnDemand(index) => {
+                if let Some(machine) = self.machines.get_mut(index) {
+                    machine.switched = Some((now, on));
+                }
+                self.touched.insert(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins an installation on a dedicated host.
+    ///
+    /// # Errors
+    /// 404, and 422 where the switches refuse it.
+    pub(crate) fn host_install(
+        &mut self,
+        id: &str,
+        wanted: &HostInstall,
+        now: Moment,
+        outlook: Outlook,
+        switches: &Switches,
+    ) -> Result<(), Refusal> {
+        let place = match self.locate(id, now)? {
+            Found::Dedicated(place) => place,
+            Found::OnDemand(index) => {
+                if switches.install_flex_host == InstallFlexHost::Refuse422 {
+                    let message = "An on-demand server is installed by PATCH of the server";
+                    return Err(Refusal::unprocessable(message));
+                }
+                // Accepted, and nothing that this list shows comes of it.
+                self.touched.insert(index);
+                return Ok(());
+            }
+        };
+        let host = self.hosts.get_mut(place).ok_or_else(Refusal::not_found)?;
+        let last = host.installations.last();
+        let busy = last.is_some_and(|installation| installation.busy(now));
+        if busy && switches.install_busy == InstallBusy::Refuse422 {
+            return Err(Refusal::unprocessable("Host is being installed"));
+        }
+        host.installations.push(Installation {
+            number: last.map_or(host.id * 1_000, |last| last.number + 1),
+            at: now,
+            ends: now.after(outlook.lasting),
+            fails: outlook.fails,
+            os: wanted.os,
+            hostname: wanted.hostname.clone(),
+        });
+        host.on = true;
+        host.since = now;
+        self.rest_touched = true;
+        Ok(())
+    }
+
+    /// The lines of a host's installation log, oldest first.
+    ///
+    /// # Errors
+    /// 404.
+    pub(crate) fn host_log(&self, id: &str, now: Moment) -> Result<Vec<Value>, Refusal> {
+        match self.locate(id, now)? {
+            Found::Dedicated(place) => {
+                let installations = self.hosts.get(place).map(|host| &host.installations);
+                let all = installations.into_iter().flatten();
+                Ok(all.flat_map(|one| one.log(now)).collect())
+            }
+            Found::OnDemand(_) => Ok(Vec::new()),
+        }
+    }
+
+    fn dedicated_record(&self, host: &Host, now: Moment) -> Value {
+        let last = host.installations.last();
+        let offset = host.id - DEDICATED;
+        record(
+            &self.catalogue,
+            &Facts {
+                id: host.id,
+                name: last.map_or_else(|| format!("host-{}", host.id), |one| one.hostname.clone()),
+                offer: host.offer,
+                category: "Dedicated Servers",
+                kind: 1,
+                addresses: &[format!("198.51.100.{}", offset % 250 + 1)],
+                order: None,
+                os: last.map(|one| one.os),
+                install: last.map(|one| one.status(now)),
+                on: host.on,
+                uptime: if host.on {
+                    now.since(host.since).as_secs()
+                } else {
+                    0
+                },
+                since: host.since,
+            },
+        )
+    }
+
+    fn machine_record(&self, index: usize, machine: &Machine, now: Moment) -> Value {
+        let system = self.catalogue.system(&machine.slug);
+        let since = machine.entered(Status::Delivered, now).unwrap_or(now);
+        let on = machine.power(now) == Some(true);
+        record(
+            &self.catalogue,
+            &Facts {
+                id: ON_DEMAND + u64::try_from(index).unwrap_or_default(),
+                name: machine.name.clone(),
+                offer: machine.offer,
+                category: "Dedicated Servers",
+                kind: 2,
+                addresses: &machine.addresses,
+                order: Some(u64::try_from(index).unwrap_or_default() + 1),
+                os: system.map(|system| system.id),
+                install: None,
+                on,
+                uptime: if on { now.since(since).as_secs() } else { 0 },
+                since,
+            },
+        )
+    }
+}
+
+fn is_host(machine: &Machine, now: Moment) -> bool {
+    machine.status_at(now) == Status::Delivered && !machine.hidden
+}
+
+fn running(on: bool) -> &'static str {
+    if on { "running" } else { "stopped" }
+}
+
+/// What differs from host to host.
+struct Facts<'a> {
+    id: u64,
+    name: String,
+    offer: Offer,
+    category: &'static str,
+    /// 1 dedicated, 2 on demand.
+    kind: u8,
+    addresses: &'a [String],
+    order: Option<u64>,
+    os: Option<u32>,
+    install: Option<&'static str>,
+    on: bool,
+    uptime: u64,
+    since: Moment,
+}
+
+/// The record of a host (seen in clients). Sizes of disks and memory are in
+/// bytes, of `mem…` in MB; dates are texts.
+fn record(catalogue: &Catalogue, facts: &Facts<'_>) -> Value {
+    const GB: u64 = 1_000_000_000;
+    let kind = catalogue.kind(facts.offer.instance_type);
+    let cpu = kind.map(|kind| &kind.cpu);
+    let (sockets, cores) = cpu.map_or((0, 0), |cpu| (cpu.cpu_count, cpu.cpu_cores));
+    let processor = cpu.map_or("", |cpu| cpu.name.as_str());
+    let memory = kind.map_or(0, |kind| u64::from(kind.memory.size));
+    let disks = kind.map_or(&[][..], |kind| &kind.disks);
+    let disks: Vec<Value> = disks
+        .iter()
+        .enumerate()
+        .map(|(number, disk)| {
+            json!({
+                "size": u64::from(disk.size) * GB, "diskType": disk.kind, "diskMedium": "ssd",
+                "model": "", "diskSerial": format!("SIM{}-{number}", facts.id),
+            })
+        })
+        .collect();
+    let addresses: Vec<Value> = facts
+        .addresses
+        .iter()
+        .map(|address| {
+            json!({
+                "ipAddress": address, "version": if address.contains(':') { 6 } else { 4 },
+                "type": 1, "private": 0, "interface": 1, "macAddress": "", "rDns": "",
+                "vlanId": null, "gateway": null, "netmask": null, "prefix": null,
+            })
+        })
+        .collect();
+    let uplinks = kind.map_or(&[][..], |kind| &kind.network_interfaces);
+    json!({
+        "id": facts.id,
+        "userId": 1,
+        "serverId": facts.id,
+        "serverName": facts.name,
+        "serverType": facts.kind,
+        "liveHostName": facts.name,
+        "category": facts.category,
+        "osId": facts.os.unwrap_or_default(),
+        "dcLocationId": facts.offer.location,
+        "instanceType": kind.map_or("", |kind| &kind.name),
+        "rackName": format!("R{}", facts.offer.location),
+        "dateActive": facts.since.iso(),
+        "pricePerMonth": "0",
+        "currencyId": 1,
+        "ipAddress": addresses,
+        "brand": "",
+        "model": "",
+        "numCpu": sockets,
+        "cpuInfo": processor,
+        "cpuType": processor,
+        "cpu": {"socket": sockets, "cores": cores, "threads": cores * 2, "info": processor, "type": processor},
+        "cpuLoad": 0,
+        "memUsed": 0,
+        "memMax": memory * 1024,
+        "memFree": memory * 1024,
+        "disk": disks,
+        "memory": [{"size": memory << 30, "type": kind.map_or("", |kind| &kind.memory.kind)}],
+        "labels": [],
+        "serviceTag": format!("SIM{}", facts.id),
+        "fmOrderId": facts.order,
+        "installStatus": facts.install,
+        "status": running(facts.on),
+        "uptime": facts.uptime,
+        "uplinks": uplinks,
+    })
+}

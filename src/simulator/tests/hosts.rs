@@ -1,0 +1,113 @@
+//! Hosts: list, power, installation.
+
+use super::*;
+
+async fn put(rig: &Rig, path: &str) -> (u16, Value) {
+    read(rig.api(Method::PUT, path).send().await.unwrap()).await
+}
+
+#[tokio::test]
+async fn dedicated_and_on_demand_hosts_are_in_one_list() {
+    let rig = Rig::new().await;
+    rig.order("flex", &[]).await;
+    let kinds = async || {
+        let (_, list) = rig.get("/v3/host").await;
+        let hosts = list.as_array().unwrap().clone();
+        hosts
+            .iter()
+            .map(|host| host["serverType"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(kinds().await, [1, 1]);
+    rig.advance(DELIVERY).await;
+    assert_eq!(kinds().await, [1, 1, 2]);
+    let (_, page) = rig.ranged("/v3/host", "start=2,results=1").await;
+    assert_eq!(page[0]["liveHostName"], "flex");
+    assert!(page[0]["fmOrderId"].is_u64());
+    refused(rig.get("/v3/host/7").await, 404);
+    rig.turn("hostPaging", "token").await;
+    let first = rig
+        .api(Method::GET, "/v3/host")
+        .header("RANGED-DATA", "start=0,results=2");
+    let first = first.send().await.unwrap();
+    let token = first.headers()["page-token"].clone();
+    let second = rig.api(Method::GET, "/v3/host").header("PAGE-TOKEN", token);
+    let second = second.send().await.unwrap();
+    assert!(!second.headers().contains_key("page-token"));
+    assert_eq!(read(second).await.1[0]["liveHostName"], "flex");
+}
+
+#[tokio::test]
+async fn power_is_turned_and_shown() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("flex", &[]).await;
+    rig.advance(DELIVERY).await;
+    for host in ["1001", "100001"] {
+        let of = |what: &str| format!("/v3/host/{host}/{what}");
+        let status = async || rig.get(&of("status")).await.1[0]["result"].clone();
+        assert_eq!(status().await, "running");
+        let (code, answer) = put(&rig, &of("stop")).await;
+        assert_eq!(
+            (code, &answer[0]["timestamp"]),
+            (200, &json!(START + DELIVERY))
+        );
+        assert_eq!(status().await, "stopped");
+        put(&rig, &of("start")).await;
+        assert_eq!(status().await, "running");
+        assert_eq!(put(&rig, &of("restart")).await.0, 200);
+    }
+    assert_eq!(rig.look(&format!("machines/{uuid}")).await["power"], true);
+    refused(put(&rig, "/v3/host/7/start").await, 404);
+    refused(rig.get("/v3/host/7/status").await, 404);
+}
+
+#[tokio::test]
+async fn an_installation_has_a_status_and_a_log() {
+    let rig = Rig::new().await;
+    let path = "/v3/host/1001/os/install";
+    let key = "018f0000-0000-7000-8000-000000000000";
+    let install = json!({"os": {"id": 104}, "sshKeyId": key, "quickFormat": true});
+    let (status, echo) = rig.post(path, &install).await;
+    assert_eq!(status, 200, "{echo}");
+    assert!(echo[0]["hostname"].as_str().unwrap().starts_with("Server"));
+    let shown = async || rig.get("/v3/host/1001").await.1[0]["installStatus"].clone();
+    assert_eq!(shown().await, "created");
+    refused(rig.post(path, &install).await, 422);
+    rig.advance(100).await;
+    assert_eq!(shown().await, "installing");
+    rig.advance(200).await;
+    assert_eq!(shown().await, "finished");
+    let (_, log) = rig.get("/v3/host/1001/os/installLog").await;
+    assert_eq!(log.as_array().unwrap().len(), 3);
+    assert_eq!(log[2]["issueDescription"], "Installation finished");
+    refused(rig.get("/v3/host/7/os/installLog").await, 404);
+    refused(rig.post("/v3/host/7/os/install", &install).await, 404);
+    refused(
+        rig.post("/v3/host/1001/os/install", &json!({"os": {"id": 104}}))
+            .await,
+        422,
+    );
+    let bad = json!({"os": {"id": 7}, "sshKeyId": key});
+    refused(rig.post(path, &bad).await, 422);
+}
+
+#[tokio::test]
+async fn kubernetes_systems_need_their_kernel_parameters() {
+    let rig = Rig::new().await;
+    let key = "018f0000-0000-7000-8000-000000000000";
+    let status = async |params: &str| {
+        let install = json!({"os": {"id": 114, "kernelParams": params}, "sshKeyId": key, "hostname": "node-1"});
+        let answer = rig.post("/v3/host/1001/os/install", &install).await;
+        rig.advance(300).await;
+        answer.0
+    };
+    assert_eq!(status("").await, 422);
+    assert_eq!(status("net.ifnames=0").await, 422);
+    assert_eq!(status("siderolink.api=nonsense").await, 422);
+    assert_eq!(
+        status("siderolink.api=https://hub.example net.ifnames=1").await,
+        200
+    );
+    assert_eq!(status("factoryhash=abc").await, 200);
+    assert_eq!(status("factoryhash=abc net.ifnames=1").await, 422);
+}

@@ -1,0 +1,120 @@
+//! What was answered survives the end of the process, and the same seed gives
+//! the same answers.
+
+use super::*;
+
+fn kept(folder: &tempfile::TempDir) -> Options {
+    Options {
+        state: Some(folder.path().join("state")),
+        ..options(Profile::Document)
+    }
+}
+
+/// Everything that the API shows of an account.
+async fn view(rig: &Rig) -> Vec<Value> {
+    let mut seen = Vec::new();
+    for path in [
+        SERVERS,
+        "/v3/flexMetal/tags",
+        "/v3/sshKey",
+        "/v3/host",
+        "/v3/flexMetal/quota/usage",
+        "/v3/account/apiKey/1/whitelist",
+    ] {
+        seen.push(rig.get(path).await.1);
+    }
+    seen
+}
+
+async fn work(rig: &Rig) {
+    let gone = rig.order("gone", &["a"]).await;
+    rig.advance(DELIVERY).await;
+    let uuid = rig.order("stays", &["a", "b"]).await;
+    rig.delete(&format!("{SERVERS}/{gone}")).await;
+    rig.post(&format!("{SERVERS}/{uuid}/tag/c"), &Value::Null)
+        .await;
+    rig.delete(&format!("{SERVERS}/{uuid}/tag/b")).await;
+    rig.delete("/v3/flexMetal/tags/b").await;
+    let key = json!({"name": "me", "publicKey": "ssh-ed25519 AAAAC3 me"});
+    rig.post("/v3/sshKey", &key).await;
+    let entry = json!({"ipRange": "127.0.0.0/8", "active": 1});
+    rig.post("/v3/account/apiKey/1/whitelist", &entry).await;
+    read(
+        rig.api(Method::PUT, "/v3/host/1001/stop")
+            .send()
+            .await
+            .unwrap(),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_restart_changes_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::with(kept(&folder)).await;
+    work(&rig).await;
+    let before = view(&rig).await;
+    rig.running.stop().await;
+    let rig = Rig::with(kept(&folder)).await;
+    assert_eq!(view(&rig).await, before);
+    // What was going to happen still does.
+    rig.advance(DELIVERY).await;
+    let (_, list) = rig.get(SERVERS).await;
+    assert_eq!(
+        (&list[0]["status"], &list[1]["status"]),
+        (&json!("released"), &json!("delivered"))
+    );
+    // New things get new names.
+    let uuid = rig.order("later", &[]).await;
+    assert!(!list.to_string().contains(&uuid));
+}
+
+#[tokio::test]
+async fn half_a_line_at_the_end_is_forgotten_and_a_broken_one_refused() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::with(kept(&folder)).await;
+    work(&rig).await;
+    let before = view(&rig).await;
+    rig.running.stop().await;
+    let path = folder.path().join("state");
+    let append = |text: &str| {
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    };
+    append("{\"at\": 17");
+    let rig = Rig::with(kept(&folder)).await;
+    assert_eq!(view(&rig).await, before);
+    rig.running.stop().await;
+    append("nonsense\n");
+    let error = start(kept(&folder)).await.unwrap_err().to_string();
+    assert!(error.starts_with("line 2 of the state file"), "{error}");
+}
+
+#[tokio::test]
+async fn a_state_file_has_one_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::with(kept(&folder)).await;
+    let error = start(kept(&folder)).await.unwrap_err().to_string();
+    assert!(error.contains("in use"), "{error}");
+    rig.running.stop().await;
+}
+
+#[tokio::test]
+async fn the_same_seed_and_requests_give_the_same_answers() {
+    let mut views = Vec::new();
+    for seed in [7, 7, 8] {
+        let rig = Rig::with(Options {
+            seed: Some(seed),
+            ..options(Profile::Observed)
+        })
+        .await;
+        work(&rig).await;
+        views.push(view(&rig).await);
+    }
+    assert_eq!(views[0], views[1]);
+    assert_ne!(views[0], views[2]);
+}

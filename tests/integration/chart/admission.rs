@@ -1,0 +1,59 @@
+//! Everything that the chart renders, judged by the API server without being kept.
+
+use serde_json::{Value, json};
+
+use super::render::rendered;
+use crate::cluster::cluster;
+
+#[tokio::test]
+async fn api_server_takes_every_render_without_a_warning() {
+    // The namespaces that the values name, and those of the renders. A pod that
+    // is less than restricted makes the API server warn here.
+    for name in ["metal-system", "team-a", "team-b"] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+            "name": name, "labels": {"pod-security.kubernetes.io/warn": "restricted"},
+        }});
+        assert_eq!(apply(&namespace, &[]).await, Ok(()), "{name}");
+    }
+    let mut judged = 0;
+    for (name, objects) in rendered() {
+        for object in &objects {
+            let said = apply(object, &["--dry-run=server"]).await;
+            assert_eq!(
+                said,
+                Ok(()),
+                "{name}: {} {}",
+                object["kind"],
+                object["metadata"]
+            );
+            judged += 1;
+        }
+        // And it would warn.
+        let mut open = objects
+            .into_iter()
+            .find(|object| object["kind"] == "Deployment")
+            .unwrap();
+        open["spec"]["template"]["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] =
+            json!(true);
+        let said = apply(&open, &["--dry-run=server"]).await;
+        assert!(
+            said.is_err_and(|words| words.contains("allowPrivilegeEscalation")),
+            "{name}"
+        );
+    }
+    assert!(judged > 30, "{judged}");
+}
+
+/// Applies an object; what kubectl says beside success is an error, warnings too.
+async fn apply(object: &Value, flags: &[&str]) -> Result<(), String> {
+    let apply = ["apply", "--server-side", "--validate=strict", "-f", "-"];
+    let output = cluster()
+        .kubectl_with_input(&[&apply[..], flags].concat(), &object.to_string())
+        .await;
+    let words = String::from_utf8(output.stderr).unwrap();
+    if output.status.success() && words.is_empty() {
+        Ok(())
+    } else {
+        Err(words)
+    }
+}

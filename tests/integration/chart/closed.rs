@@ -1,0 +1,138 @@
+//! The schema of the values: closed, complete, and really used.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::checkout;
+use super::helm::{helms, said};
+
+#[test]
+fn unknown_and_impossible_values_are_refused_by_both_helms() {
+    let refused = [
+        ("unknown=1", "unknown"),
+        ("image.reposittory=x", "reposittory"),
+        ("image.digest=sha256:12", "digest"),
+        ("crds.install=true", "install"),
+        ("rbac.clusterRole=true", "clusterRole"),
+        ("serviceAccount.token=x", "token"),
+        ("simulator.control=0.0.0.0:1", "control"),
+        ("simulator.service.type=LoadBalancer", "type"),
+        ("simulator.clockSpeed=0", "clockSpeed"),
+        ("resources.limit.memory=1Gi", "limit"),
+        ("affinity.node.x=y", "node"),
+        ("logFormat=xml", "logFormat"),
+        ("clusterId=production", "clusterId"),
+        ("watchNamespaces[0]=Team_A", "watchNamespaces"),
+        ("replicaCount=2", "replicaCount"),
+    ];
+    for helm in helms() {
+        for (value, named) in refused {
+            let chart = checkout("deploy/chart");
+            let output = helm.run(&[
+                "template",
+                "trial",
+                chart.to_str().unwrap(),
+                "--kube-version=1.36.0",
+                "--set",
+                value,
+            ]);
+            assert!(!output.status.success(), "{}: {value} is taken", helm.name);
+            assert!(
+                said(&output).contains(named),
+                "{}: {value}: {}",
+                helm.name,
+                said(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn too_old_a_cluster_is_refused() {
+    for helm in helms() {
+        let chart = checkout("deploy/chart");
+        let chart = chart.to_str().unwrap();
+        let old = helm.run(&["template", "trial", chart, "--kube-version=1.31.9"]);
+        assert!(
+            !old.status.success() && said(&old).contains("1.32"),
+            "{}",
+            said(&old)
+        );
+        let vendor = helm.run(&[
+            "template",
+            "trial",
+            chart,
+            "--kube-version=v1.32.0-vendor.1",
+        ]);
+        assert!(vendor.status.success(), "{}", said(&vendor));
+    }
+}
+
+#[test]
+fn every_value_is_in_the_schema_and_has_its_default_in_the_values_file() {
+    let schema = json("values.schema.json");
+    let values = std::fs::read_to_string(checkout("deploy/chart/values.yaml")).unwrap();
+    let values: Value = serde_saphyr::from_str(&values).unwrap();
+    let mut in_schema = BTreeSet::new();
+    known(&schema, "", &mut in_schema);
+    // Belongs to Helm: a parent chart hands it down.
+    assert!(in_schema.remove("global"));
+    let mut in_file = BTreeSet::new();
+    given(&values, &schema, "", &mut in_file);
+    let optional = ["resources.claims", "simulator.resources.claims"];
+    let affinity =
+        ["nodeAffinity", "podAffinity", "podAntiAffinity"].map(|a| format!("affinity.{a}"));
+    let missing: Vec<_> = in_schema
+        .difference(&in_file)
+        .filter(|v| !optional.contains(&v.as_str()) && !affinity.contains(v))
+        .collect();
+    assert!(missing.is_empty(), "not in values.yaml: {missing:?}");
+    let stray: Vec<_> = in_file.difference(&in_schema).collect();
+    assert!(stray.is_empty(), "not in the schema: {stray:?}");
+    assert!(in_schema.len() > 40, "{in_schema:?}");
+}
+
+/// The paths that the schema knows; every object on the way must be closed.
+fn known(schema: &Value, path: &str, paths: &mut BTreeSet<String>) {
+    let Some(properties) = schema["properties"].as_object() else {
+        return;
+    };
+    assert_eq!(schema["additionalProperties"], false, "{path:?} is open");
+    for (name, property) in properties {
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
+        known(property, &path, paths);
+        if let Some(items) = property.get("items") {
+            known(items, &path, &mut BTreeSet::new());
+        }
+        paths.insert(path);
+    }
+}
+
+/// The paths that the values file gives, as deep as the schema knows names.
+fn given(values: &Value, schema: &Value, path: &str, paths: &mut BTreeSet<String>) {
+    let Some(entries) = values.as_object() else {
+        return;
+    };
+    for (name, value) in entries {
+        let property = &schema["properties"][name];
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
+        if property.get("properties").is_some() {
+            given(value, property, &path, paths);
+        }
+        paths.insert(path);
+    }
+}
+
+fn json(file: &str) -> Value {
+    let text = std::fs::read_to_string(checkout("deploy/chart").join(file)).unwrap();
+    serde_json::from_str(&text).unwrap()
+}

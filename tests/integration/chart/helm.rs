@@ -1,0 +1,125 @@
+//! Helm 3 and Helm 4, each with a home of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::checkout;
+use crate::cluster::Cluster;
+
+/// One Helm.
+pub(super) struct Helm {
+    /// `helm-3` or `helm-4`.
+    pub(super) name: &'static str,
+    program: PathBuf,
+    home: TempDir,
+}
+
+/// Both Helms: those that `make test` names in the environment, or else those
+/// that the tools script puts into the cache.
+pub(super) fn helms() -> [Helm; 2] {
+    [("helm-3", "HELM_3"), ("helm-4", "HELM_4")].map(|(name, variable)| {
+        let program = std::env::var_os(variable).map_or_else(|| installed(name), PathBuf::from);
+        Helm {
+            name,
+            program,
+            home: tempfile::tempdir().unwrap(),
+        }
+    })
+}
+
+fn installed(name: &str) -> PathBuf {
+    let output = Command::new(checkout("tests/tools/install.sh"))
+        .arg(name)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    String::from_utf8(output.stdout).unwrap().trim().into()
+}
+
+impl Helm {
+    /// Runs it without any cluster.
+    pub(super) fn run(&self, arguments: &[&str]) -> Output {
+        let kubeconfig = Path::new("/dev/null");
+        self.run_with(kubeconfig, arguments)
+    }
+
+    /// Runs it against a cluster, as its administrator.
+    ///
+    /// # Panics
+    /// If it fails, with what it said.
+    pub(super) async fn on(&self, cluster: &Cluster, arguments: &[&str]) -> String {
+        // It blocks, and the client of the cluster may live on this very thread.
+        let output =
+            tokio::task::block_in_place(|| self.run_with(&cluster.access().kubeconfig, arguments));
+        assert!(
+            output.status.success(),
+            "{} {arguments:?}: {}",
+            self.name,
+            said(&output)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
+        let home = self.home.path();
+        Command::new(&self.program)
+            .args(arguments)
+            // Neither the user's clusters nor the user's repositories and plugins.
+            .env("KUBECONFIG", kubeconfig)
+            .env("HELM_CACHE_HOME", home.join("cache"))
+            .env("HELM_CONFIG_HOME", home.join("config"))
+            .env("HELM_DATA_HOME", home.join("data"))
+            .output()
+            .unwrap()
+    }
+
+    /// The objects that the chart renders with a values file, in order.
+    pub(super) fn template(&self, values: &Path, namespace: &str) -> Vec<Value> {
+        let output = self.run(&[
+            "template",
+            "trial",
+            checkout("deploy/chart").to_str().unwrap(),
+            "--namespace",
+            namespace,
+            "--kube-version=1.36.0",
+            "--values",
+            values.to_str().unwrap(),
+        ]);
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.stderr.is_empty(), "{}", said(&output));
+        documents(&String::from_utf8(output.stdout).unwrap())
+    }
+}
+
+/// The documents of a YAML stream, those without content left out.
+pub(super) fn documents(stream: &str) -> Vec<Value> {
+    let mut texts = vec![String::new()];
+    for line in stream.lines() {
+        if line == "---" {
+            texts.push(String::new());
+        } else if let Some(text) = texts.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    texts
+        .iter()
+        .filter(|text| {
+            text.lines()
+                .any(|l| !l.trim().is_empty() && !l.starts_with('#'))
+        })
+        .map(|text| serde_saphyr::from_str(text).unwrap_or_else(|e| panic!("{e}\n{text}")))
+        .collect()
+}
+
+/// What a program wrote, for messages.
+pub(super) fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}

@@ -1,0 +1,206 @@
+//! Releases on the real API server, and an operator with just what they give.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::checkout;
+use super::helm::{Helm, helms};
+use crate::cluster::Cluster;
+use crate::crds::definitions;
+use crate::deadline::eventually;
+
+pub(super) const SOON: Duration = Duration::from_secs(60);
+/// A release on a cluster, with a namespace for servers.
+pub(super) struct Release<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) helm: &'a Helm,
+    /// Where it is installed.
+    pub(super) system: String,
+    /// Where the servers are.
+    pub(super) work: String,
+    /// Values as `--set` takes them.
+    values: Vec<String>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operator_orders_and_releases_with_the_rights_of_its_release() {
+    let cluster = Cluster::own();
+    let [helm_3, helm_4] = helms();
+
+    let simulator = vec!["simulator.enabled=true".to_owned()];
+    let everywhere = Release::new(&cluster, &helm_3, simulator).await;
+    everywhere.install(&[]).await;
+    everywhere.upgrade_changes_nothing().await;
+    everywhere.secrets_cannot_be_listed().await;
+    everywhere.order_and_release().await;
+    everywhere.uninstall_keeps_the_definitions().await;
+
+    // The next release takes over the definitions that the first one has left.
+    let mut some = Release::new(&cluster, &helm_4, Vec::new()).await;
+    some.values
+        .push(format!("watchNamespaces={{{}}}", some.work));
+    some.values.push("logFormat=text".to_owned());
+    some.install(&["--take-ownership"]).await;
+    some.upgrade_changes_nothing().await;
+    some.secrets_cannot_be_listed().await;
+    some.order_and_release().await;
+    some.uninstall_keeps_the_definitions().await;
+}
+
+impl<'a> Release<'a> {
+    async fn new(cluster: &'a Cluster, helm: &'a Helm, values: Vec<String>) -> Self {
+        Self {
+            cluster,
+            helm,
+            system: cluster.namespace("system").await,
+            work: cluster.namespace("work").await,
+            values,
+        }
+    }
+
+    pub(super) async fn helm(&self, arguments: &[&str]) -> String {
+        let namespace = ["--namespace", &self.system];
+        self.helm
+            .on(self.cluster, &[arguments, &namespace].concat())
+            .await
+    }
+
+    async fn install(&self, flags: &[&str]) {
+        let notes = self.put("install", flags).await;
+        let says = format!("deployment/{}", self.deployment_name());
+        assert!(notes.contains(&says), "{notes}");
+        assert_eq!(notes.contains("all namespaces"), self.watches_all());
+        // The notes show a manifest to begin with.
+        let (_, manifest) = notes.split_once("<<EOF\n").unwrap();
+        let (manifest, _) = manifest.split_once("  EOF\n").unwrap();
+        let manifest = manifest.replace("NAMESPACE", &self.work);
+        let create = ["create", "--dry-run=server", "-f", "-"];
+        eventually("the kind of the notes is served", SOON, async || {
+            let made = self.cluster.kubectl_with_input(&create, &manifest).await;
+            let words = String::from_utf8(made.stderr).unwrap();
+            assert!(
+                made.status.success() || words.contains("no matches"),
+                "{words}"
+            );
+            made.status.success().then_some(())
+        })
+        .await;
+    }
+
+    async fn put(&self, command: &str, flags: &[&str]) -> String {
+        let chart = checkout("deploy/chart");
+        let mut arguments = vec![command, "metal", chart.to_str().unwrap()];
+        for value in &self.values {
+            arguments.extend(["--set", value]);
+        }
+        arguments.extend(flags);
+        self.helm(&arguments).await
+    }
+
+    fn watches_all(&self) -> bool {
+        !self.values.iter().any(|v| v.starts_with("watchNamespaces"))
+    }
+
+    pub(super) fn deployment_name(&self) -> String {
+        "metal-flexmetal-operator".to_owned()
+    }
+
+    async fn upgrade_changes_nothing(&self) {
+        let generations = async || {
+            let mut all = vec![self.get("deployment", &self.deployment_name()).await];
+            for crd in definitions() {
+                let name = crd["metadata"]["name"].as_str().unwrap();
+                all.push(self.get("customresourcedefinition", name).await);
+            }
+            let generations = all.iter().map(|o| o["metadata"]["generation"].clone());
+            generations.collect::<Vec<Value>>()
+        };
+        let before = generations().await;
+        self.put("upgrade", &[]).await;
+        assert_eq!(generations().await, before, "{}", self.helm.name);
+    }
+
+    pub(super) async fn get(&self, kind: &str, name: &str) -> Value {
+        let arguments = ["-n", &self.system, "get", kind, name, "-o", "json"];
+        serde_json::from_str(&self.cluster.kubectl_ok(&arguments).await).unwrap()
+    }
+
+    /// `system:serviceaccount:NAMESPACE:NAME` and the name alone.
+    pub(super) async fn account(&self) -> (String, String) {
+        let deployment = self.get("deployment", &self.deployment_name()).await;
+        let name = &deployment["spec"]["template"]["spec"]["serviceAccountName"];
+        let name = name.as_str().unwrap().to_owned();
+        (
+            format!("system:serviceaccount:{}:{name}", self.system),
+            name,
+        )
+    }
+
+    async fn secrets_cannot_be_listed(&self) {
+        let (user, _) = self.account().await;
+        let may = async |question: &[&str]| {
+            let arguments = [&["auth", "can-i", "--as", &user], question].concat();
+            let answer = self.cluster.kubectl(&arguments).await;
+            match String::from_utf8(answer.stdout).unwrap().trim() {
+                "yes" => true,
+                "no" => false,
+                other => panic!("kubectl {arguments:?}: {other:?}"),
+            }
+        };
+        let (work, system) = (self.work.as_str(), self.system.as_str());
+        for namespace in [work, system, "default", "kube-system"] {
+            for verb in ["list", "watch", "delete", "create", "update"] {
+                let question = [verb, "secrets", "-n", namespace];
+                assert!(!may(&question).await, "{question:?}");
+            }
+        }
+        assert!(may(&["get", "secrets/key", "-n", work]).await);
+        assert!(may(&["get", "secrets/key", "-n", system]).await);
+        let elsewhere = may(&["get", "secrets/key", "-n", "default"]).await;
+        assert_eq!(elsewhere, self.watches_all());
+        for question in [
+            ["delete", "baremetalservers.flexmetal.dev", "-n", work],
+            ["create", "baremetalservers.flexmetal.dev", "-n", work],
+            ["create", "pods", "-n", work],
+            ["patch", "roles.rbac.authorization.k8s.io", "-n", work],
+        ] {
+            assert!(!may(&question).await, "{question:?}");
+        }
+        assert!(!may(&["get", "namespaces/default"]).await);
+        assert!(!may(&["delete", "customresourcedefinitions"]).await);
+    }
+
+    pub(super) async fn apply(&self, objects: &Value) {
+        let input = objects.to_string();
+        let apply = ["apply", "--server-side", "-f", "-"];
+        let output = self.cluster.kubectl_with_input(&apply, &input).await;
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    async fn uninstall_keeps_the_definitions(&self) {
+        let kept = json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "metadata": {"name": "kept", "namespace": self.work},
+            "spec": {"location": "x", "instanceType": "x", "os": {"slug": "x"}}});
+        self.apply(&kept).await;
+        self.helm(&["uninstall", "metal"]).await;
+        let left = ["-n", &self.system, "get", "deployment,serviceaccount,role"];
+        let left = [
+            &left[..],
+            &["-l=app.kubernetes.io/instance=metal", "-o=name"],
+        ]
+        .concat();
+        assert_eq!(self.cluster.kubectl_ok(&left).await, "");
+        for crd in definitions() {
+            let name = crd["metadata"]["name"].as_str().unwrap();
+            let definition = self.get("customresourcedefinition", name).await;
+            assert!(definition["metadata"]["deletionTimestamp"].is_null());
+        }
+        let delete = ["-n", &self.work, "delete", "bms", "kept"];
+        self.cluster.kubectl_ok(&delete).await;
+    }
+}

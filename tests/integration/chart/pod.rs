@@ -1,0 +1,181 @@
+//! The pod of a release, played by a process of this machine, since there are no
+//! nodes: with the token of the release's ServiceAccount, and the arguments and the
+//! environment that stand in its Deployment.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::helm::documents;
+use super::install::{Release, SOON};
+use super::render::strings;
+use super::rights::{compare, granted};
+use super::witness::Witness;
+use crate::deadline::eventually;
+use crate::rig::{Program, Simulator};
+
+/// What the operator may take to end when asked.
+const END_WITHIN: Duration = Duration::from_secs(30);
+const SSH_KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG5vIGtleSBvZiBhbnlib2R5LCBqdXN0IHRleHQu chart";
+
+impl Release<'_> {
+    pub(super) async fn order_and_release(&self) {
+        let folder = tempfile::tempdir().unwrap();
+        let simulator = Simulator::start(&[], &folder.path().join("simulator.log"));
+        let witness = Witness::before(self.cluster).await;
+        let mut operator = self.operator(&witness, folder.path()).await;
+        self.probes_answer(&operator).await;
+
+        self.apply(&self.objects(&simulator)).await;
+        let ready = [
+            "-n",
+            &self.work,
+            "wait",
+            "--for=condition=Ready",
+            "bms",
+            "--all",
+        ];
+        let waits = ["--timeout=60s"];
+        self.cluster
+            .kubectl_ok(&[&ready[..], &waits].concat())
+            .await;
+        assert_eq!(simulator.live_machines().await.len(), 2);
+
+        let delete = ["-n", &self.work, "delete", "--timeout=60s"];
+        let servers = [&delete[..], &["bms", "--all"]].concat();
+        self.cluster.kubectl_ok(&servers).await;
+        let machines = simulator.machines().await;
+        assert_eq!(machines.len(), 2, "{machines:?}");
+        assert!(machines.iter().all(|m| m["status"] == "released"));
+
+        // Accounts and their Secrets are free again, in either order.
+        for kind in ["cpacct", "pacct"] {
+            let accounts = [&delete[..], &[kind, "--all"]].concat();
+            self.cluster.kubectl_ok(&accounts).await;
+        }
+        for namespace in [&self.work, &self.system] {
+            let secret = ["-n", namespace, "delete", "secret", "key", "--timeout=60s"];
+            self.cluster.kubectl_ok(&secret).await;
+        }
+
+        operator.signal_terminate();
+        let status = operator.wait(END_WITHIN).await;
+        assert!(status.success(), "{status}: {}", operator.log());
+        let manifest = documents(&self.helm(&["get", "manifest", "metal"]).await);
+        compare(&granted(&manifest), &witness.seen());
+    }
+
+    /// The operator as the Deployment says, with the token of its ServiceAccount.
+    async fn operator(&self, witness: &Witness, folder: &Path) -> Program {
+        let (_, account) = self.account().await;
+        let create = ["-n", &self.system, "create", "token", &account];
+        let token = self.cluster.kubectl_ok(&create).await;
+        let kubeconfig = folder.join("kubeconfig");
+        witness.write_kubeconfig(self.cluster, token.trim(), &kubeconfig);
+
+        let deployment = self.get("deployment", &self.deployment_name()).await;
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let mut arguments = strings(&container["args"]);
+        // The pod has its port to itself; here it is any free one, for this machine alone.
+        arguments.retain(|a| a != "--listen=0.0.0.0:8081");
+        arguments.push("--listen=127.0.0.1:0".to_owned());
+        // The pod finds its cluster by files that Kubernetes puts there.
+        arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
+        let environment: Vec<(String, String)> = container["env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|variable| {
+                let name = variable["name"].as_str().unwrap().to_owned();
+                let field = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
+                let value = match field {
+                    Some("metadata.namespace") => self.system.clone(),
+                    Some("metadata.name") => "metal-0".to_owned(),
+                    Some(other) => panic!("{name}: {other}"),
+                    None => variable["value"].as_str().unwrap().to_owned(),
+                };
+                (name, value)
+            })
+            .collect();
+        let environment: Vec<(&str, &str)> = environment
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        Program::start(
+            "the operator",
+            env!("CARGO_BIN_EXE_flexmetal-operator"),
+            &arguments,
+            &environment,
+            &folder.join("operator.log"),
+            false,
+        )
+    }
+
+    /// The paths that the kubelet would ask, at the address that the log names.
+    async fn probes_answer(&self, operator: &Program) {
+        let address = eventually("the log names the address", SOON, async || {
+            let log = operator.log();
+            let line = log.lines().find(|l| l.contains("health is served"))?;
+            let from = line.find("127.0.0.1:")?;
+            let address = line[from..].split(['"', ' ', '\u{1b}']).next()?;
+            Some(address.to_owned())
+        })
+        .await;
+        let deployment = self.get("deployment", &self.deployment_name()).await;
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let http = reqwest::Client::builder().timeout(SOON).build().unwrap();
+        for probe in ["livenessProbe", "readinessProbe"] {
+            let path = container[probe]["httpGet"]["path"].as_str().unwrap();
+            let url = format!("http://{address}{path}");
+            eventually(&format!("{path} is good"), SOON, async || {
+                let answer = http.get(&url).send().await.ok()?;
+                answer.status().is_success().then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// One server by each kind of account, each with a key from elsewhere.
+    fn objects(&self, simulator: &Simulator) -> Value {
+        let timing = json!({
+            "settle": "3s", "listingSpacing": "300ms", "pollMoving": "200ms",
+            "pollStill": "1s", "sweep": "1s", "orderTimeout": "1500ms",
+        });
+        let account = json!({
+            "baseURL": simulator.api(), "apiKeySecretRef": {"name": "key"}, "timing": timing,
+        });
+        let mut shared = account.clone();
+        shared["allowedNamespaces"] = json!({"names": [self.work]});
+        let key = |namespace: &str| {
+            json!({"apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": "key", "namespace": namespace},
+                "stringData": {"apiKey": simulator.api_key(), "ssh": SSH_KEY}})
+        };
+        let flexmetal = |kind: &str, name: &str, spec: Value| {
+            json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": kind,
+                "metadata": {"name": name, "namespace": self.work}, "spec": spec})
+        };
+        let server = |name: &str, account: Value, key: Value| {
+            let spec = json!({
+                "location": "EU: Rotterdam", "instanceType": "bm7.std.8",
+                "os": {"slug": "ubuntu-2404-lts"}, "accountRef": account, "sshKeys": [key],
+            });
+            flexmetal("BareMetalServer", name, spec)
+        };
+        let mut cluster_account = flexmetal("ClusterProviderAccount", "shared", shared);
+        cluster_account["metadata"] = json!({"name": "shared"});
+        json!({"apiVersion": "v1", "kind": "List", "items": [
+            key(&self.work),
+            key(&self.system),
+            {"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "keys", "namespace": self.work}, "data": {"ssh": SSH_KEY}},
+            flexmetal("ProviderAccount", "default", account),
+            cluster_account,
+            server("own", json!({}), json!({"configMapKeyRef": {"name": "keys", "key": "ssh"}})),
+            server("shared", json!({"kind": "ClusterProviderAccount", "name": "shared"}),
+                json!({"secretKeyRef": {"name": "key", "key": "ssh"}})),
+        ]})
+    }
+}

@@ -1,0 +1,293 @@
+//! What the chart renders, without a cluster.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::helm::{helms, said};
+use super::{checkout, of_kind, values_files};
+
+#[test]
+fn both_helms_lint_every_values_file_and_render_the_same() {
+    let [helm_3, helm_4] = helms();
+    for (name, file) in values_files() {
+        for helm in [&helm_3, &helm_4] {
+            let chart = checkout("deploy/chart");
+            let output = helm.run(&[
+                "lint",
+                "--strict",
+                chart.to_str().unwrap(),
+                "--values",
+                file.to_str().unwrap(),
+            ]);
+            assert!(
+                output.status.success(),
+                "{} {name}: {}",
+                helm.name,
+                said(&output)
+            );
+        }
+        let by_3 = helm_3.template(&file, "metal");
+        assert_eq!(by_3, helm_4.template(&file, "metal"), "{name}");
+        assert!(
+            of_kind(&by_3, "Deployment").next().is_some(),
+            "{name} renders nothing"
+        );
+    }
+}
+
+#[test]
+fn nothing_that_is_rendered_is_null_and_no_metadata_is_empty() {
+    for (name, objects) in rendered() {
+        for object in &objects {
+            let what = format!("{name}: {} {}", object["kind"], object["metadata"]["name"]);
+            no_null(object, &what);
+            let pod = &object["spec"]["template"]["metadata"];
+            for metadata in [&object["metadata"], pod] {
+                for map in ["labels", "annotations"] {
+                    if let Some(entries) = metadata.get(map) {
+                        let entries = entries.as_object().unwrap();
+                        assert!(!entries.is_empty(), "{what}: {map} is empty");
+                        assert!(
+                            entries.values().all(Value::is_string),
+                            "{what}: {entries:?}"
+                        );
+                    }
+                }
+            }
+            assert_eq!(
+                object["metadata"]["labels"]["app.kubernetes.io/instance"], "trial",
+                "{what}"
+            );
+        }
+    }
+}
+
+fn no_null(value: &Value, what: &str) {
+    match value {
+        Value::Null => panic!("{what} holds a null"),
+        Value::Array(items) => items.iter().for_each(|item| no_null(item, what)),
+        // Definitions may hold empty defaults, and nothing else.
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, item)| no_null(item, &format!("{what}.{key}"))),
+        _ => {}
+    }
+}
+
+#[test]
+fn pods_are_restricted_and_only_the_operator_has_a_token() {
+    let mut operators = 0;
+    for (name, objects) in rendered() {
+        for deployment in of_kind(&objects, "Deployment") {
+            let pod = &deployment["spec"]["template"]["spec"];
+            assert_eq!(
+                pod["securityContext"],
+                json!({
+                    "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                }),
+                "{name}"
+            );
+            for container in pod["containers"].as_array().unwrap() {
+                assert_eq!(
+                    container["securityContext"],
+                    json!({
+                        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+                        "capabilities": {"drop": ["ALL"]},
+                    }),
+                    "{name}"
+                );
+            }
+            for open in [
+                "hostNetwork",
+                "hostPID",
+                "hostIPC",
+                "volumes",
+                "initContainers",
+            ] {
+                assert!(pod.get(open).is_none(), "{name}: {open}");
+            }
+            let spec = &deployment["spec"];
+            assert_eq!(
+                (&spec["replicas"], &spec["strategy"]["type"]),
+                (&json!(1), &json!("Recreate"))
+            );
+            let labels = spec["template"]["metadata"]["labels"].as_object().unwrap();
+            for (key, value) in spec["selector"]["matchLabels"].as_object().unwrap() {
+                assert_eq!(labels.get(key), Some(value), "{name}: the selector misses");
+            }
+            let is_operator = labels["app.kubernetes.io/component"] == "operator";
+            assert_eq!(
+                pod["automountServiceAccountToken"], is_operator,
+                "{name}: who talks to the API server"
+            );
+            if is_operator {
+                operators += 1;
+                // The answer to an order may take 180 s.
+                assert!(pod["terminationGracePeriodSeconds"].as_u64().unwrap() > 180);
+            }
+        }
+    }
+    assert_eq!(operators, values_files().len());
+}
+
+#[test]
+fn definitions_are_those_of_the_checkout_and_are_kept_as_asked() {
+    for (name, objects) in rendered() {
+        let rendered: Vec<&Value> = of_kind(&objects, "CustomResourceDefinition").collect();
+        if name == "foreign" {
+            assert!(rendered.is_empty());
+            continue;
+        }
+        let expected = crate::crds::definitions();
+        assert_eq!(rendered.len(), expected.len(), "{name}");
+        for crd in rendered {
+            let same = expected
+                .iter()
+                .find(|e| e["metadata"]["name"] == crd["metadata"]["name"])
+                .unwrap();
+            assert!(
+                whole(&crd["spec"]) == whole(&same["spec"]),
+                "{name}: {} differs from crds/",
+                crd["metadata"]["name"]
+            );
+            let policy = &crd["metadata"]["annotations"]["helm.sh/resource-policy"];
+            assert_eq!(*policy == "keep", name != "simulator", "{name}");
+        }
+    }
+}
+
+/// YAML through Helm writes 1000000 where crdgen writes 1000000.0.
+fn whole(value: &Value) -> Value {
+    match value {
+        Value::Number(n) => json!(n.as_f64()),
+        Value::Array(items) => items.iter().map(whole).collect(),
+        Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), whole(v))).collect(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn programs_take_the_rendered_arguments() {
+    let programs = [
+        (
+            "/flexmetal-operator",
+            env!("CARGO_BIN_EXE_flexmetal-operator"),
+        ),
+        (
+            "/flexmetal-simulator",
+            env!("CARGO_BIN_EXE_flexmetal-simulator"),
+        ),
+    ];
+    let mut started = Vec::new();
+    for (name, objects) in rendered() {
+        for deployment in of_kind(&objects, "Deployment") {
+            let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+            let command = container["command"][0].as_str().unwrap();
+            let (_, program) = programs.iter().find(|(c, _)| *c == command).unwrap();
+            let arguments = strings(&container["args"]);
+            // Flags are judged in order, so this one at the end proves the others.
+            let output = Command::new(program)
+                .args(&arguments)
+                .arg("--version")
+                .output()
+                .unwrap();
+            assert!(
+                output.status.success(),
+                "{name}: {arguments:?}: {}",
+                said(&output)
+            );
+            let names: Vec<&Value> = container["env"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|e| &e["name"])
+                .collect();
+            let unique: BTreeSet<&str> = names.iter().filter_map(|n| n.as_str()).collect();
+            assert_eq!(
+                names.len(),
+                unique.len(),
+                "{name}: a variable is given twice"
+            );
+            started.push(command.to_owned());
+        }
+    }
+    assert!(
+        started.iter().any(|c| c == "/flexmetal-simulator"),
+        "{started:?}"
+    );
+    let dockerfile = std::fs::read_to_string(checkout("deploy/Dockerfile")).unwrap();
+    for command in started {
+        let program = command.trim_start_matches('/');
+        for line in [format!("--bin {program}"), format!("release/{program}\"")] {
+            assert!(
+                dockerfile.contains(&line),
+                "the image lacks {program}: no {line:?} in the Dockerfile"
+            );
+        }
+    }
+}
+
+#[test]
+fn values_reach_the_operator() {
+    let [helm, _] = helms();
+    let file = checkout("deploy/chart/ci/namespaced-values.yaml");
+    let objects = helm.template(&file, "metal-system");
+    let deployment = of_kind(&objects, "Deployment").next().unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let arguments = strings(&container["args"]);
+    for expected in [
+        "--watch-namespace=team-a",
+        "--watch-namespace=team-b",
+        "--cluster-id=0123456789abcdef",
+        "--log-format=text",
+    ] {
+        assert!(arguments.contains(&expected.to_owned()), "{arguments:?}");
+    }
+    let env = container["env"].as_array().unwrap();
+    let log = env.iter().find(|e| e["name"] == "RUST_LOG").unwrap();
+    assert_eq!(
+        log["value"], "debug",
+        "extraEnv replaces what the chart sets"
+    );
+    assert!(
+        container["image"]
+            .as_str()
+            .unwrap()
+            .starts_with("images.example.com/flexmetal-operator@sha256:")
+    );
+    assert_eq!(pod["serviceAccountName"], "metal");
+    assert_eq!(pod["priorityClassName"], "system-cluster-critical");
+    for set in [
+        "nodeSelector",
+        "tolerations",
+        "affinity",
+        "imagePullSecrets",
+    ] {
+        assert!(pod.get(set).is_some(), "{set}");
+    }
+}
+
+/// Every values file, rendered.
+pub(super) fn rendered() -> Vec<(String, Vec<Value>)> {
+    let [_, helm] = helms();
+    values_files()
+        .into_iter()
+        .map(|(name, file)| {
+            let objects = helm.template(&file, "metal-system");
+            (name, objects)
+        })
+        .collect()
+}
+
+/// A list of texts.
+pub(super) fn strings(list: &Value) -> Vec<String> {
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item.as_str().unwrap().to_owned())
+        .collect()
+}

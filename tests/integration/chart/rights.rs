@@ -1,0 +1,167 @@
+//! What a release grants, and what of it is used.
+
+use serde_json::Value;
+
+use super::of_kind;
+
+/// One request, as far as rights go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Use {
+    /// Where; none is the whole cluster, or an object without namespace.
+    pub(super) namespace: Option<String>,
+    /// API group.
+    pub(super) group: String,
+    /// Resource, with its subresource if it has one.
+    pub(super) resource: String,
+    /// Name, if one was given.
+    pub(super) name: Option<String>,
+    /// get, list, watch, create, update, patch, delete.
+    pub(super) verb: String,
+    /// Whether the API server refused it.
+    pub(super) refused: bool,
+}
+
+/// One right.
+#[derive(Debug)]
+pub(super) struct Right {
+    /// Where; none is everywhere.
+    namespace: Option<String>,
+    group: String,
+    resource: String,
+    /// The only names, if any are given.
+    names: Vec<String>,
+    verb: String,
+}
+
+impl Right {
+    /// Whether the request needs this right.
+    fn is_used_by(&self, used: &Use) -> bool {
+        (self.namespace.is_none() || self.namespace == used.namespace)
+            && self.group == used.group
+            && self.resource == used.resource
+            && self.verb == used.verb
+            && (self.names.is_empty() || used.name.as_ref().is_some_and(|n| self.names.contains(n)))
+    }
+}
+
+/// Every single right that the roles among the objects give.
+pub(super) fn granted(objects: &[Value]) -> Vec<Right> {
+    let mut rights = Vec::new();
+    for role in of_kind(objects, "Role").chain(of_kind(objects, "ClusterRole")) {
+        let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
+        for rule in role["rules"].as_array().unwrap() {
+            let list = |key: &str| -> Vec<String> {
+                rule[key]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|v| v.as_str().unwrap().to_owned())
+                    .collect()
+            };
+            for group in list("apiGroups") {
+                for resource in list("resources") {
+                    for verb in list("verbs") {
+                        rights.push(Right {
+                            namespace: namespace.clone(),
+                            group: group.clone(),
+                            resource: resource.clone(),
+                            names: list("resourceNames"),
+                            verb,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    assert!(!rights.is_empty());
+    rights
+}
+
+/// Fails unless every right was used, and no request refused.
+pub(super) fn compare(granted: &[Right], seen: &[Use]) {
+    let refused: Vec<&Use> = seen.iter().filter(|used| used.refused).collect();
+    assert!(refused.is_empty(), "rights are missing: {refused:#?}");
+    // An event that happens again within minutes is patched; a good run has none.
+    let for_bad_days = |right: &Right| right.resource == "events" && right.verb == "patch";
+    let unused: Vec<&Right> = granted
+        .iter()
+        .filter(|right| !for_bad_days(right) && !seen.iter().any(|used| right.is_used_by(used)))
+        .collect();
+    assert!(unused.is_empty(), "granted and never used: {unused:#?}");
+}
+
+#[test]
+fn no_render_gives_more_than_names_and_known_verbs() {
+    for (name, objects) in super::render::rendered() {
+        if name == "foreign" {
+            let roles = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
+            assert!(
+                roles
+                    .iter()
+                    .all(|kind| of_kind(&objects, kind).next().is_none())
+            );
+            continue;
+        }
+        for right in granted(&objects) {
+            let words = [&right.group, &right.resource, &right.verb];
+            assert!(words.iter().all(|w| !w.contains('*')), "{name}: {right:?}");
+            let known = ["get", "list", "watch", "create", "patch"];
+            assert!(known.contains(&right.verb.as_str()), "{name}: {right:?}");
+            if ["secrets", "configmaps"].contains(&right.resource.as_str()) {
+                assert!(
+                    ["get", "patch"].contains(&right.verb.as_str()),
+                    "{name}: {right:?}"
+                );
+                assert_eq!(
+                    right.namespace.is_none(),
+                    name != "namespaced",
+                    "{name}: {right:?}"
+                );
+            }
+            if ["namespaces", "customresourcedefinitions"].contains(&right.resource.as_str()) {
+                assert!(!right.names.is_empty(), "{name}: {right:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn comparison_tells_missing_and_idle_rights() {
+    let role = serde_json::json!({
+        "kind": "Role", "metadata": {"name": "r", "namespace": "a"},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["key"]}],
+    });
+    let rights = granted(&[role]);
+    let used = Use {
+        namespace: Some("a".to_owned()),
+        group: String::new(),
+        resource: "secrets".to_owned(),
+        name: Some("key".to_owned()),
+        verb: "get".to_owned(),
+        refused: false,
+    };
+    compare(&rights, std::slice::from_ref(&used));
+    let fails = |changed: Use| {
+        std::panic::catch_unwind(|| compare(&rights, &[changed])).unwrap_err();
+    };
+    fails(Use {
+        refused: true,
+        ..used.clone()
+    });
+    fails(Use {
+        namespace: Some("b".to_owned()),
+        ..used.clone()
+    });
+    fails(Use {
+        name: Some("other".to_owned()),
+        ..used.clone()
+    });
+    fails(Use {
+        verb: "patch".to_owned(),
+        ..used.clone()
+    });
+    fails(Use {
+        resource: "configmaps".to_owned(),
+        ..used
+    });
+}

@@ -1,0 +1,199 @@
+//! A proxy before the API server that notes what is asked for, so that rights can
+//! be compared with their use.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{Method, StatusCode, header};
+use kube::config::KubeConfigOptions;
+use kube::{Client, Config};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::rights::Use;
+use crate::cluster::Cluster;
+
+/// A running witness. Dropped, it ends.
+pub(super) struct Witness {
+    seen: Arc<Mutex<Vec<Use>>>,
+    address: String,
+    _server: JoinSet<()>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    /// Shows no credentials of its own: those of the request go through.
+    upstream: Client,
+    seen: Arc<Mutex<Vec<Use>>>,
+}
+
+impl Witness {
+    /// Starts one before the cluster's API server.
+    pub(super) async fn before(cluster: &Cluster) -> Self {
+        let mut kubeconfig = cluster.kubeconfig_with_token("");
+        kubeconfig
+            .auth_infos
+            .iter_mut()
+            .for_each(|user| user.auth_info = None);
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let shared = Shared {
+            upstream: Client::try_from(config).unwrap(),
+            seen: seen.clone(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(pass_on).with_state(shared);
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            // It ends with this set.
+            let _ = axum::serve(listener, router).await;
+        });
+        Self {
+            seen,
+            address,
+            _server: server,
+        }
+    }
+
+    /// Writes a kubeconfig that leads through the witness with this token alone.
+    pub(super) fn write_kubeconfig(&self, cluster: &Cluster, token: &str, file: &Path) {
+        let mut kubeconfig = cluster.kubeconfig_with_token(token);
+        for named in &mut kubeconfig.clusters {
+            let cluster = named.cluster.as_mut().unwrap();
+            cluster.server = Some(self.address.clone());
+            cluster.certificate_authority = None;
+            cluster.certificate_authority_data = None;
+        }
+        std::fs::write(file, serde_json::to_vec(&kubeconfig).unwrap()).unwrap();
+    }
+
+    /// What was asked for so far.
+    pub(super) fn seen(&self) -> Vec<Use> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let seen = self.seen();
+            let refused: Vec<&Use> = seen.iter().filter(|used| used.refused).collect();
+            println!("--- what the API server refused: {refused:#?}");
+        }
+    }
+}
+
+async fn pass_on(State(shared): State<Shared>, request: Request) -> Response {
+    let (mut head, body) = request.into_parts();
+    let used = Use::of(
+        &head.method,
+        head.uri.path(),
+        head.uri.query().unwrap_or_default(),
+    );
+    head.headers.remove(header::HOST);
+    let body = to_bytes(body, 4 << 20).await.unwrap();
+    let outgoing = http::Request::from_parts(head, body.to_vec().into());
+    match shared.upstream.send(outgoing).await {
+        Ok(answer) => {
+            if let Some(mut used) = used {
+                used.refused = answer.status() == StatusCode::FORBIDDEN;
+                shared.seen.lock().unwrap().push(used);
+            }
+            answer.map(Body::new)
+        }
+        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
+    }
+}
+
+impl Use {
+    /// What a request to the API server asks for; nothing for versions and the like.
+    fn of(method: &Method, path: &str, query: &str) -> Option<Self> {
+        let mut parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let group = match *parts.first()? {
+            "api" => String::new(),
+            "apis" => parts.remove(1).to_owned(),
+            _ => return None,
+        };
+        // `api` and the version.
+        let mut parts = parts.into_iter().skip(2).peekable();
+        let mut resource = parts.next()?;
+        let mut name = parts.next();
+        let mut namespace = None;
+        if resource == "namespaces"
+            && name.is_some()
+            && let Some(next) = parts.next()
+        {
+            namespace = name.map(str::to_owned);
+            resource = next;
+            name = parts.next();
+        }
+        let resource = match parts.next() {
+            Some(part) => format!("{resource}/{part}"),
+            None => resource.to_owned(),
+        };
+        let verb = match (method.as_str(), name) {
+            ("GET", Some(_)) => "get",
+            ("GET", None) if query.contains("watch=") => "watch",
+            ("GET", None) => "list",
+            ("POST", _) => "create",
+            ("PATCH", _) => "patch",
+            ("PUT", _) => "update",
+            ("DELETE", _) => "delete",
+            (other, _) => panic!("{other} {path}"),
+        };
+        Some(Self {
+            namespace,
+            group,
+            resource,
+            name: name.map(str::to_owned),
+            verb: verb.to_owned(),
+            refused: false,
+        })
+    }
+}
+
+#[test]
+fn requests_are_read_as_the_api_server_reads_them() {
+    let read = |method: Method, path: &str, query: &str| {
+        let used = Use::of(&method, path, query)?;
+        Some(format!(
+            "{} {}.{} {:?} {:?}",
+            used.verb, used.resource, used.group, used.namespace, used.name
+        ))
+    };
+    let get = Method::GET;
+    assert_eq!(
+        read(get.clone(), "/api/v1/namespaces/kube-system", "").unwrap(),
+        r#"get namespaces. None Some("kube-system")"#
+    );
+    assert_eq!(
+        read(
+            get.clone(),
+            "/apis/flexmetal.dev/v1alpha1/baremetalservers",
+            "watch=true"
+        )
+        .unwrap(),
+        "watch baremetalservers.flexmetal.dev None None"
+    );
+    assert_eq!(
+        read(get.clone(), "/api/v1/namespaces/a/secrets", "limit=5").unwrap(),
+        r#"list secrets. Some("a") None"#
+    );
+    assert_eq!(
+        read(
+            Method::PATCH,
+            "/apis/flexmetal.dev/v1alpha1/namespaces/a/baremetalservers/b/status",
+            ""
+        )
+        .unwrap(),
+        r#"patch baremetalservers/status.flexmetal.dev Some("a") Some("b")"#
+    );
+    assert_eq!(read(get, "/version", ""), None);
+}

@@ -1,0 +1,187 @@
+//! The course of effects: what the operator does to the world about one object,
+//! in order of arrival at the two proxies, and a trap that can be set in its way.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+/// Which server a request was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    /// The hosting API.
+    Hosting,
+    /// The Kubernetes API.
+    Cluster,
+}
+
+/// A place in the course: the nth request of its sort.
+///
+/// Counted by sort and not over all, so that one more status write on a slow
+/// machine does not move all places behind it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) side: Side,
+    /// Method and path, with what varies replaced: `DELETE servers/{uuid}`.
+    pub(crate) sort: String,
+    /// From 1 on.
+    pub(crate) nth: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = match self.side {
+            Side::Hosting => "hosting",
+            Side::Cluster => "cluster",
+        };
+        write!(f, "{side} {} #{}", self.sort, self.nth)
+    }
+}
+
+/// What happens to the request in the trap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Held before it is forwarded.
+    HoldRequest,
+    /// Forwarded; the answer is held.
+    HoldAnswer,
+    /// Never forwarded; the connection is closed.
+    DropRequest,
+    /// Forwarded; the connection is closed instead of an answer.
+    DropAnswer,
+}
+
+/// What becomes of something held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// It goes on its way.
+    Forward,
+    /// It never arrives; the connection is closed.
+    Discard,
+}
+
+/// A request that went into the trap: now, or held until it is released.
+pub(crate) struct Caught(oneshot::Sender<Release>);
+
+impl Caught {
+    /// Lets it go.
+    pub(crate) fn release(self, release: Release) {
+        // Whoever held it may be gone with the operator's connection.
+        let _ = self.0.send(release);
+    }
+}
+
+/// The part of the proxies in it: what to do with one request.
+pub(crate) struct Trapped {
+    pub(crate) act: Act,
+    tell: mpsc::UnboundedSender<Caught>,
+}
+
+impl Trapped {
+    /// Tells the test that the request is here, and waits for its word if it is
+    /// to be held. A test that has lost interest lets it go nowhere.
+    pub(crate) async fn spring(self) -> Release {
+        let (caught, released) = oneshot::channel();
+        // The test may have ended.
+        let _ = self.tell.send(Caught(caught));
+        match self.act {
+            Act::HoldRequest | Act::HoldAnswer => released.await.unwrap_or(Release::Discard),
+            Act::DropRequest | Act::DropAnswer => Release::Discard,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Log {
+    subject: String,
+    seen: Vec<Place>,
+    counts: BTreeMap<(Side, String), u32>,
+    trap: Option<(Place, Trapped)>,
+}
+
+/// The course of one world: both its proxies write into it.
+pub(crate) struct Course {
+    log: Mutex<Log>,
+}
+
+/// Tells when the trap has caught something.
+pub(crate) struct Watch(mpsc::UnboundedReceiver<Caught>);
+
+impl Watch {
+    /// Waits for the catch; `None` when there is none `within` the time.
+    pub(crate) async fn caught(&mut self, within: Duration) -> Option<Caught> {
+        let caught = tokio::time::timeout(within, self.0.recv()).await;
+        caught.ok().flatten()
+    }
+
+    /// The catch, if there is one already.
+    pub(crate) fn try_caught(&mut self) -> Option<Caught> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl Course {
+    pub(crate) fn new() -> Self {
+        Self {
+            log: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a new course about the object `subject`, without a trap.
+    pub(crate) fn begin(&self, subject: &str) {
+        *self.lock() = Log {
+            subject: subject.to_owned(),
+            ..Log::default()
+        };
+    }
+
+    /// As [`Course::begin`], with a trap at `place`.
+    pub(crate) fn begin_with_trap(&self, subject: &str, place: &Place, act: Act) -> Watch {
+        let (tell, caught) = mpsc::unbounded_channel();
+        *self.lock() = Log {
+            subject: subject.to_owned(),
+            trap: Some((place.clone(), Trapped { act, tell })),
+            ..Log::default()
+        };
+        Watch(caught)
+    }
+
+    /// Takes the trap away.
+    pub(crate) fn disarm(&self) {
+        self.lock().trap = None;
+    }
+
+    /// All places so far.
+    pub(crate) fn seen(&self) -> Vec<Place> {
+        self.lock().seen.clone()
+    }
+
+    /// A request has arrived. `sort` is asked with the subject's name and says
+    /// what sort of request about it this is, if any. Returns the trap if it
+    /// stands at this place.
+    pub(crate) fn arrive(
+        &self,
+        side: Side,
+        sort: impl FnOnce(&str) -> Option<String>,
+    ) -> Option<Trapped> {
+        let mut log = self.lock();
+        let sort = sort(&log.subject)?;
+        let count = log.counts.entry((side, sort.clone())).or_default();
+        *count += 1;
+        let place = Place {
+            side,
+            sort,
+            nth: *count,
+        };
+        log.seen.push(place.clone());
+        log.trap
+            .take_if(|(trap, _)| *trap == place)
+            .map(|(_, trapped)| trapped)
+    }
+}

@@ -1,0 +1,183 @@
+//! Which requests are effects on one object, and what sort each of them is.
+
+use http::{Method, Uri};
+use serde_json::Value;
+
+use super::course::Side;
+
+/// The sort of a request about the object `subject` (a server, or an account and
+/// the Secret of its name), with what varies replaced; `None` for requests that change nothing, or something else.
+///
+/// At the hosting API a GET of one machine or one tag counts as well: effects
+/// lean on what it says. One object is in motion at a time, so all machines
+/// there are the subject's.
+pub(crate) fn sort(
+    side: Side,
+    method: &Method,
+    uri: &Uri,
+    body: &[u8],
+    subject: &str,
+) -> Option<String> {
+    let parts: Vec<&str> = uri
+        .path()
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .collect();
+    let name = match side {
+        Side::Hosting => hosting(method, &parts)?,
+        Side::Cluster => cluster(method, &parts, body, subject)?,
+    };
+    Some(format!("{method} {name}"))
+}
+
+fn hosting(method: &Method, parts: &[&str]) -> Option<String> {
+    let reads = *method == Method::GET;
+    match parts {
+        ["v3", "flexMetal", "servers", _] => Some("servers/{uuid}".into()),
+        ["v3", "flexMetal", "tags", _] => Some("tags/{tag}".into()),
+        _ if reads => None,
+        ["v3", "flexMetal", "servers", _, "tags", ..] => Some("servers/{uuid}/tags".into()),
+        ["v3", "flexMetal", rest @ ..] => Some(rest.join("/")),
+        other => Some(other.join("/")),
+    }
+}
+
+fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Option<String> {
+    if *method == Method::GET {
+        return None;
+    }
+    match parts {
+        [
+            "apis",
+            "flexmetal.dev",
+            _,
+            "namespaces",
+            _,
+            "baremetalservers",
+            name,
+            rest @ ..,
+        ] => (*name == subject).then(|| [&["baremetalservers"], rest].concat().join("/")),
+        ["apis", "events.k8s.io", _, "namespaces", _, "events"] => {
+            let event: Value = serde_json::from_slice(body).ok()?;
+            let reason = event["reason"].as_str().unwrap_or_default();
+            (event["regarding"]["name"] == subject).then(|| format!("events ({reason})"))
+        }
+        [
+            "apis",
+            "flexmetal.dev",
+            _,
+            "namespaces",
+            _,
+            "provideraccounts",
+            name,
+            rest @ ..,
+        ] => (*name == subject).then(|| [&["provideraccounts"], rest].concat().join("/")),
+        ["api", "v1", "namespaces", _, "secrets", name] => {
+            (*name == subject).then(|| "secrets".into())
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn only_effects_on_the_subject_count() {
+    let of = |side, method: &str, path: &str, body: &str| {
+        let method: Method = method.parse().unwrap();
+        sort(
+            side,
+            &method,
+            &path.parse().unwrap(),
+            body.as_bytes(),
+            "one",
+        )
+    };
+    let objects = "/apis/flexmetal.dev/v1alpha1/namespaces/n/baremetalservers";
+    let event = r#"{"reason":"Ordered","regarding":{"name":"one"}}"#;
+    for (side, method, path, body, expected) in [
+        (
+            Side::Hosting,
+            "POST",
+            "/v3/flexMetal/servers",
+            "",
+            Some("POST servers"),
+        ),
+        (
+            Side::Hosting,
+            "GET",
+            "/v3/flexMetal/servers?tag=x",
+            "",
+            None,
+        ),
+        (
+            Side::Hosting,
+            "GET",
+            "/v3/flexMetal/servers/u-1",
+            "",
+            Some("GET servers/{uuid}"),
+        ),
+        (
+            Side::Hosting,
+            "DELETE",
+            "/v3/flexMetal/servers/u-1",
+            "",
+            Some("DELETE servers/{uuid}"),
+        ),
+        (Side::Hosting, "GET", "/v3/flexMetal/location", "", None),
+        (
+            Side::Hosting,
+            "POST",
+            "/v3/flexMetal/servers/u-1/tags",
+            "",
+            Some("POST servers/{uuid}/tags"),
+        ),
+        (
+            Side::Hosting,
+            "DELETE",
+            "/v3/flexMetal/tags/fmo-order:1",
+            "",
+            Some("DELETE tags/{tag}"),
+        ),
+        (Side::Cluster, "GET", &format!("{objects}/one"), "", None),
+        (
+            Side::Cluster,
+            "PATCH",
+            &format!("{objects}/one"),
+            "",
+            Some("PATCH baremetalservers"),
+        ),
+        (
+            Side::Cluster,
+            "PATCH",
+            &format!("{objects}/one/status"),
+            "",
+            Some("PATCH baremetalservers/status"),
+        ),
+        (
+            Side::Cluster,
+            "PATCH",
+            &format!("{objects}/two/status"),
+            "",
+            None,
+        ),
+        (
+            Side::Cluster,
+            "POST",
+            "/apis/events.k8s.io/v1/namespaces/n/events",
+            event,
+            Some("POST events (Ordered)"),
+        ),
+        (
+            Side::Cluster,
+            "PATCH",
+            "/api/v1/namespaces/n/secrets/one",
+            "",
+            Some("PATCH secrets"),
+        ),
+    ] {
+        assert_eq!(
+            of(side, method, path, body).as_deref(),
+            expected,
+            "{method} {path}"
+        );
+    }
+}

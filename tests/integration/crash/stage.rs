@@ -1,0 +1,91 @@
+//! A world whose operator reaches everything through the proxies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+
+use super::blow::Point;
+use super::course::{Course, Watch};
+use super::proxy::Proxy;
+use crate::cluster::Cluster;
+use crate::rig::{Plan, World, server};
+
+/// An order or a release is at its end within this time, faults included.
+pub(crate) const AT_ITS_END: Duration = Duration::from_secs(60);
+
+/// See the module's text.
+pub(crate) struct Stage {
+    // Dropped first, so that the operator does not see its world fall apart.
+    pub(crate) world: World,
+    pub(crate) course: Arc<Course>,
+    to_hosting: Proxy,
+    _to_cluster: Proxy,
+    timing: Value,
+}
+
+impl Stage {
+    /// A stage with a running operator, and a machine in the account that is
+    /// known: without one nothing could be proved absent.
+    pub(crate) async fn set(cluster: &Cluster, timing: Value) -> Self {
+        let plan = Plan {
+            timing: timing.clone(),
+            ..Plan::default()
+        };
+        let mut world = World::prepare(cluster, "crash", plan).await;
+        let course = Arc::new(Course::new());
+        let to_hosting = Proxy::to_hosting(world.simulator.api(), course.clone()).await;
+        let to_cluster = Proxy::to_cluster(cluster.access(), course.clone()).await;
+        world.write_account(&to_hosting.url(), &timing).await;
+        let path = world.folder().join("kubeconfig");
+        let text = serde_json::to_string(&kubeconfig(&to_cluster.url())).expect("it is JSON");
+        std::fs::write(&path, text).expect("the folder can be written");
+        world.reach_cluster_by(path);
+        world.start_operator();
+        world.create(&server("control")).await;
+        world.wait_ready("control", AT_ITS_END).await;
+        Self {
+            world,
+            course,
+            to_hosting,
+            timing,
+            _to_cluster: to_cluster,
+        }
+    }
+
+    /// One more account for the same place, with a Secret of the same name.
+    pub(crate) async fn write_account(&self, name: &str) {
+        let key = self.world.simulator.api_key();
+        self.world.write_secret(name, key).await;
+        let url = self.to_hosting.url();
+        self.world
+            .write_account_as(name, name, &url, &self.timing)
+            .await;
+    }
+
+    /// Begins a new course about `name`, with a trap for the blow if there is one.
+    pub(crate) fn arm(&self, name: &str, point: Option<&Point>) -> Option<Watch> {
+        match point {
+            Some(point) => Some(
+                self.course
+                    .begin_with_trap(name, &point.place, point.blow.act()),
+            ),
+            None => {
+                self.course.begin(name);
+                None
+            }
+        }
+    }
+}
+
+/// A kubeconfig for a proxy, which needs no credentials.
+pub(crate) fn kubeconfig(server: &str) -> Kubeconfig {
+    let value = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
+        "clusters": [{"name": "proxy", "cluster": {"server": server}}],
+        "users": [{"name": "nobody", "user": {}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
+    });
+    serde_json::from_value(value).expect("a kubeconfig")
+}

@@ -1,0 +1,265 @@
+//! The CustomResourceDefinitions: files, schemas, and what the real API server
+//! makes of them.
+
+mod fixtures;
+mod rules;
+mod schema;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flexmetal_operator::kinds;
+use http::{Method, Request};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::cluster::{Cluster, cluster};
+use crate::deadline::eventually;
+pub(crate) use schema::crds as definitions;
+use schema::crds;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// Installs the definitions into the control plane that all tests share, once a
+/// run, and waits until their kinds can be listed.
+pub(crate) async fn installed() -> &'static Cluster {
+    static DONE: OnceCell<()> = OnceCell::const_new();
+    DONE.get_or_init(|| async { install(cluster()).await })
+        .await;
+    cluster()
+}
+
+/// Installs the definitions and waits until their kinds can be listed.
+pub(crate) async fn install(cluster: &Cluster) {
+    let client = cluster.client().await;
+    for crd in crds() {
+        apply(&client, &crd).await;
+    }
+    for crd in crds() {
+        let path = format!("/apis/{}/v1alpha1/{}", kinds::GROUP, plural(&crd));
+        // A kind is served some moments after its definition says Established.
+        eventually(
+            &format!("{} can be listed", plural(&crd)),
+            SOON,
+            async || {
+                let request = Request::get(&path).body(Vec::new()).unwrap();
+                client.request::<Value>(request).await.ok()
+            },
+        )
+        .await;
+    }
+}
+
+/// Applies a definition server-side and returns the warnings of the answer.
+async fn apply(client: &Client, crd: &Value) -> Vec<String> {
+    let name = crd["metadata"]["name"].as_str().unwrap();
+    let request = Request::builder()
+        .method(Method::PATCH)
+        .uri(format!(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}?fieldManager=tests&fieldValidation=Strict"
+        ))
+        .header("content-type", "application/apply-patch+yaml")
+        .body(serde_json::to_vec(crd).unwrap().into())
+        .unwrap();
+    let answer = client.send(request).await.unwrap();
+    let warnings = answer
+        .headers()
+        .get_all("warning")
+        .iter()
+        .map(|w| w.to_str().unwrap().to_owned())
+        .collect();
+    let status = answer.status();
+    let body = answer.into_body().collect_bytes().await.unwrap();
+    assert!(
+        status.is_success(),
+        "{name}: {}",
+        String::from_utf8_lossy(&body)
+    );
+    warnings
+}
+
+fn plural(crd: &Value) -> &str {
+    crd["spec"]["names"]["plural"].as_str().unwrap()
+}
+
+#[test]
+fn files_are_what_crdgen_writes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in ["crds", "deploy/chart/files/crds"].map(|f| root.join(f)) {
+        let mut expected: Vec<(PathBuf, String)> = kinds::all_crds()
+            .iter()
+            .map(|crd| {
+                let file = folder.join(format!("{}.yaml", crd.spec.names.plural));
+                (file, kinds::manifest(crd).unwrap())
+            })
+            .collect();
+        let mut found: Vec<(PathBuf, String)> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.clone(), std::fs::read_to_string(path).unwrap()))
+            .collect();
+        expected.sort();
+        found.sort();
+        assert!(
+            expected == found,
+            "{} is stale: run `make generate`",
+            folder.display()
+        );
+    }
+}
+
+#[tokio::test]
+async fn definitions_install_without_a_warning_and_a_second_time_without_a_change() {
+    let own = Cluster::own();
+    let client = own.client().await;
+    for crd in crds() {
+        assert_eq!(
+            apply(&client, &crd).await,
+            Vec::<String>::new(),
+            "{}",
+            plural(&crd)
+        );
+    }
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let settled = async |name: &str| {
+        eventually("it is established, and seen whole", SOON, async || {
+            let crd = api.get(name).await.unwrap();
+            let conditions = crd.status.as_ref()?.conditions.as_ref()?;
+            let holds = |kind: &str| {
+                conditions
+                    .iter()
+                    .any(|c| c.type_ == kind && c.status == "True")
+            };
+            assert!(!holds("NonStructuralSchema"), "{conditions:?}");
+            (holds("Established") && holds("NamesAccepted")).then_some(crd)
+        })
+        .await
+    };
+    for crd in crds() {
+        let name = crd["metadata"]["name"].as_str().unwrap();
+        let before = settled(name).await;
+        assert_eq!(apply(&client, &crd).await, Vec::<String>::new());
+        let after = api.get(name).await.unwrap();
+        assert_eq!(
+            after.resource_version(),
+            before.resource_version(),
+            "{name} was written again"
+        );
+    }
+}
+
+#[tokio::test]
+async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
+    let cluster = installed().await;
+    let namespace = cluster.namespace("fresh").await;
+    for (kind, spec) in [
+        (
+            "BareMetalServer",
+            json!({"location": "EU: Rotterdam", "instanceType": "bm7.std.8", "os": {"slug": "debian-13"}}),
+        ),
+        (
+            "ProviderAccount",
+            json!({"baseURL": "https://api.example.com", "apiKeySecretRef": {"name": "key"}}),
+        ),
+    ] {
+        let object = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": kind, "metadata": {"name": "fresh"}, "spec": spec,
+        });
+        let made = cluster
+            .kubectl_with_input(
+                &["-n", &namespace, "create", "-o", "json", "-f", "-"],
+                &object.to_string(),
+            )
+            .await;
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        assert!(
+            made.stderr.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        let shown: Value = serde_json::from_slice(&made.stdout).unwrap();
+        assert_eq!(
+            shown["status"],
+            json!({"observedGeneration": -1}),
+            "{kind}: kstatus must not take it for done"
+        );
+    }
+
+    let get = async |args: &[&str]| {
+        cluster
+            .kubectl_ok(&[&["-n", &namespace, "get"], args].concat())
+            .await
+    };
+    let table = get(&["bms"]).await;
+    let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(
+        columns,
+        ["NAME", "READY", "STATUS", "IP", "TYPE", "LOCATION", "AGE"]
+    );
+    let wide = get(&["bms", "-o", "wide"]).await;
+    for column in ["OS", "UUID", "REASON", "MESSAGE"] {
+        assert!(wide.lines().next().unwrap().contains(column), "{wide}");
+    }
+    let accounts = get(&["pacct"]).await;
+    let columns: Vec<&str> = accounts
+        .lines()
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(columns, ["NAME", "READY", "SERVERS", "ORPHANS", "AGE"]);
+
+    let names = ["-o", "name"];
+    let of_category = get(&[&["flexmetal"], &names[..]].concat()).await;
+    assert!(
+        of_category.contains("baremetalserver.flexmetal.dev/fresh")
+            && of_category.contains("provideraccount.flexmetal.dev/fresh"),
+        "{of_category}"
+    );
+    for (selector, found) in [
+        ("spec.location=EU: Rotterdam", 1),
+        ("spec.location=NL", 0),
+        ("spec.instanceType=bm7.std.8", 1),
+        ("spec.instanceType=bm8.std.32", 0),
+        ("status.uuid=none", 0),
+        ("status.providerStatus=delivered", 0),
+    ] {
+        let list = get(&[&["bms", "--field-selector", selector], &names[..]].concat()).await;
+        assert_eq!(list.lines().count(), found, "{selector}");
+    }
+}
+
+#[tokio::test]
+async fn kubectl_explains_every_kind_to_its_leaves() {
+    let cluster = installed().await;
+    for crd in crds() {
+        // kubectl reads the schemas from a document that follows the definitions
+        // with some delay.
+        let fields = schema::field_names(&crd);
+        eventually(
+            &format!("kubectl explains all of {}", plural(&crd)),
+            SOON,
+            async || {
+                let output = cluster
+                    .kubectl(&["explain", "--recursive", plural(&crd)])
+                    .await;
+                let text = String::from_utf8(output.stdout).unwrap();
+                let words: Vec<&str> = text
+                    .lines()
+                    .filter_map(|line| line.split_whitespace().next())
+                    .collect();
+                fields
+                    .iter()
+                    .all(|field| words.contains(&field.as_str()))
+                    .then_some(())
+            },
+        )
+        .await;
+    }
+}

@@ -1,0 +1,225 @@
+//! Every rule of the schemas against the real API server.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+
+use super::fixtures::{Case, Table, tables};
+use super::installed;
+use super::schema::{crds, root, walk};
+
+/// The rules that the schema of a definition states for what people write, as
+/// `PATH KEYWORD`, `PATH required: FIELD` or `PATH cel: MESSAGE`.
+pub(super) fn rules_of(crd: &Value) -> BTreeSet<String> {
+    let mut rules = BTreeSet::new();
+    walk(root(crd), &mut |path, schema| {
+        if path.starts_with("status") {
+            return;
+        }
+        let shown = if path.is_empty() { "(root)" } else { path };
+        for keyword in schema.as_object().unwrap().keys() {
+            match keyword.as_str() {
+                "minLength" | "maxLength" | "pattern" | "minItems" | "maxItems" | "enum"
+                | "minimum" | "maximum" => {
+                    rules.insert(format!("{shown} {keyword}"));
+                }
+                "required" => {
+                    for field in schema["required"].as_array().unwrap() {
+                        rules.insert(format!("{shown} required: {}", field.as_str().unwrap()));
+                    }
+                }
+                "x-kubernetes-validations" => {
+                    for rule in schema["x-kubernetes-validations"].as_array().unwrap() {
+                        rules.insert(format!(
+                            "{shown} cel: {}",
+                            rule["message"].as_str().unwrap()
+                        ));
+                    }
+                }
+                "x-kubernetes-list-type" => {
+                    assert_eq!(schema["x-kubernetes-list-type"], "set", "{shown}");
+                    rules.insert(format!("{shown} unique"));
+                }
+                "type" | "description" | "properties" | "items" | "default" | "format"
+                | "title" => {}
+                other => panic!("{shown}: no fixture is asked for {other}"),
+            }
+        }
+    });
+    rules
+}
+
+/// The field that a refusal of the rule names, if it does, and a part of its words.
+fn expectation(rule: &str) -> (Option<String>, String) {
+    if let Some((_, message)) = rule.split_once(" cel: ") {
+        return (None, message.to_owned());
+    }
+    let (path, keyword) = rule.split_once(' ').unwrap();
+    if let Some(field) = keyword.strip_prefix("required: ") {
+        let path = if path == "(root)" {
+            field.to_owned()
+        } else {
+            format!("{path}.{field}")
+        };
+        return (Some(path), "Required value".to_owned());
+    }
+    let words = match keyword {
+        "minLength" => "should be at least",
+        "maxLength" => "may not be more than",
+        "pattern" => "should match",
+        "maxItems" => "must have at most",
+        "enum" => "Unsupported value",
+        "minimum" => "should be greater than or equal to",
+        "maximum" => "should be less than or equal to",
+        "unique" => "Duplicate value",
+        other => panic!("what does the API server say to {other}?"),
+    };
+    // The second of two equal items is named.
+    let path = if keyword == "unique" {
+        format!("{path}[]")
+    } else {
+        path.to_owned()
+    };
+    (Some(path), words.to_owned())
+}
+
+#[test]
+fn every_rule_has_a_fixture_for_either_side() {
+    let tables = tables();
+    for crd in crds() {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        let asked = rules_of(&crd);
+        let given: BTreeSet<String> = tables
+            .iter()
+            .filter(|table| table.kinds.iter().any(|k| k == kind))
+            .flat_map(|table| table.rules.iter().map(|case| case.rule.clone()))
+            .collect();
+        let missing: Vec<_> = asked.difference(&given).collect();
+        let stale: Vec<_> = given.difference(&asked).collect();
+        assert!(
+            missing.is_empty() && stale.is_empty(),
+            "{kind}: no fixture for {missing:#?}, no rule for {stale:#?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn api_server_takes_what_keeps_a_rule_and_refuses_what_breaks_it() {
+    let cluster = installed().await;
+    let namespace = cluster.namespace("rules").await;
+    let client = cluster.client().await;
+    let mut judged = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for table in tables() {
+        for kind in &table.kinds {
+            let api = api(&client, kind, &namespace);
+            for accepted in &table.accepted {
+                let made = create(&api, table.object(kind, &[&accepted.object])).await;
+                if let Err(error) = made {
+                    wrong.push(format!("{kind}: {}: refused: {error}", accepted.what));
+                }
+            }
+            for case in &table.rules {
+                match judge(&api, &table, kind, case).await {
+                    Ok(()) => *judged.entry(kind.clone()).or_insert(0) += 1,
+                    Err(why) => wrong.push(format!("{kind}: {}: {why}", case.rule)),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    println!("rules judged by the API server, both sides each: {judged:?}");
+}
+
+async fn judge(
+    api: &Api<DynamicObject>,
+    table: &Table,
+    kind: &str,
+    case: &Case,
+) -> Result<(), String> {
+    let (accepted, refused) = match &case.from {
+        None => (
+            create(api, table.object(kind, &[&case.accept])).await,
+            create(api, table.object(kind, &[&case.reject])).await,
+        ),
+        Some(from) => {
+            let object = serde_json::from_value(table.object(kind, &[from])).unwrap();
+            let made = api
+                .create(&PostParams::default(), &object)
+                .await
+                .map_err(|e| format!("cannot be made: {e}"))?;
+            let name = made.name_any();
+            let answers = (
+                edit(api, &name, &case.accept).await,
+                edit(api, &name, &case.reject).await,
+            );
+            // No operator of another test is to find it.
+            let _ = api.delete(&name, &DeleteParams::default()).await;
+            answers
+        }
+    };
+    accepted.map_err(|e| format!("what keeps it is refused: {e}"))?;
+    let Err(error) = refused else {
+        return Err("what breaks it is taken".to_owned());
+    };
+    let kube::Error::Api(status) = &error else {
+        return Err(format!("not an answer of the API server: {error}"));
+    };
+    let causes = status.details.iter().flat_map(|d| &d.causes);
+    let (field, words) = expectation(&case.rule);
+    let says_so = causes.into_iter().any(|cause| {
+        cause.message.contains(&words)
+            && field
+                .as_ref()
+                .is_none_or(|f| *f == without_index(&cause.field))
+    });
+    if says_so {
+        Ok(())
+    } else {
+        Err(format!(
+            "refused for another reason than {field:?} {words:?}: {status:?}"
+        ))
+    }
+}
+
+/// `spec.tags[3]` as `spec.tags[]`.
+fn without_index(field: &str) -> String {
+    let mut shown = String::new();
+    for part in field.split_inclusive(['[', ']']) {
+        match part.strip_suffix(']') {
+            Some(_) => shown.push(']'),
+            None => shown.push_str(part),
+        }
+    }
+    shown
+}
+
+fn api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", kind));
+    if kind.starts_with("Cluster") {
+        Api::all_with(client.clone(), &resource)
+    } else {
+        Api::namespaced_with(client.clone(), namespace, &resource)
+    }
+}
+
+/// Has the API server judge an object without keeping it.
+async fn create(api: &Api<DynamicObject>, object: Value) -> kube::Result<()> {
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    api.create(&params, &object).await.map(|_| ())
+}
+
+/// Has the API server judge an edit without making it.
+async fn edit(api: &Api<DynamicObject>, name: &str, patch: &Value) -> kube::Result<()> {
+    let params = PatchParams::default().dry_run();
+    api.patch(name, &params, &Patch::Merge(patch))
+        .await
+        .map(|_| ())
+}

@@ -1,0 +1,152 @@
+//! The demo, as `make demo` and `make demo-down` run it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
+
+use crate::cluster::lab_program;
+use crate::deadline::eventually;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// A demo in a folder of its own; ended when dropped, also by a failing test.
+struct Demo {
+    folder: PathBuf,
+}
+
+impl Demo {
+    fn step(&self, step: &str) -> Output {
+        Command::new(lab_program())
+            .args(["demo", step])
+            .env("FLEXMETAL_DEMO_DIR", &self.folder)
+            .output()
+            .expect("the laboratory can be started")
+    }
+
+    /// Runs a step that has to work; returns what it said.
+    fn step_ok(&self, step: &str) -> String {
+        let output = self.step(step);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{step}: {said}\n{errors}");
+        said
+    }
+
+    fn state(&self) -> Value {
+        let text = std::fs::read(self.folder.join("demo.json")).expect("the demo is up");
+        serde_json::from_slice(&text).expect("demo.json is JSON")
+    }
+
+    /// The keeper first, then the others by name.
+    fn processes(&self) -> Vec<(String, i32)> {
+        let state = self.state();
+        let id = |value: &Value| i32::try_from(value.as_i64().unwrap()).unwrap();
+        let mut all = vec![("keeper".to_owned(), id(&state["pid"]))];
+        for part in state["parts"].as_array().unwrap() {
+            all.push((part[0].as_str().unwrap().to_owned(), id(&part[1])));
+        }
+        all
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        if self.folder.exists() {
+            self.step("down");
+        }
+    }
+}
+
+#[tokio::test]
+async fn demo_comes_up_is_used_again_heals_and_leaves_nothing() {
+    let parent = tempfile::tempdir().unwrap();
+    let demo = Demo {
+        folder: parent.path().join("demo"),
+    };
+
+    let said = demo.step_ok("up");
+    assert_three_ready(&said, &demo.folder);
+    let first = demo.processes();
+    assert_eq!(first.len(), 6, "keeper, control plane, simulator, operator");
+
+    let said = demo.step_ok("up");
+    assert!(said.contains("used again"), "{said}");
+    assert_three_ready(&said, &demo.folder);
+    assert_eq!(demo.processes(), first, "no process was started anew");
+
+    // A part that dies takes the rest along, and the next run notices.
+    let operator = first.iter().find(|each| each.0 == "flexmetal-operator");
+    signal(operator.unwrap().1, Signal::KILL);
+    eventually("the keeper is gone", SOON, async || {
+        (!lives(first[0].1)).then_some(())
+    })
+    .await;
+    let said = demo.step_ok("up");
+    assert!(
+        said.contains("anew") && said.contains("flexmetal-operator ended by itself"),
+        "{said}"
+    );
+    assert_three_ready(&said, &demo.folder);
+    let second = demo.processes();
+
+    demo.step_ok("down");
+    assert!(!demo.folder.exists(), "the folder is gone");
+    for (name, id) in first.iter().chain(&second) {
+        assert!(!lives(*id), "{name} still runs as {id}");
+    }
+    assert!(demo.step_ok("down").contains("No demo"));
+}
+
+#[test]
+fn folder_with_other_things_is_refused_and_left_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    std::fs::write(parent.path().join("precious"), "text").unwrap();
+    for step in ["up", "down"] {
+        let output = Command::new(lab_program())
+            .args(["demo", step, "--dir"])
+            .arg(parent.path())
+            .output()
+            .unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains("--dir"), "{message}");
+    }
+    assert!(parent.path().join("precious").exists());
+}
+
+/// What the demo shows, and what kubectl shows by the way that it tells.
+fn assert_three_ready(said: &str, folder: &Path) {
+    let kubectl = Command::new(folder.join("bin/kubectl"))
+        .env("KUBECONFIG", folder.join("kubeconfig"))
+        .args(["--cache-dir", folder.join("cache").to_str().unwrap()])
+        .args(["-n", "demo", "get", "bms", "--no-headers"])
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(kubectl.stdout).unwrap();
+    for text in [said, &listed] {
+        let ready = text.lines().filter(|line| {
+            let columns: Vec<&str> = line.split_whitespace().collect();
+            ["web", "database", "batch"].contains(columns.first().unwrap_or(&""))
+                && columns.get(1) == Some(&"True")
+        });
+        assert_eq!(ready.count(), 3, "{text}");
+    }
+}
+
+fn lives(id: i32) -> bool {
+    // In a container the first process may never take note of the dead.
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    let dead = stat
+        .rsplit(") ")
+        .next()
+        .unwrap_or_default()
+        .starts_with('Z');
+    !dead && Pid::from_raw(id).is_some_and(|pid| test_kill_process(pid).is_ok())
+}
+
+fn signal(id: i32, signal: Signal) {
+    kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+}

@@ -1,0 +1,226 @@
+//! README, docs and examples say what is: paths, tests and targets exist, every
+//! reason has its entry, and the API server takes every manifest.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flexmetal_operator::kinds::Reason;
+use serde_json::{Value, json};
+
+use crate::crds;
+
+/// The checkout.
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// Where paths of the tree begin; what else looks like a path is none of it.
+const FOLDERS: [&str; 8] = [
+    "src/",
+    "tests/",
+    "docs/",
+    "examples/",
+    "deploy/",
+    "crds/",
+    "benchmarks/",
+    ".ci/",
+];
+
+/// All pages, README first, with their paths.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut files = vec![
+        Path::new(ROOT).join("README.md"),
+        Path::new(ROOT).join("CONTRIBUTING.md"),
+        Path::new(ROOT).join("benchmarks/README.md"),
+    ];
+    files.extend(files_below(&Path::new(ROOT).join("docs"), "md"));
+    let read = |file: PathBuf| {
+        let text =
+            fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        (file, text)
+    };
+    files.into_iter().map(read).collect()
+}
+
+fn files_below(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_below(&path, extension));
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The words of a text that are paths of the tree, such as `src/main.rs`.
+fn paths(text: &str) -> BTreeSet<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || "/._-:".contains(c);
+    text.split(|c| !word(c))
+        .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
+        .map(|word| word.trim_end_matches(['.', ':']).to_owned())
+        .collect()
+}
+
+#[test]
+fn every_path_in_the_pages_exists() {
+    let mut looked_at = 0;
+    for (page, text) in pages() {
+        for path in paths(&text) {
+            let (file, _) = path.split_once("::").unwrap_or((&path, ""));
+            let there = Path::new(ROOT).join(file);
+            // The target of `make bench` may not have been made yet.
+            let made = file.starts_with("benchmarks/results/");
+            assert!(there.exists() || made, "{} names {file}", page.display());
+            looked_at += 1;
+        }
+    }
+    assert!(looked_at > 50, "only {looked_at} paths were found");
+}
+
+#[test]
+fn architecture_page_names_every_folder_of_the_tree() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/architecture.md")).unwrap();
+    for parent in ["src", "tests"] {
+        for entry in fs::read_dir(Path::new(ROOT).join(parent)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let folder = format!("{parent}/{name}");
+            assert!(
+                !path.is_dir() || page.contains(&format!("`{folder}`")),
+                "docs/architecture.md does not say what {folder} is for"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    for (page, text) in pages() {
+        for link in text.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let there = page.parent().unwrap().join(target);
+            assert!(there.exists(), "{} links {target}", page.display());
+        }
+    }
+}
+
+#[test]
+fn every_test_that_a_guarantee_names_exists() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/guarantees.md")).unwrap();
+    let mut named = 0;
+    for path in paths(&page) {
+        let Some((file, test)) = path.split_once("::") else {
+            continue;
+        };
+        let source = fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
+        assert!(
+            source.contains(&format!("fn {test}(")),
+            "docs/guarantees.md names {test} in {file}"
+        );
+        named += 1;
+    }
+    assert!(named >= 9, "only {named} tests are named");
+    let rows = page.lines().filter(|line| line.starts_with("| G"));
+    for row in rows {
+        assert!(row.contains("::"), "no test holds: {row}");
+    }
+}
+
+#[test]
+fn every_reason_has_its_entry_and_no_entry_is_left_over() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/troubleshooting.md")).unwrap();
+    let entries: BTreeSet<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
+    let reasons: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    assert_eq!(entries, reasons);
+    for line in page.lines().filter(|line| line.starts_with("| `")) {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        assert!(
+            columns.len() == 5 && columns[2].len() > 5 && columns[3].len() > 4,
+            "meaning and remedy: {line}"
+        );
+    }
+}
+
+#[test]
+fn every_make_target_in_the_pages_exists() {
+    let makefile = fs::read_to_string(Path::new(ROOT).join("Makefile")).unwrap();
+    for (page, text) in pages() {
+        // In code only: prose makes many things.
+        for call in ["`make ", "\nmake "]
+            .iter()
+            .flat_map(|c| text.split(c).skip(1))
+        {
+            let end = call.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+            let target = &call[..end.unwrap_or(call.len())];
+            assert!(
+                target.is_empty() || makefile.contains(&format!("\n{target}:")),
+                "{} names make {target}",
+                page.display()
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn api_server_takes_every_manifest_of_the_pages_and_examples() {
+    let cluster = crds::installed().await;
+    let namespace = cluster.namespace("docs").await;
+    let mut manifests = Vec::new();
+    for file in files_below(&Path::new(ROOT).join("examples"), "yaml") {
+        manifests.push((file.clone(), fs::read_to_string(&file).unwrap()));
+    }
+    for (page, text) in pages() {
+        for block in blocks(&text) {
+            manifests.push((page.clone(), block));
+        }
+    }
+    let mut taken = 0;
+    for (file, text) in manifests {
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
+            .unwrap_or_else(|error| panic!("{}: {error}\n{text}", file.display()));
+        for mut object in objects {
+            // Into a namespace that exists; nothing is made.
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.remove("namespace");
+            }
+            let command = [
+                "-n",
+                &namespace,
+                "apply",
+                "--server-side",
+                "--dry-run=server",
+            ];
+            let strict = ["--validate=strict", "-f", "-"];
+            let output = cluster
+                .kubectl_with_input(&[&command[..], &strict].concat(), &object.to_string())
+                .await;
+            let messages = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.success() && messages.is_empty(),
+                "{}: {messages}\n{}",
+                file.display(),
+                json!(object)
+            );
+            taken += 1;
+        }
+    }
+    assert!(taken >= 12, "only {taken} objects were found");
+}
+
+/// The manifests in a page: blocks marked as YAML, and what commands read from
+/// a here-document.
+fn blocks(page: &str) -> Vec<String> {
+    let fenced = page.split("```yaml\n").skip(1);
+    let here = page.split("<<'END'\n").skip(1);
+    let fenced = fenced.map(|rest| rest.split("```").next().unwrap().to_owned());
+    let here = here.map(|rest| rest.split("\nEND\n").next().unwrap().to_owned());
+    fenced.chain(here).collect()
+}

@@ -1,0 +1,265 @@
+//! Input that cannot be used: a clear reason on that object alone, which names
+//! the field and the remedy, while its neighbours go on.
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use super::{
+    SOON, account_says, apply, change_account, judge, orders, secret, stalled, text, with,
+};
+use crate::cluster::cluster;
+use crate::rig::{World, condition, quick_timing, server};
+
+/// A name, what its spec says, and what the condition must say.
+type Case<'a> = (&'a str, Value, &'a str, &'a [&'a str]);
+
+#[tokio::test]
+async fn a_spec_that_cannot_be_ordered_says_which_field() {
+    let world = World::start(cluster(), "spec").await;
+    let reference = |source: &str, name: &str, key: &str| {
+        let reference = json!({(source): {"name": name, "key": key}});
+        json!({"sshKeys": [server("any")["spec"]["sshKeys"][0], reference]})
+    };
+    let namespace = Some(world.namespace.as_str());
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keys"},
+        "data": {"two-lines": "ssh-ed25519 AAAA one\nssh-ed25519 AAAA two\n", "empty": " "},
+    });
+    apply(&world.client, namespace, &map).await;
+    apply(
+        &world.client,
+        namespace,
+        &secret("keys", "present", "ssh-ed25519 AAAA here"),
+    )
+    .await;
+
+    let cases: [Case; 11] = [
+        (
+            "location",
+            json!({"location": "EU: Atlantis"}),
+            "InvalidSpec",
+            &[
+                "spec.location",
+                "EU: Atlantis",
+                "EU: Rotterdam",
+                "create the object anew",
+            ],
+        ),
+        (
+            "type",
+            json!({"instanceType": "bm7.std.9"}),
+            "InvalidSpec",
+            &["spec.instanceType", "bm7.std.9", "bm7.std.8"],
+        ),
+        (
+            "offer",
+            json!({"instanceType": "bm9.hmm.gpu.4rtx4000.64", "location": "EU: Montreuil 1"}),
+            "InvalidSpec",
+            &["spec.instanceType", "EU: Montreuil 1", "EU: Rotterdam"],
+        ),
+        (
+            "system",
+            json!({"os": {"slug": "templeos"}}),
+            "InvalidSpec",
+            &["spec.os.slug", "templeos", "debian-12"],
+        ),
+        (
+            "hosts-system",
+            json!({"os": {"slug": "freebsd-14"}}),
+            "InvalidSpec",
+            &["spec.os.slug", "freebsd-14"],
+        ),
+        (
+            "no-secret",
+            reference("secretKeyRef", "nowhere", "key"),
+            "ReferenceNotFound",
+            &["spec.sshKeys[1]", "Secret nowhere", "create it"],
+        ),
+        (
+            "no-secret-key",
+            reference("secretKeyRef", "keys", "absent"),
+            "ReferenceNotFound",
+            &["spec.sshKeys[1]", "Secret keys", "\"absent\"", "add it"],
+        ),
+        (
+            "no-map",
+            reference("configMapKeyRef", "nowhere", "key"),
+            "ReferenceNotFound",
+            &["spec.sshKeys[1]", "ConfigMap nowhere", "create it"],
+        ),
+        (
+            "no-map-key",
+            reference("configMapKeyRef", "keys", "absent"),
+            "ReferenceNotFound",
+            &["spec.sshKeys[1]", "ConfigMap keys", "\"absent\"", "add it"],
+        ),
+        (
+            "two-lines",
+            reference("configMapKeyRef", "keys", "two-lines"),
+            "InvalidSpec",
+            &["spec.sshKeys[1]", "\"two-lines\"", "one public key"],
+        ),
+        (
+            "empty",
+            reference("configMapKeyRef", "keys", "empty"),
+            "InvalidSpec",
+            &["spec.sshKeys[1]", "\"empty\""],
+        ),
+    ];
+    for (name, spec, ..) in &cases {
+        world.create(&with(name, spec)).await;
+    }
+    world
+        .create(&with("good", &reference("secretKeyRef", "keys", "present")))
+        .await;
+    let told = join_all(
+        cases
+            .iter()
+            .map(|(name, _, reason, words)| stalled(&world, name, reason, words)),
+    );
+    let (_, good) = tokio::join!(told, world.wait_ready("good", SOON));
+    assert_eq!(orders(&world).await, 1, "{good}");
+
+    // What can be repaired without a new object goes on by itself.
+    world
+        .merge("system", &json!({"spec": {"os": {"slug": "debian-12"}}}))
+        .await;
+    apply(
+        &world.client,
+        namespace,
+        &secret("nowhere", "key", "ssh-ed25519 AAAA late"),
+    )
+    .await;
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keys"},
+        "data": {"two-lines": "ssh-ed25519 AAAA one\n", "absent": "ssh-ed25519 AAAA one"},
+    });
+    apply(&world.client, namespace, &map).await;
+    for name in ["system", "no-secret", "no-map-key", "two-lines"] {
+        world.wait_ready(name, SOON).await;
+    }
+    // The others never cost a call that changes something, and go at once.
+    for name in ["location", "empty"] {
+        world.delete(name).await;
+        world.wait_gone(name, SOON).await;
+    }
+    assert_eq!(orders(&world).await, 5);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn an_account_that_cannot_be_used_says_which_field() {
+    let world = World::start(cluster(), "account").await;
+    let port = world.simulator.api().rsplit(':').next().unwrap().to_owned();
+    let namespace = Some(world.namespace.as_str());
+    apply(
+        &world.client,
+        namespace,
+        &secret("broken", "apiKey", "two\nlines"),
+    )
+    .await;
+    apply(
+        &world.client,
+        namespace,
+        &secret("blank", "apiKey", "two words"),
+    )
+    .await;
+    let url = |url: String| json!({"baseURL": url});
+    let cases: [Case; 8] = [
+        (
+            "user",
+            url(format!("http://somebody:pass@127.0.0.1:{port}")),
+            "InvalidEndpoint",
+            &["baseURL", "user information", "Secret"],
+        ),
+        (
+            "scheme",
+            url("ftp://api.example.com".into()),
+            "InvalidEndpoint",
+            &["baseURL", "scheme", "https://"],
+        ),
+        (
+            "plain",
+            url("http://api.example.com".into()),
+            "InvalidEndpoint",
+            &["baseURL", "plain http", "allowPlainHTTP"],
+        ),
+        (
+            "version",
+            url(format!("{}/v3", world.simulator.api())),
+            "InvalidEndpoint",
+            &["baseURL", "/v3"],
+        ),
+        (
+            "query",
+            url(format!("{}?a=b", world.simulator.api())),
+            "InvalidEndpoint",
+            &["baseURL", "query"],
+        ),
+        (
+            "bundle",
+            json!({"caBundle": "-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----\n"}),
+            "InvalidEndpoint",
+            &["caBundle"],
+        ),
+        (
+            "broken",
+            json!({"apiKeySecretRef": {"name": "broken"}}),
+            "InvalidKey",
+            &["Secret", "broken", "\"apiKey\"", "line break"],
+        ),
+        (
+            "blank",
+            json!({"apiKeySecretRef": {"name": "blank"}}),
+            "InvalidKey",
+            &["Secret", "blank", "\"apiKey\"", "blank"],
+        ),
+    ];
+    for (name, spec, ..) in &cases {
+        let mut account = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
+            "metadata": {"name": name},
+            "spec": {
+                "baseURL": world.simulator.api(),
+                "apiKeySecretRef": {"name": "account-key"}, "timing": quick_timing(),
+            },
+        });
+        for (field, value) in spec.as_object().unwrap() {
+            account["spec"][field] = value.clone();
+        }
+        apply(&world.client, namespace, &account).await;
+        world
+            .create(&with(name, &json!({"accountRef": {"name": name}})))
+            .await;
+    }
+    world.create(&server("good")).await;
+    let world = &world;
+    let told = join_all(cases.iter().map(|(name, _, reason, words)| async move {
+        let account = account_says(world, name, "Ready", "False", reason).await;
+        let message = text(&condition(&account, "Ready").unwrap()["message"]);
+        for word in *words {
+            assert!(
+                message.contains(word),
+                "{name}: {word:?} is not in {message:?}"
+            );
+        }
+        assert!(!message.contains("pass@"), "{message}");
+        stalled(world, name, reason, words).await;
+    }));
+    tokio::join!(told, world.wait_ready("good", SOON));
+    assert_eq!(orders(world).await, 1);
+
+    let repaired = json!({"spec": {"baseURL": world.simulator.api(), "caBundle": null}});
+    change_account(world, "user", &repaired).await;
+    change_account(world, "bundle", &repaired).await;
+    apply(
+        &world.client,
+        namespace,
+        &secret("broken", "apiKey", world.simulator.api_key()),
+    )
+    .await;
+    for name in ["user", "bundle", "broken"] {
+        world.wait_ready(name, SOON).await;
+    }
+    judge(world).await;
+}

@@ -1,0 +1,53 @@
+//! What takes an operator that sees all namespaces, and so a cluster of its own.
+//!
+//! One cluster and one operator serve all of it. Each scenario has a namespace,
+//! an account and a simulator of its own; they run side by side, and the end of
+//! the kind itself comes last.
+
+use super::{disasters, manifests};
+use crate::cluster::Cluster;
+use crate::rig::{Plan, World};
+
+/// A cluster with an operator for all its namespaces.
+pub(super) struct Host {
+    /// What the operator itself lives in.
+    pub(super) world: World,
+    // Dropped last.
+    pub(super) cluster: Cluster,
+}
+
+impl Host {
+    async fn start() -> Self {
+        let cluster = Cluster::own();
+        let plan = Plan {
+            watch_namespace: false,
+            ..Plan::default()
+        };
+        let mut world = World::prepare(&cluster, "host", plan).await;
+        world.start_operator();
+        Self { world, cluster }
+    }
+
+    /// A world that the host's operator looks after.
+    pub(super) async fn guest(&self, prefix: &str) -> World {
+        World::prepare(&self.cluster, prefix, Plan::default()).await
+    }
+}
+
+#[tokio::test]
+async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
+    let host = Host::start().await;
+    // Kept to the end: without its provider no object lets go, of its kind's end neither.
+    let _guests = tokio::join!(
+        manifests::copied(&host),
+        manifests::applied_again(&host),
+        manifests::applied_again_after_retain(&host),
+        manifests::restored(&host),
+        manifests::of_another_cluster(&host),
+        disasters::orphan(&host),
+        disasters::namespace_not_allowed(&host),
+    );
+    // These change the kind itself, under the feet of everybody.
+    let _guest = disasters::undecodable(&host).await;
+    disasters::end_of_the_kind(&host).await;
+}

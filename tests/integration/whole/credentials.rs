@@ -1,0 +1,202 @@
+//! The account's key: missing, wrong, broken, right, revoked; and never told to anybody.
+
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use super::{
+    SOON, account_says, apply, change_account, held, judge, looks, orders, secret, stalled, with,
+};
+use crate::cluster::cluster;
+use crate::deadline::eventually;
+use crate::rig::{Plan, Simulator, World, condition, server};
+
+#[tokio::test]
+async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
+    let plan = Plan {
+        secret: false,
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), "key", plan).await;
+    world.create(&server("one")).await;
+    world.start_operator();
+    stalled(
+        &world,
+        "one",
+        "SecretNotFound",
+        &["account-key", "create it"],
+    )
+    .await;
+    account_says(&world, "default", "KeyAccepted", "False", "SecretNotFound").await;
+
+    let write = async |entry: &str, text: &str| {
+        let object = secret("account-key", entry, text);
+        apply(&world.client, Some(&world.namespace), &object).await;
+    };
+    write("other", "no-key-here").await;
+    stalled(
+        &world,
+        "one",
+        "SecretNotFound",
+        &["account-key", "\"apiKey\""],
+    )
+    .await;
+    write("apiKey", "two\nlines").await;
+    stalled(
+        &world,
+        "one",
+        "InvalidKey",
+        &["account-key", "\"apiKey\"", "line break"],
+    )
+    .await;
+    write("apiKey", "a-key-that-nobody-knows").await;
+    stalled(
+        &world,
+        "one",
+        "KeyRejected",
+        &["put a valid key into its Secret"],
+    )
+    .await;
+    account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
+    assert_eq!(orders(&world).await, 0);
+
+    write("apiKey", world.simulator.api_key()).await;
+    world.wait_ready("one", SOON).await;
+    account_says(&world, "default", "KeyAccepted", "True", "KeyAccepted").await;
+    account_says(&world, "default", "Ready", "True", "AccountReady").await;
+    assert_eq!(orders(&world).await, 1);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_rejected_key_changes_no_object_that_is_ready() {
+    let world = World::start(cluster(), "revoked").await;
+    world.create(&server("one")).await;
+    let one = world.wait_ready("one", SOON).await;
+    looks(&world, 3).await;
+    let settled = world.get("one").await.unwrap();
+
+    let key = world.simulator.api_key();
+    world.simulator.key(key, false).await;
+    account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
+    world.create(&server("two")).await;
+    held(
+        &world,
+        "two",
+        "KeyRejected",
+        &["put a valid key into its Secret"],
+    )
+    .await;
+    // A pass of the first object in this time: it must not turn missing answers into a state.
+    let request =
+        json!({"metadata": {"annotations": {"flexmetal.dev/reconcile-requested-at": "now"}}});
+    world.merge("one", &request).await;
+    // Deleted in this time, nothing is let go either.
+    world
+        .create(&with("three", &json!({"deletionPolicy": "Retain"})))
+        .await;
+    held(&world, "three", "KeyRejected", &[]).await;
+    let now = world.get("one").await.unwrap();
+    assert_eq!(now["status"], settled["status"]);
+    assert_eq!(now["status"]["uuid"], one["status"]["uuid"]);
+
+    world.simulator.key(key, true).await;
+    world.wait_ready("two", SOON).await;
+    world.wait_ready("three", SOON).await;
+    let now = world.get("one").await.unwrap();
+    assert_eq!(condition(&now, "Ready"), condition(&settled, "Ready"));
+    assert_eq!(orders(&world).await, 3);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn another_account_behind_the_same_object_changes_nothing() {
+    let world = World::start(cluster(), "changed").await;
+    world.create(&server("one")).await;
+    world.wait_ready("one", SOON).await;
+    let known = |account: &Value| account["status"]["knownMachines"][0]["uuid"].is_string();
+    eventually("the account is known by its machine", SOON, async || {
+        let account = world.accounts().get("default").await.ok()?;
+        known(&serde_json::to_value(account).ok()?).then_some(())
+    })
+    .await;
+    let settled = world.get("one").await.unwrap();
+
+    let key = format!("--api-key={}", world.simulator.api_key());
+    let other = Simulator::start(&[key], &world.folder().join("other.log"));
+    change_account(
+        &world,
+        "default",
+        &json!({"spec": {"baseURL": other.api()}}),
+    )
+    .await;
+    let account = account_says(&world, "default", "KeyAccepted", "False", "AccountChanged").await;
+    let message = condition(&account, "KeyAccepted").unwrap()["message"].to_string();
+    for remedy in [world.simulator.api(), "knownMachines"] {
+        assert!(message.contains(remedy), "{remedy} is not in {message}");
+    }
+    // In this time nothing is ordered, and nothing is let go.
+    world.create(&server("two")).await;
+    stalled(&world, "two", "AccountChanged", &[]).await;
+    world.delete("one").await;
+    stalled(&world, "one", "AccountChanged", &[]).await;
+    let shown = world.get("one").await.unwrap();
+    assert_eq!(shown["status"]["uuid"], settled["status"]["uuid"]);
+    assert!(other.machines().await.is_empty());
+    assert_eq!(world.simulator.live_machines().await.len(), 1);
+
+    let back = json!({"spec": {"baseURL": world.simulator.api()}});
+    change_account(&world, "default", &back).await;
+    world.wait_ready("two", SOON).await;
+    world.wait_gone("one", SOON).await;
+    assert!(other.machines().await.is_empty());
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn the_key_is_told_to_nobody() {
+    const CANARY: &str = "canary-7d1f0c5be2a94f63";
+    const SECOND: &str = "canary-second-90ab17c4d2";
+    let plan = Plan {
+        simulator: vec![format!("--api-key={CANARY}")],
+        log: Some("trace"),
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), "canary", plan).await;
+    world.create(&server("one")).await;
+    world.start_operator();
+    world.wait_ready("one", SOON).await;
+    // What goes wrong is told at length: with a key that is refused, and with one that is none.
+    world.write_key(SECOND).await;
+    account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
+    world.write_key(&format!("{CANARY}\n{SECOND}")).await;
+    account_says(&world, "default", "KeyAccepted", "False", "InvalidKey").await;
+    world.write_key(CANARY).await;
+    account_says(&world, "default", "KeyAccepted", "True", "KeyAccepted").await;
+    let object = world.wait_ready("one", SOON).await.to_string();
+    world.delete("one").await;
+    world.wait_gone("one", SOON).await;
+    let ended = world.operator().terminate().await;
+    assert!(ended.success(), "{ended}");
+
+    let log = world.operator().log();
+    assert!(log.contains("TRACE"), "the log is not at its loudest");
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    let everything = ListParams::default();
+    let events = serde_json::to_string(&events.list(&everything).await.unwrap()).unwrap();
+    assert!(events.contains("Released"), "{events}");
+    let accounts =
+        serde_json::to_string(&world.accounts().list(&everything).await.unwrap()).unwrap();
+    let places = [
+        ("log", &log),
+        ("events", &events),
+        ("account", &accounts),
+        ("server", &object),
+    ];
+    for (place, text) in places {
+        for secret in [CANARY, SECOND] {
+            assert!(!text.contains(secret), "the {place} shows the key");
+        }
+    }
+}

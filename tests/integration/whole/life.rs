@@ -1,0 +1,129 @@
+//! One server from order to Ready to released, as GitOps tools and people see it.
+
+use serde_json::{Value, json};
+
+use super::film::Film;
+use super::{SERVERS, SOON, held, judge, machine, orders, told};
+use crate::cluster::cluster;
+use crate::rig::{Fault, Health, Plan, World, condition, health, server};
+
+/// Long enough that nothing is delivered or released before a test moves the clock.
+const FOREVER: f64 = 7200.0;
+
+#[tokio::test]
+async fn a_server_goes_from_order_to_ready_to_released() {
+    let mut world = World::prepare(cluster(), "life", Plan::default()).await;
+    let simulator = &world.simulator;
+    simulator
+        .settings(&json!({"deliverySeconds": [FOREVER, FOREVER], "releaseSeconds": FOREVER}))
+        .await;
+    // Slow enough that the state before the answer is seen.
+    let slow = Fault::new(json!({"delay": {"ms": 700, "before": false}}));
+    simulator.fault(slow.on("POST", SERVERS)).await;
+
+    let fresh = world.create(&server("one")).await;
+    assert_eq!(fresh["status"]["observedGeneration"], -1, "{fresh}");
+    assert_eq!(health(&fresh), Health::InProgress);
+    let film = Film::of(world.servers(), &fresh);
+    world.start_operator();
+
+    held(&world, "one", "Provisioning", &["created"]).await;
+    let waiting = [
+        "wait",
+        "--for=condition=Ready",
+        "bms/one",
+        "--timeout=90s",
+        "-n",
+        &world.namespace,
+    ];
+    let waiting = cluster().kubectl(&waiting);
+    let delivery = async {
+        world.simulator.advance(FOREVER).await;
+        world.wait_ready("one", SOON).await
+    };
+    let (waited, ready) = tokio::join!(waiting, delivery);
+    assert!(waited.status.success(), "{waited:?}");
+    assert_eq!(health(&ready), Health::Current, "{ready:#}");
+    let uuid = ready["status"]["uuid"].as_str().unwrap().to_owned();
+    columns(&world, &ready).await;
+
+    world.delete("one").await;
+    let releasing = world
+        .wait_for_condition("one", "Ready", "False", Some("Releasing"), SOON)
+        .await;
+    assert_eq!(health(&releasing), Health::Terminating);
+    let shown = |object: &Value| (object["status"]["providerStatus"] == "releasing").then_some(());
+    world
+        .wait_for("one", "shown as releasing", SOON, shown)
+        .await;
+    world.simulator.advance(FOREVER).await;
+    world.wait_gone("one", SOON).await;
+
+    assert_eq!(machine(&world, &uuid).await["status"], "released");
+    assert_eq!(orders(&world).await, 1);
+    assert_eq!(
+        world.simulator.counts().await["DELETE /v3/flexMetal/servers/{uuid}"],
+        1
+    );
+    judge(&world).await;
+    watch_the(&film.versions());
+    told(&world, "Delivered").await;
+    told(&world, "Released").await;
+}
+
+/// What `kubectl get` prints of a ready server.
+async fn columns(world: &World, ready: &Value) {
+    let printed = |wide: &'static str| async move {
+        let get = ["get", "bms", "one", "-n", &world.namespace, "-o", wide];
+        cluster().kubectl_ok(&get).await
+    };
+    let table = printed("wide").await;
+    let mut lines = table.lines();
+    let head: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+    let first = [
+        "NAME", "READY", "STATUS", "IP", "TYPE", "LOCATION", "AGE", "OS", "UUID",
+    ];
+    assert_eq!(head[..first.len()], first, "{table}");
+    let row = lines.next().unwrap();
+    let address = ready["status"]["addresses"][0]["address"].as_str().unwrap();
+    let uuid = ready["status"]["uuid"].as_str().unwrap();
+    for cell in [
+        "one",
+        "True",
+        "delivered",
+        address,
+        "bm7.std.8",
+        "EU: Rotterdam",
+        uuid,
+    ] {
+        assert!(row.contains(cell), "{cell} is not in {table}");
+    }
+}
+
+/// Every version of the object reads right, not only those that were waited for.
+fn watch_the(versions: &[Value]) {
+    let mut stage = Health::InProgress;
+    let mut reasons: Vec<String> = Vec::new();
+    for version in versions {
+        let now = health(version);
+        let follows = match stage {
+            Health::InProgress => now != Health::Failed,
+            Health::Current => matches!(now, Health::Current | Health::Terminating),
+            Health::Terminating => now == Health::Terminating,
+            Health::Failed => false,
+        };
+        assert!(follows, "{now:?} after {stage:?}: {version:#}");
+        stage = now;
+        let reason = condition(version, "Ready").map(|found| super::text(&found["reason"]));
+        reasons.extend(reason.filter(|reason| reasons.last() != Some(reason)));
+    }
+    assert_eq!(stage, Health::Terminating);
+    let expected = ["Ordering", "Provisioning", "Delivered", "Releasing"];
+    assert_eq!(reasons[..expected.len()], expected, "{reasons:?}");
+    // Begin, intent, outcome, delivered, the deletion itself, release-begun, releasing, end: one more is noise.
+    assert!(
+        versions.len() <= 10,
+        "{} writes in one life",
+        versions.len()
+    );
+}

@@ -1,0 +1,126 @@
+//! What stands against an order: each cause has a reason of its own, and the
+//! object moves on by itself when the cause is gone.
+
+use serde_json::json;
+
+use super::{SERVERS, SOON, apply, held, judge, orders, set_account, stalled, with};
+use crate::cluster::cluster;
+use crate::rig::{Fault, World, quick_timing, server};
+
+const ROTTERDAM: &str = "EU: Rotterdam";
+
+#[tokio::test]
+async fn quota_stock_and_a_missing_account_hold_an_order_until_they_are_there() {
+    let world = World::start(cluster(), "supply").await;
+    world.simulator.quota(ROTTERDAM, "bm7.std.8", 0).await;
+    world
+        .simulator
+        .stock(ROTTERDAM, "bm8.std.32", Some(0))
+        .await;
+    world.create(&server("quota")).await;
+    world
+        .create(&with("stock", &json!({"instanceType": "bm8.std.32"})))
+        .await;
+    let elsewhere = json!({"instanceType": "bm9.std.32", "accountRef": {"name": "later"}});
+    world.create(&with("account", &elsewhere)).await;
+
+    let quota = async {
+        stalled(
+            &world,
+            "quota",
+            "QuotaExceeded",
+            &["bm7.std.8", ROTTERDAM, "0 of 0"],
+        )
+        .await;
+        world.simulator.quota(ROTTERDAM, "bm7.std.8", 5).await;
+        world.wait_ready("quota", SOON).await;
+    };
+    let stock = async {
+        held(&world, "stock", "NoStock", &["bm8.std.32", ROTTERDAM]).await;
+        world.simulator.stock(ROTTERDAM, "bm8.std.32", None).await;
+        world.wait_ready("stock", SOON).await;
+    };
+    let account = async {
+        let words = ["spec.accountRef", "ProviderAccount later", "create it"];
+        stalled(&world, "account", "AccountNotFound", &words).await;
+        let account = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
+            "metadata": {"name": "later"},
+            "spec": {
+                "baseURL": world.simulator.api(),
+                "apiKeySecretRef": {"name": "account-key"}, "timing": quick_timing(),
+            },
+        });
+        apply(&world.client, Some(&world.namespace), &account).await;
+        world.wait_ready("account", SOON).await;
+    };
+    tokio::join!(quota, stock, account);
+    // None of them was tried in vain.
+    assert_eq!(orders(&world).await, 3);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
+    let world = World::start(cluster(), "limits").await;
+    world.create(&server("first")).await;
+    world.wait_ready("first", SOON).await;
+
+    set_account(&world, "default", &json!({"limits": {"maxServers": 1}})).await;
+    world.create(&server("second")).await;
+    stalled(
+        &world,
+        "second",
+        "LimitReached",
+        &["spec.limits.maxServers", "is 1", "raise it"],
+    )
+    .await;
+    assert_eq!(orders(&world).await, 1);
+    let raised = json!({"limits": {"maxServers": 3, "maxOrdersPerHour": 2}});
+    set_account(&world, "default", &raised).await;
+    world.wait_ready("second", SOON).await;
+
+    world.create(&server("third")).await;
+    let words = ["spec.limits.maxOrdersPerHour", "is 2", "raise it or wait"];
+    stalled(&world, "third", "LimitReached", &words).await;
+    assert_eq!(orders(&world).await, 2);
+    let raised = json!({"limits": {"maxOrdersPerHour": 3}});
+    set_account(&world, "default", &raised).await;
+    world.wait_ready("third", SOON).await;
+
+    // Limits stop orders, never releases.
+    set_account(
+        &world,
+        "default",
+        &json!({"limits": {"maxServers": 0, "maxOrdersPerHour": 0}}),
+    )
+    .await;
+    world.delete("first").await;
+    world.wait_gone("first", SOON).await;
+    assert_eq!(orders(&world).await, 3);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_refused_order_says_what_the_provider_said_and_is_tried_again_slowly() {
+    let world = World::start(cluster(), "refused").await;
+    let refusal = json!({"refuse": {"status": 422, "message": "no racks on Tuesdays"}});
+    let fault = Fault::new(refusal).on("POST", SERVERS).times(2);
+    world.simulator.fault(fault).await;
+    world.create(&server("one")).await;
+    stalled(&world, "one", "OrderRefused", &["no racks on Tuesdays"]).await;
+    let ready = world.wait_ready("one", SOON).await;
+    assert_eq!(ready["status"]["order"]["outcome"], "Created");
+    assert_eq!(orders(&world).await, 3);
+    let tags: Vec<_> = world.simulator.ledger().await;
+    let tags: Vec<_> = tags
+        .iter()
+        .filter(|call| call["method"] == "POST")
+        .map(|call| call["order"]["tags"].to_string())
+        .collect();
+    assert!(
+        tags[0] != tags[1] && tags[1] != tags[2],
+        "every try has an epoch of its own: {tags:?}"
+    );
+    judge(&world).await;
+}

@@ -1,0 +1,292 @@
+//! What befalls a machine: it fails, somebody else releases it, it comes without
+//! an address, loses its marks, has a twin, or its object is edited.
+
+use serde_json::{Value, json};
+
+use super::{SOON, held, judge, looks, machine, machine_of, orders, stalled, tags};
+use crate::cluster::cluster;
+use crate::deadline::eventually;
+use crate::rig::{Fault, Health, World, condition, health, server};
+
+const LONG: f64 = 3600.0;
+
+/// Changes that reached the hosting API: everything but reading.
+async fn changes(world: &World) -> usize {
+    let ledger = world.simulator.ledger().await;
+    ledger.iter().filter(|call| call["method"] != "GET").count()
+}
+
+fn uuid(object: &Value) -> &str {
+    object["status"]["uuid"].as_str().expect("it has a machine")
+}
+
+#[tokio::test]
+async fn a_failed_machine_is_shown_and_let_go_only_when_it_is_certain() {
+    let world = World::start(cluster(), "failed").await;
+    world.simulator.settings(&json!({"failureRate": 1.0})).await;
+    world.create(&server("one")).await;
+    stalled(&world, "one", "ProvisioningFailed", &["delete this object"]).await;
+    let object = world.get("one").await.unwrap();
+    assert_eq!(health(&object), Health::Failed);
+    assert_eq!(object["status"]["providerStatus"], "failed");
+    looks(&world, 3).await;
+    assert_eq!(orders(&world).await, 1, "a failed machine is not replaced");
+
+    world.simulator.clear_ledger().await;
+    world.delete("one").await;
+    world.wait_gone("one", SOON).await;
+    let ledger = world.simulator.ledger().await;
+    let path = format!("{}/{}", super::SERVERS, uuid(&object));
+    let of = |method: &str| {
+        let calls = ledger.iter().enumerate();
+        let calls =
+            calls.filter(|(_, call)| call["method"] == method && call["path"] == path.as_str());
+        calls.map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    let deletes = of("DELETE");
+    assert_eq!(deletes.len(), 1, "{ledger:#?}");
+    let reads_after = of("GET").into_iter().filter(|at| *at > deletes[0]).count();
+    assert!(reads_after >= 2, "let go after {reads_after} reads");
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn what_befalls_a_machine_is_told_and_nothing_is_ordered_in_its_place() {
+    let world = World::start(cluster(), "mishap").await;
+    let names = [
+        "released",
+        "unaddressed",
+        "unmarked",
+        "half-marked",
+        "twin",
+        "vanished",
+    ];
+    // The one without an address is delivered by hand.
+    for name in names.into_iter().filter(|name| *name != "unaddressed") {
+        world.create(&server(name)).await;
+    }
+    for name in names.into_iter().filter(|name| *name != "unaddressed") {
+        world.wait_ready(name, SOON).await;
+    }
+    world
+        .simulator
+        .settings(&json!({"deliverySeconds": [LONG, LONG]}))
+        .await;
+    world.create(&server("unaddressed")).await;
+    tokio::join!(
+        released_outside(&world),
+        without_address(&world),
+        without_marks(&world),
+        with_half_of_the_marks(&world),
+        with_a_twin(&world),
+        vanished(&world),
+    );
+    looks(&world, 3).await;
+    assert_eq!(orders(&world).await, names.len() as u64);
+}
+
+async fn released_outside(world: &World) {
+    let object = world.get("released").await.unwrap();
+    let change = json!({"status": "releasing"});
+    world.simulator.alter(uuid(&object), &change).await;
+    let words = [uuid(&object), "nothing is ordered in its place"];
+    stalled(world, "released", "ReleasedExternally", &words).await;
+    let shown = |now: &Value| (now["status"]["providerStatus"] == "released").then_some(());
+    world
+        .wait_for("released", "shown as released", SOON, shown)
+        .await;
+    // The object goes without a call: there is nothing to release any more.
+    world.delete("released").await;
+    world.wait_gone("released", SOON).await;
+}
+
+async fn without_address(world: &World) {
+    let object = world
+        .wait_for_condition("unaddressed", "Ready", "False", Some("Provisioning"), SOON)
+        .await;
+    let change = json!({"status": "delivered", "ipAddresses": []});
+    world.simulator.alter(uuid(&object), &change).await;
+    held(world, "unaddressed", "WaitingForAddress", &["no address"]).await;
+    assert_eq!(
+        health(&world.get("unaddressed").await.unwrap()),
+        Health::InProgress
+    );
+    let change = json!({"ipAddresses": ["192.0.2.7", "2001:db8::7"]});
+    world.simulator.alter(uuid(&object), &change).await;
+    let ready = world.wait_ready("unaddressed", SOON).await;
+    let addresses = json!([{"address": "192.0.2.7"}, {"address": "2001:db8::7"}]);
+    assert_eq!(ready["status"]["addresses"], addresses);
+}
+
+async fn without_marks(world: &World) {
+    let object = world.get("unmarked").await.unwrap();
+    let marks = tags(&machine_of(world, &object).await);
+    assert_eq!(marks.len(), 2, "{marks:?}");
+    world
+        .simulator
+        .alter(uuid(&object), &json!({"tags": []}))
+        .await;
+    stalled(
+        world,
+        "unmarked",
+        "MarksMissing",
+        &[&marks[0], &marks[1], "put"],
+    )
+    .await;
+    world
+        .simulator
+        .alter(uuid(&object), &json!({"tags": marks}))
+        .await;
+    let healed = world.wait_ready("unmarked", SOON).await;
+    assert_eq!(healed["status"]["uuid"], object["status"]["uuid"]);
+}
+
+/// One of the two marks still says whose it is: the operator puts the other one back.
+async fn with_half_of_the_marks(world: &World) {
+    let object = world.get("half-marked").await.unwrap();
+    let mut marks = tags(&machine_of(world, &object).await);
+    marks.sort();
+    for half in marks.clone() {
+        world
+            .simulator
+            .alter(uuid(&object), &json!({"tags": [half]}))
+            .await;
+        eventually("both marks are there again", SOON, async || {
+            let mut now = tags(&machine(world, uuid(&object)).await);
+            now.sort();
+            (now == marks).then_some(())
+        })
+        .await;
+    }
+    let healed = world.wait_ready("half-marked", SOON).await;
+    assert_eq!(healed["status"]["uuid"], object["status"]["uuid"]);
+}
+
+async fn with_a_twin(world: &World) {
+    let object = world.get("twin").await.unwrap();
+    let marks = machine_of(world, &object).await["tags"].clone();
+    let twin = world
+        .simulator
+        .appear(&json!({"name": "twin", "tags": marks}))
+        .await;
+    let twin = twin["uuid"].as_str().unwrap();
+    let words = [uuid(&object), twin, "release them at the provider"];
+    stalled(world, "twin", "DuplicateServers", &words).await;
+    let shown = world.get("twin").await.unwrap();
+    assert_eq!(
+        shown["status"]["uuid"], object["status"]["uuid"],
+        "the older one is kept"
+    );
+    assert_eq!(shown["status"]["duplicates"], json!([twin]));
+    world
+        .simulator
+        .alter(twin, &json!({"status": "releasing"}))
+        .await;
+    let healed = world.wait_ready("twin", SOON).await;
+    assert_eq!(healed["status"]["duplicates"], Value::Null);
+}
+
+/// Missing is not gone: the object says so when it is certain, and orders nothing in its place.
+async fn vanished(world: &World) {
+    let object = world.get("vanished").await.unwrap();
+    world
+        .simulator
+        .alter(uuid(&object), &json!({"hidden": true}))
+        .await;
+    stalled(
+        world,
+        "vanished",
+        "MachineNotFound",
+        &[uuid(&object), "nothing is ordered"],
+    )
+    .await;
+    world
+        .simulator
+        .alter(uuid(&object), &json!({"hidden": false}))
+        .await;
+    let back = world.wait_ready("vanished", SOON).await;
+    assert_eq!(back["status"]["uuid"], object["status"]["uuid"]);
+}
+
+#[tokio::test]
+async fn an_edit_after_the_order_is_shown_as_pending_and_sends_nothing() {
+    let world = World::start(cluster(), "edit").await;
+    world.create(&server("one")).await;
+    let object = world.wait_ready("one", SOON).await;
+    world
+        .wait_for_condition("one", "Synced", "True", Some("InSync"), SOON)
+        .await;
+    let before = changes(&world).await;
+    let edit = json!({"spec": {
+        "hostname": "another", "tags": ["web"], "os": {"slug": "debian-12"},
+        "sshKeys": [{"publicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGFub3RoZXIga2V5IG9mIG5vYm9keSBhdCBhbGwhISE other"}],
+    }});
+    world.merge("one", &edit).await;
+    let pending = world
+        .wait_for_condition("one", "Synced", "False", Some("PendingChanges"), SOON)
+        .await;
+    let message = super::text(&condition(&pending, "Synced").unwrap()["message"]);
+    for path in ["spec.hostname", "spec.tags", "spec.os.slug", "spec.sshKeys"] {
+        assert!(message.contains(path), "{path} is not in {message:?}");
+    }
+    assert_eq!(
+        condition(&pending, "Ready"),
+        condition(&object, "Ready")
+            .map(|ready| {
+                // Only the generation that it speaks of is another.
+                let mut ready = ready.clone();
+                ready["observedGeneration"] = pending["metadata"]["generation"].clone();
+                ready
+            })
+            .as_ref()
+    );
+    assert_eq!(health(&pending), Health::Current);
+    looks(&world, 3).await;
+    assert_eq!(changes(&world).await, before, "an edit was sent");
+
+    let undone = json!({"spec": {
+        "hostname": null, "tags": null, "os": {"slug": "ubuntu-2404-lts"},
+        "sshKeys": server("one")["spec"]["sshKeys"],
+    }});
+    world.merge("one", &undone).await;
+    world
+        .wait_for_condition("one", "Synced", "True", Some("InSync"), SOON)
+        .await;
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn answers_that_say_nothing_change_nothing() {
+    let world = World::start(cluster(), "dumb").await;
+    world.create(&server("one")).await;
+    world.wait_ready("one", SOON).await;
+    looks(&world, 3).await;
+    let settled = world.get("one").await.unwrap();
+    let refused = |status: u16| json!({"refuse": {"status": status, "message": "out of order"}});
+    for fault in [
+        json!("emptyList"),
+        json!("truncate"),
+        json!("emptyBody"),
+        json!("dropBefore"),
+        json!({"status": {"code": 500}}),
+        json!({"status": {"code": 429, "retryAfter": 1}}),
+        refused(404),
+        refused(403),
+    ] {
+        let read = Fault::new(fault.clone()).on("GET", "/v3/flexMetal/servers*");
+        let rule = world.simulator.fault(read).await;
+        // One look may be chance; the pauses between them grow.
+        eventually(&format!("{fault} has hit"), SOON, async || {
+            let faults = world.simulator.faults().await;
+            let rule = faults.iter().find(|fault| fault["id"] == rule)?;
+            (rule["applied"].as_u64()? >= 2).then_some(())
+        })
+        .await;
+        world.simulator.clear_faults().await;
+        looks(&world, 1).await;
+        let now = world.get("one").await.unwrap();
+        assert_eq!(now["status"], settled["status"], "after {fault}");
+    }
+    assert_eq!(orders(&world).await, 1);
+    judge(&world).await;
+}

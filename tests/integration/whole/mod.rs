@@ -1,0 +1,219 @@
+//! Tests of the whole: a real API server, an operator process and a simulator
+//! process. Each test has a world of its own, so all of them run side by side.
+
+mod bad_input;
+mod cluster_wide;
+mod credentials;
+mod disasters;
+mod film;
+mod life;
+mod limits;
+mod manifests;
+mod mishaps;
+mod multitude;
+mod namespace_end;
+mod policies;
+mod traces;
+
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, TypeMeta};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::deadline::eventually;
+use crate::rig::{World, condition, server};
+
+/// Everything that these tests wait for happens within this time, on a busy machine too.
+const SOON: Duration = Duration::from_secs(90);
+/// The prefix of order tags, by which the simulator's judge knows objects.
+const ORDER_TAG: &str = "fmo-order:";
+/// The path of orders.
+const SERVERS: &str = "/v3/flexMetal/servers";
+/// The annotation that holds an order.
+const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
+
+/// A server object with these fields of its spec set.
+fn with(name: &str, spec: &Value) -> Value {
+    let mut object = server(name);
+    for (field, value) in spec.as_object().expect("fields of a spec") {
+        object["spec"][field] = value.clone();
+    }
+    object
+}
+
+/// The API of an object's kind in this namespace, or of a cluster-wide kind.
+fn api_of(client: &Client, namespace: Option<&str>, object: &Value) -> Api<DynamicObject> {
+    let types: TypeMeta = serde_json::from_value(object.clone()).expect("apiVersion and kind");
+    let kind = GroupVersionKind::try_from(types).expect("a kind");
+    let resource = ApiResource::from_gvk(&kind);
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+/// Applies an object of any kind; returns it as stored.
+async fn apply(client: &Client, namespace: Option<&str>, object: &Value) -> Value {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    let params = PatchParams::apply("test").force();
+    let applied = api_of(client, namespace, object)
+        .patch(name, &params, &Patch::Apply(object))
+        .await
+        .unwrap_or_else(|error| panic!("cannot apply {object}: {error}"));
+    serde_json::to_value(applied).expect("an object is JSON")
+}
+
+/// A Secret with one entry. As `data`: what a later apply does not name any more goes, which
+/// `stringData` does not give.
+fn secret(name: &str, entry: &str, text: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": name}, "data": {entry: ByteString(text.as_bytes().to_vec())},
+    })
+}
+
+/// Waits until the object is not ready for this reason; returns the message.
+///
+/// The message must hold all of `words`: the field or thing, and the remedy.
+async fn held(world: &World, name: &str, reason: &str, words: &[&str]) -> String {
+    let object = world
+        .wait_for_condition(name, "Ready", "False", Some(reason), SOON)
+        .await;
+    let message = text(&condition(&object, "Ready").expect("it was there")["message"]);
+    for word in words {
+        assert!(
+            message.contains(word),
+            "{name}: {word:?} is not in {message:?}"
+        );
+    }
+    message
+}
+
+/// As [`held`], and a person is needed.
+async fn stalled(world: &World, name: &str, reason: &str, words: &[&str]) -> String {
+    let message = held(world, name, reason, words).await;
+    world
+        .wait_for_condition(name, "Stalled", "True", Some(reason), SOON)
+        .await;
+    message
+}
+
+/// Waits until a condition of the account has this status and reason; returns the account.
+async fn account_says(world: &World, name: &str, kind: &str, status: &str, reason: &str) -> Value {
+    let accounts = world.accounts();
+    eventually(
+        &format!("account {name}: {kind}={status} {reason}"),
+        SOON,
+        async || {
+            let account = accounts.get(name).await.expect("the account is there");
+            let account = serde_json::to_value(account).expect("an object is JSON");
+            let found = condition(&account, kind)?;
+            (found["status"] == status && found["reason"] == reason).then_some(account)
+        },
+    )
+    .await
+}
+
+/// Changes an account by a merge.
+async fn change_account(world: &World, name: &str, change: &Value) {
+    let params = PatchParams::default();
+    let changed = world
+        .accounts()
+        .patch(name, &params, &Patch::Merge(change))
+        .await;
+    changed.unwrap_or_else(|error| panic!("cannot change account {name}: {error}"));
+}
+
+/// Changes what the account asks for, and waits until the operator goes by it.
+async fn set_account(world: &World, name: &str, spec: &Value) {
+    change_account(world, name, &json!({"spec": spec})).await;
+    let accounts = world.accounts();
+    eventually(
+        "the account's controller has seen the change",
+        SOON,
+        async || {
+            let account = accounts.get(name).await.expect("the account is there");
+            let seen = account.data["status"]["observedGeneration"].as_i64();
+            (seen == account.metadata.generation).then_some(())
+        },
+    )
+    .await;
+}
+
+/// Orders that have reached the hosting API.
+async fn orders(world: &World) -> u64 {
+    let counts = world.simulator.counts().await;
+    counts
+        .get("POST /v3/flexMetal/servers")
+        .copied()
+        .unwrap_or(0)
+}
+
+/// The machine of an object.
+async fn machine_of(world: &World, object: &Value) -> Value {
+    let uuid = object["status"]["uuid"].as_str().expect("it has a machine");
+    machine(world, uuid).await
+}
+
+/// A machine as the simulator knows it.
+async fn machine(world: &World, uuid: &str) -> Value {
+    let machines = world.simulator.machines().await;
+    let found = machines.into_iter().find(|machine| machine["uuid"] == uuid);
+    found.unwrap_or_else(|| panic!("there is no machine {uuid}"))
+}
+
+/// Waits until a machine is in this state.
+async fn machine_becomes(world: &World, uuid: &str, status: &str) {
+    eventually(&format!("machine {uuid} is {status}"), SOON, async || {
+        (machine(world, uuid).await["status"] == status).then_some(())
+    })
+    .await;
+}
+
+/// The tags of a machine.
+fn tags(machine: &Value) -> Vec<String> {
+    serde_json::from_value(machine["tags"].clone()).expect("tags are texts")
+}
+
+/// Waits until an event with this reason was published in the world's namespace.
+async fn told(world: &World, reason: &str) {
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    eventually(
+        &format!("an event with reason {reason}"),
+        SOON,
+        async || {
+            let events = events.list(&ListParams::default()).await.ok()?;
+            let mut reasons = events.iter().filter_map(|event| event.reason.as_deref());
+            reasons.find(|found| *found == reason).map(|_| ())
+        },
+    )
+    .await;
+}
+
+/// The simulator's judge has seen nothing that must not happen.
+async fn judge(world: &World) {
+    let report = world.simulator.invariants(ORDER_TAG).await;
+    assert_eq!(report["violations"], json!([]), "{report:#}");
+}
+
+/// Waits until the operator has looked at the account this often from now on.
+/// What it was going to do at the first look, it has done at the last.
+async fn looks(world: &World, times: usize) {
+    let seen = world.simulator.ledger().await.len();
+    eventually(&format!("{times} looks at the account"), SOON, async || {
+        let ledger = world.simulator.ledger().await;
+        let lists = ledger.iter().skip(seen).filter(|call| {
+            call["method"] == "GET" && call["path"] == SERVERS && call["outcome"] == "answered"
+        });
+        (lists.count() >= times).then_some(())
+    })
+    .await;
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

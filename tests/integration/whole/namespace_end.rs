@@ -1,0 +1,87 @@
+//! A namespace that is deleted whole, with account, Secret and servers in it.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use super::{SOON, judge};
+use crate::cluster::cluster;
+use crate::deadline::eventually;
+use crate::rig::{World, server};
+
+const NAMES: [&str; 3] = ["one", "two", "three"];
+
+async fn populated(prefix: &str) -> World {
+    let world = World::start(cluster(), prefix).await;
+    for name in NAMES {
+        world.create(&server(name)).await;
+    }
+    for name in NAMES {
+        world.wait_ready(name, SOON).await;
+    }
+    world
+}
+
+async fn delete_namespace(world: &World) {
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    namespaces
+        .delete(&world.namespace, &DeleteParams::default())
+        .await
+        .expect("the namespace can be deleted");
+}
+
+async fn ends_released(world: &World) {
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    eventually("the namespace is gone", SOON, async || {
+        let found = namespaces.get_opt(&world.namespace).await.ok()?;
+        found.is_none().then_some(())
+    })
+    .await;
+    let machines = world.simulator.machines().await;
+    assert_eq!(machines.len(), NAMES.len());
+    for machine in machines {
+        assert_eq!(machine["status"], "released", "{machine}");
+    }
+    judge(world).await;
+}
+
+#[tokio::test]
+async fn a_namespace_deleted_whole_ends_with_all_machines_released() {
+    let world = populated("whole").await;
+    delete_namespace(&world).await;
+    ends_released(&world).await;
+}
+
+#[tokio::test]
+async fn a_namespace_deleted_whole_ends_although_the_operator_restarts() {
+    let mut world = populated("restart").await;
+    world
+        .simulator
+        .settings(&json!({"releaseSeconds": 3600.0}))
+        .await;
+    delete_namespace(&world).await;
+    eventually("a release is under way", SOON, async || {
+        let machines = world.simulator.machines().await;
+        let mut releasing = machines
+            .iter()
+            .filter(|machine| machine["status"] == "releasing");
+        releasing.next().map(|_| ())
+    })
+    .await;
+    world.operator().kill9();
+    // Everything in the namespace is terminating before the next one starts, the account and its Secret too.
+    let accounts = world.accounts();
+    eventually("the account is terminating", SOON, async || {
+        let account = accounts.get("default").await.ok()?;
+        account.metadata.deletion_timestamp.map(|_| ())
+    })
+    .await;
+    world
+        .simulator
+        .settings(&json!({"releaseSeconds": 0.5}))
+        .await;
+    world.simulator.advance(3600.0).await;
+    world.operator().restart();
+    ends_released(&world).await;
+}

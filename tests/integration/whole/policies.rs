@@ -1,0 +1,149 @@
+//! What people say about a server: keep it, protect it, hold it, give it up in the middle.
+
+use serde_json::json;
+
+use super::{
+    SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, stalled, tags, with,
+};
+use crate::cluster::cluster;
+use crate::deadline::eventually;
+use crate::rig::{Fault, World, server};
+
+async fn deletes(world: &World) -> u64 {
+    let counts = world.simulator.counts().await;
+    let deletes = counts.get("DELETE /v3/flexMetal/servers/{uuid}");
+    deletes.copied().unwrap_or(0)
+}
+
+#[tokio::test]
+async fn policies_hold_orders_and_releases() {
+    let world = World::start(cluster(), "policy").await;
+    let keeping = async {
+        world
+            .create(&with("kept", &json!({"deletionPolicy": "Retain"})))
+            .await;
+        let kept = world.wait_ready("kept", SOON).await;
+        world.delete("kept").await;
+        world.wait_gone("kept", SOON).await;
+        let machine = machine_of(&world, &kept).await;
+        assert_eq!(machine["status"], "delivered");
+        assert!(
+            tags(&machine).contains(&"fmo-retained".to_owned()),
+            "{machine}"
+        );
+    };
+    let protecting = async {
+        world
+            .create(&with("protected", &json!({"deletionProtection": true})))
+            .await;
+        let object = world.wait_ready("protected", SOON).await;
+        world.delete("protected").await;
+        stalled(
+            &world,
+            "protected",
+            "Protected",
+            &["spec.deletionProtection"],
+        )
+        .await;
+        looks(&world, 3).await;
+        assert_eq!(machine_of(&world, &object).await["status"], "delivered");
+        world
+            .merge("protected", &json!({"spec": {"deletionProtection": false}}))
+            .await;
+        world.wait_gone("protected", SOON).await;
+        assert_eq!(machine_of(&world, &object).await["status"], "released");
+    };
+    let suspending = async {
+        world
+            .create(&with(
+                "suspended",
+                &json!({"suspend": true, "hostname": "unheard-of"}),
+            ))
+            .await;
+        held(&world, "suspended", "Suspended", &["spec.suspend"]).await;
+        looks(&world, 3).await;
+        let machines = world.simulator.machines().await;
+        assert!(
+            machines
+                .iter()
+                .all(|machine| machine["name"] != "unheard-of")
+        );
+        world
+            .merge("suspended", &json!({"spec": {"suspend": false}}))
+            .await;
+        let object = world.wait_ready("suspended", SOON).await;
+
+        world
+            .merge("suspended", &json!({"spec": {"suspend": true}}))
+            .await;
+        world.delete("suspended").await;
+        held(&world, "suspended", "Suspended", &["nothing is released"]).await;
+        looks(&world, 3).await;
+        assert_eq!(machine_of(&world, &object).await["status"], "delivered");
+        world
+            .merge("suspended", &json!({"spec": {"suspend": false}}))
+            .await;
+        world.wait_gone("suspended", SOON).await;
+        assert_eq!(machine_of(&world, &object).await["status"], "released");
+    };
+    let never_ordered = async {
+        // Nothing was ordered, so nothing is asked: the object goes at once.
+        world
+            .create(&with("unborn", &json!({"suspend": true})))
+            .await;
+        held(&world, "unborn", "Suspended", &[]).await;
+        world.delete("unborn").await;
+        world.wait_gone("unborn", SOON).await;
+    };
+    tokio::join!(keeping, protecting, suspending, never_ordered);
+    assert_eq!(orders(&world).await, 3);
+    assert_eq!(deletes(&world).await, 2);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_server_deleted_while_it_is_ordered_leaves_no_machine() {
+    let world = World::start(cluster(), "hasty").await;
+    let slow = Fault::new(json!({"delay": {"ms": 1000, "before": true}}));
+    let rule = world
+        .simulator
+        .fault(slow.on("POST", SERVERS).times(1))
+        .await;
+    world.create(&server("one")).await;
+    eventually("the order is on its way", SOON, async || {
+        let faults = world.simulator.faults().await;
+        let held = faults.iter().find(|fault| fault["id"] == rule)?;
+        (held["applied"] == 1).then_some(())
+    })
+    .await;
+    world.delete("one").await;
+    world.wait_gone("one", SOON).await;
+    let machines = world.simulator.machines().await;
+    assert_eq!(machines.len(), 1, "{machines:?}");
+    machine_becomes(&world, machines[0]["uuid"].as_str().unwrap(), "released").await;
+    assert_eq!(orders(&world).await, 1);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
+    const LONG: f64 = 3600.0;
+    let world = World::start(cluster(), "early").await;
+    let simulator = &world.simulator;
+    simulator
+        .settings(&json!({"deliverySeconds": [LONG, LONG]}))
+        .await;
+    simulator
+        .switches(&json!({"releaseWhileWaiting": "refuse409"}))
+        .await;
+    world.create(&server("one")).await;
+    held(&world, "one", "Provisioning", &[]).await;
+    world.delete("one").await;
+    held(&world, "one", "WaitingForProvider", &["asking again"]).await;
+    assert_eq!(simulator.live_machines().await.len(), 1);
+    simulator.advance(LONG).await;
+    world.wait_gone("one", SOON).await;
+    let machines = simulator.machines().await;
+    assert_eq!(machines[0]["status"], "released");
+    judge(&world).await;
+}

@@ -1,0 +1,94 @@
+//! An object that lost what it knew of its order: finalizer, annotation, status.
+
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::{ORDER_ANNOTATION, SOON, judge, looks, orders};
+use crate::cluster::cluster;
+use crate::rig::{World, server};
+
+const FINALIZER: &str = "flexmetal.dev/server";
+
+/// The object has both traces in its metadata.
+fn is_marked(object: &Value) -> Option<()> {
+    let finalizers = object["metadata"]["finalizers"].as_array()?;
+    let annotation = object["metadata"]["annotations"][ORDER_ANNOTATION].as_str();
+    (finalizers.contains(&json!(FINALIZER)) && annotation.is_some()).then_some(())
+}
+
+/// What Argo CD does with `Replace=true`: the manifest as it is in Git, and nothing else.
+async fn replace(world: &World, name: &str) {
+    let mut manifest = server(name);
+    manifest["metadata"]["namespace"] = json!(world.namespace);
+    let replaced = cluster()
+        .kubectl_with_input(&["replace", "-f", "-"], &manifest.to_string())
+        .await;
+    assert!(replaced.status.success(), "{replaced:?}");
+}
+
+async fn clear_status(world: &World, name: &str) {
+    let fields = world.get(name).await.expect("it is there")["status"].clone();
+    let fields = fields.as_object().expect("it has a status").keys();
+    let nothing: serde_json::Map<_, _> = fields.map(|field| (field.clone(), Value::Null)).collect();
+    let nothing = Patch::Merge(json!({"status": nothing}));
+    world
+        .servers()
+        .patch_status(name, &PatchParams::default(), &nothing)
+        .await
+        .expect("the status can be cleared");
+}
+
+#[tokio::test]
+async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
+    let mut world = World::start(cluster(), "traces").await;
+    let names = ["replaced", "cleared", "bare", "asleep"];
+    let mut before = Vec::new();
+    for name in names {
+        world.create(&server(name)).await;
+    }
+    for name in names {
+        before.push(world.wait_ready(name, SOON).await);
+    }
+    looks(&world, 3).await;
+
+    replace(&world, "replaced").await;
+    clear_status(&world, "cleared").await;
+    // By the running operator, and not only by the next one.
+    world.wait_ready("cleared", SOON).await;
+    replace(&world, "bare").await;
+    clear_status(&world, "bare").await;
+    // And one that loses everything while nobody looks.
+    world.operator().kill9();
+    replace(&world, "asleep").await;
+    clear_status(&world, "asleep").await;
+    world.operator().restart();
+
+    for (name, before) in names.into_iter().zip(before) {
+        world.wait_for(name, "marked", SOON, is_marked).await;
+        let now = world.wait_ready(name, SOON).await;
+        for field in [
+            "uuid",
+            "addresses",
+            "providerStatus",
+            "account",
+            "createdAt",
+        ] {
+            assert_eq!(
+                now["status"][field], before["status"][field],
+                "{field} of {name}"
+            );
+        }
+        assert_eq!(now["status"]["order"]["outcome"], "Created");
+    }
+    looks(&world, 6).await;
+    assert_eq!(orders(&world).await, names.len() as u64);
+    // What was restored is enough to release them.
+    for name in names {
+        world.delete(name).await;
+    }
+    for name in names {
+        world.wait_gone(name, SOON).await;
+    }
+    assert!(world.simulator.live_machines().await.is_empty());
+    judge(&world).await;
+}

@@ -1,0 +1,105 @@
+//! What a run measured, and what it makes of it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// One figure with its goal.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+    /// The value may not be above it; absent where there is no goal.
+    pub(crate) goal: Option<f64>,
+    /// Where the value comes from.
+    pub(crate) how: String,
+}
+
+/// What became of a goal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Reached,
+    Missed,
+    NoGoal,
+}
+
+impl Figure {
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self.goal {
+            None => Verdict::NoGoal,
+            Some(goal) if self.value <= goal => Verdict::Reached,
+            // Also a value that is no number.
+            Some(_) => Verdict::Missed,
+        }
+    }
+}
+
+/// All of one run: what the JSON file holds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Run {
+    pub(crate) machine: String,
+    pub(crate) date: String,
+    pub(crate) operator: String,
+    pub(crate) servers: u32,
+    pub(crate) pace: f64,
+    pub(crate) quiet_seconds: f64,
+    pub(crate) figures: Vec<Figure>,
+    /// What happened, by kind: calls to the hosting API and writes to Kubernetes.
+    pub(crate) details: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    /// What went wrong; a run with any of it is no success however quick it was.
+    pub(crate) faults: Vec<String>,
+}
+
+impl Run {
+    /// The same for people.
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = format!(
+            "# First figures\n\n\
+             Written by `make bench`; the numbers stand in the JSON file of the same name too.\n\n\
+             - Workload: {} servers, from apply to Ready, a quiet time of {:.0} s, then all released.\n\
+             - Pace: every interval of the account is a {:.0}th of its default, and the simulator's clock runs {:.0} times as fast. \
+             The quiet time stands for {:.0} minutes.\n\
+             - Machine: {}. Control plane, simulator, operator and the benchmark share it.\n\
+             - Operator: {}. Date: {}.\n\n",
+            self.servers,
+            self.quiet_seconds,
+            self.pace,
+            self.pace,
+            self.quiet_seconds * self.pace / 60.0,
+            self.machine,
+            self.operator,
+            self.date,
+        );
+        text.push_str("| Figure | Value | Goal | Verdict | From |\n|---|---|---|---|---|\n");
+        for figure in &self.figures {
+            let goal = figure
+                .goal
+                .map_or_else(|| "-".to_owned(), |goal| format!("{goal:.2}"));
+            let verdict = match figure.verdict() {
+                Verdict::Reached => "reached",
+                Verdict::Missed => "**missed**",
+                Verdict::NoGoal => "-",
+            };
+            text.push_str(&format!(
+                "| {} | {:.2} {} | {goal} | {verdict} | {} |\n",
+                figure.name, figure.value, figure.unit, figure.how
+            ));
+        }
+        for (title, lines) in &self.details {
+            text.push_str(&format!("\n## {title}\n\n| What | Number |\n|---|---|\n"));
+            for (what, number) in lines {
+                text.push_str(&format!("| {what} | {number} |\n"));
+            }
+        }
+        text.push_str("\n## Faults\n\n");
+        if self.faults.is_empty() {
+            text.push_str("None: no order was doubled, nothing was left behind.\n");
+        }
+        for fault in &self.faults {
+            text.push_str(&format!("- {fault}\n"));
+        }
+        text
+    }
+}

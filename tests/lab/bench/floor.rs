@@ -1,0 +1,119 @@
+//! The least that any client could do, from what really happened in the run.
+
+/// One machine's life, in virtual Unix seconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Life {
+    pub(crate) ordered: f64,
+    pub(crate) delivered: Option<f64>,
+    pub(crate) releasing: Option<f64>,
+    pub(crate) released: Option<f64>,
+}
+
+/// Records on one page of the hosting API.
+const PAGE: usize = 50;
+/// POST, one GET before the DELETE (whose machine is it?), DELETE.
+pub(crate) const CALLS_PER_LIFE: usize = 3;
+/// Orders a second, and orders at once after a rest, that one account's budget
+/// allows: the default of `src/account/budget.rs`.
+const ORDERS_PER_SECOND: f64 = 20.0;
+const ORDERS_AT_ONCE: f64 = 40.0;
+
+/// Pages that must be read to see every machine move, when looking every
+/// `interval` (virtual seconds): at each look, the machines that were in motion
+/// since the look before it fill at least so many pages, and at least one.
+pub(crate) fn pages_in_motion(spans: &[(f64, f64)], interval: f64) -> usize {
+    let first = spans
+        .iter()
+        .map(|span| span.0)
+        .fold(f64::INFINITY, f64::min);
+    let last = spans
+        .iter()
+        .map(|span| span.1)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let mut pages = 0;
+    let mut before = first;
+    while before < last {
+        let now = before + interval;
+        let moving = spans
+            .iter()
+            .filter(|(begin, end)| *begin <= now && *end > before)
+            .count();
+        pages += moving.div_ceil(PAGE).max(1);
+        before = now;
+    }
+    pages
+}
+
+/// From order to delivery, of every machine.
+pub(crate) fn deliveries(lives: &[Life]) -> Vec<(f64, f64)> {
+    let spans = lives.iter();
+    spans
+        .filter_map(|life| Some((life.ordered, life.delivered?)))
+        .collect()
+}
+
+/// From the DELETE to the end, of every machine.
+pub(crate) fn releases(lives: &[Life]) -> Vec<(f64, f64)> {
+    let spans = lives.iter();
+    spans
+        .filter_map(|life| Some((life.releasing?, life.released?)))
+        .collect()
+}
+
+/// Real seconds from the first order until the last delivery, had the orders
+/// gone out as fast as the budget lets them, in the order in which they came.
+pub(crate) fn until_delivered(lives: &[Life], clock_speed: f64) -> f64 {
+    let mut spans = deliveries(lives);
+    spans.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut bound = 0.0_f64;
+    let mut sent = 0.0_f64;
+    for (ordered, delivered) in spans {
+        sent += 1.0;
+        let permitted = ((sent - ORDERS_AT_ONCE) / ORDERS_PER_SECOND).max(0.0);
+        bound = bound.max(permitted + (delivered - ordered) / clock_speed);
+    }
+    bound
+}
+
+/// Reads that polling every `still` and sweeping every `sweep` may cost in
+/// `window` (real seconds), with this many servers: a poll listing is one page
+/// for each 50 servers, a sweep ends with an empty page more. Half-begun
+/// intervals count as whole.
+pub(crate) fn poll_budget(servers: usize, window: f64, still: f64, sweep: f64) -> f64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "pages of a benchmark, far below 2^52"
+    )]
+    let pages = servers.div_ceil(PAGE) as f64;
+    // Pages overlap by one record, so that a shifted listing shows.
+    let overlapping = pages * 50.0 / 49.0;
+    (window / still).ceil() * overlapping.ceil() + (window / sweep).ceil() * (pages + 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_look_costs_the_pages_that_moved_since_the_last() {
+        // 60 machines for 25 s, looked at every 10 s: three looks, two pages each.
+        assert_eq!(pages_in_motion(&[(0.0, 25.0); 60], 10.0), 6);
+        // One that stops before the second look is not read again.
+        let spans = [vec![(0.0, 5.0); 10], vec![(0.0, 25.0); 50]].concat();
+        assert_eq!(pages_in_motion(&spans, 10.0), 4);
+        assert_eq!(pages_in_motion(&[], 10.0), 0);
+    }
+
+    #[test]
+    fn orders_beyond_the_burst_wait_for_the_budget() {
+        let life = |ordered| Life {
+            ordered,
+            delivered: Some(ordered + 100.0),
+            releasing: None,
+            released: None,
+        };
+        let lives: Vec<Life> = (0..60).map(|n| life(f64::from(n))).collect();
+        // The 60th may go after (60 - 40) / 20 = 1 s, and takes 100 s / 10.
+        assert!((until_delivered(&lives, 10.0) - 11.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,120 @@
+//! What the hosting API saw, asked of the simulator's control port.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::floor::Life;
+use crate::product::Simulator;
+
+/// One request at the hosting API.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Call {
+    pub(crate) seq: u64,
+    pub(crate) method: String,
+    pub(crate) template: Option<String>,
+    pub(crate) query: String,
+}
+
+/// The control port of one simulator.
+pub(crate) struct Provider {
+    client: reqwest::Client,
+    control: String,
+}
+
+impl Provider {
+    pub(crate) fn new(simulator: &Simulator) -> Result<Self, reqwest::Error> {
+        Ok(Self {
+            client: reqwest::Client::builder()
+                .timeout(Duration::from_secs(60))
+                .build()?,
+            control: simulator.control.clone(),
+        })
+    }
+
+    async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, reqwest::Error> {
+        let request = self
+            .client
+            .get(format!("{}/_simulator/{path}", self.control));
+        request.send().await?.error_for_status()?.json().await
+    }
+
+    /// Allows this many on-demand servers of one type at one place.
+    pub(crate) async fn allow(
+        &self,
+        location: &str,
+        instance_type: &str,
+        servers: u32,
+    ) -> Result<(), reqwest::Error> {
+        let quota =
+            json!({ "location": location, "instanceType": instance_type, "quota": servers });
+        let request = self
+            .client
+            .post(format!("{}/_simulator/quota", self.control))
+            .json(&quota);
+        request.send().await?.error_for_status()?;
+        Ok(())
+    }
+
+    /// The requests after number `since`.
+    pub(crate) async fn calls(&self, since: u64) -> Result<Vec<Call>, reqwest::Error> {
+        self.get(&format!("ledger?since={since}")).await
+    }
+
+    /// The lives of all machines.
+    pub(crate) async fn lives(&self) -> Result<Vec<Life>, reqwest::Error> {
+        let machines: Vec<Value> = self.get("machines").await?;
+        Ok(machines.iter().filter_map(life).collect())
+    }
+
+    /// What speaks against one order, one machine; nothing if all is well.
+    pub(crate) async fn violations(&self) -> Result<Vec<Value>, reqwest::Error> {
+        let report: Value = self.get("invariants?prefix=fmo-order:").await?;
+        // Absent would be no proof of anything.
+        Ok(report["violations"]
+            .as_array()
+            .cloned()
+            .unwrap_or_else(|| vec![json!("the simulator gave no judgement")]))
+    }
+}
+
+fn life(machine: &Value) -> Option<Life> {
+    let history = machine["history"].as_array()?;
+    let at = |state: &str| {
+        let step = history.iter().find(|step| step["state"] == state)?;
+        step["at"].as_f64()
+    };
+    Some(Life {
+        ordered: history.first()?["at"].as_f64()?,
+        delivered: at("delivered"),
+        releasing: at("releasing"),
+        released: at("released"),
+    })
+}
+
+/// Calls by method, path template and what was asked for.
+pub(crate) fn by_kind(calls: &[Call]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for call in calls {
+        let template = call.template.as_deref().unwrap_or("(unknown path)");
+        // Values of a filter differ with every server; its name tells enough.
+        let names = call
+            .query
+            .split('&')
+            .filter_map(|pair| pair.split('=').next());
+        let mut filters: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+        filters.dedup();
+        let filter = if filters.is_empty() {
+            String::new()
+        } else {
+            format!(" by {}", filters.join(", "))
+        };
+        *counts
+            .entry(format!("{} {template}{filter}", call.method))
+            .or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,222 @@
+//! What one benchmark runs on: control plane, simulator, operator, all fresh.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ObjectMeta, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::audit;
+use super::provider::Provider;
+use crate::control_plane::{ControlPlane, Settings};
+use crate::kubectl::Kubectl;
+use crate::product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR};
+use crate::supervisor::{Supervisor, TAIL, tail};
+use crate::{ports, programs};
+
+/// All times of the account are divided by this, and the simulator's clock
+/// runs as many times as fast.
+pub(crate) const PACE: f64 = 10.0;
+/// The account's own times at that pace, in seconds.
+pub(crate) const POLL_MOVING: f64 = 3.0;
+pub(crate) const POLL_STILL: f64 = 30.0;
+pub(crate) const SWEEP: f64 = 180.0;
+
+pub(crate) const NAMESPACE: &str = "bench";
+pub(crate) const LOCATION: &str = "EU: Rotterdam";
+pub(crate) const INSTANCE_TYPE: &str = "bm7.std.8";
+/// The user whose writes are counted.
+pub(crate) const OPERATOR_USER: &str = "system:serviceaccount:flexmetal-system:flexmetal-operator";
+
+/// Writes that measure what the API server takes.
+const PROBES: usize = 400;
+const AT_ONCE: usize = 32;
+const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
+const SIMULATOR_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Everything that runs.
+pub(crate) struct World {
+    plane: ControlPlane,
+    parts: Supervisor,
+    folder: tempfile::TempDir,
+    operator: u32,
+    pub(crate) client: Client,
+    pub(crate) provider: Provider,
+}
+
+impl World {
+    /// Brings all up, with an account that allows `servers`.
+    pub(crate) async fn start(servers: u32) -> Result<Self, Box<dyn Error>> {
+        let folder = tempfile::Builder::new()
+            .prefix("flexmetal-bench-")
+            .tempdir()?;
+        let logs = folder.path().join("logs");
+        let programs = programs::find_or_build().await?;
+        let kubectl = programs.kubectl();
+        let settings = Settings {
+            dir: Some(folder.path().join("control-plane")),
+            audit_log: Some(folder.path().join("audit.log")),
+            logs: Some(logs.clone()),
+        };
+        let mut plane = ControlPlane::prepare(settings, programs)?;
+        let mut parts = Supervisor::new(logs);
+        let brought = bring_up(&mut plane, &mut parts, folder.path(), kubectl, servers).await;
+        match brought {
+            Ok((client, provider, operator)) => Ok(Self {
+                plane,
+                parts,
+                folder,
+                operator,
+                client,
+                provider,
+            }),
+            Err(error) => {
+                parts.kill_all().await;
+                plane.end().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The operator's process.
+    pub(crate) fn operator(&self) -> u32 {
+        self.operator
+    }
+
+    fn audit_log(&self) -> PathBuf {
+        self.folder.path().join("audit.log")
+    }
+
+    /// Where the audit log stands.
+    pub(crate) fn audited(&self) -> std::io::Result<usize> {
+        audit::length(&self.audit_log())
+    }
+
+    /// What the operator wrote in a stretch of the audit log.
+    pub(crate) fn writes(&self, from: usize, to: usize) -> std::io::Result<audit::Writes> {
+        audit::writes(&self.audit_log(), OPERATOR_USER, from, to)
+    }
+
+    /// Completes when a part ends, which none should.
+    pub(crate) async fn first_failure(&mut self) -> Box<dyn Error> {
+        tokio::select! {
+            failure = self.plane.first_failure() => failure.into(),
+            failure = self.parts.first_end() => failure.into(),
+        }
+    }
+
+    /// The end of the operator's log, for a run that went wrong.
+    pub(crate) fn operator_log(&self) -> String {
+        tail(&self.parts.log_of(OPERATOR), TAIL)
+    }
+
+    /// Ends all of it.
+    pub(crate) async fn end(mut self) -> Result<(), Box<dyn Error>> {
+        self.parts.end(&[OPERATOR], OPERATOR_PATIENCE).await;
+        self.parts.end(&[SIMULATOR], SIMULATOR_PATIENCE).await;
+        Ok(self.plane.end().await?)
+    }
+
+    /// Writes a second that the API server takes here from many clients at once.
+    pub(crate) async fn write_ceiling(&self) -> Result<f64, kube::Error> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
+        let began = Instant::now();
+        let parameters = PostParams::default();
+        let writes = (0..PROBES).map(|number| {
+            let map = ConfigMap {
+                metadata: ObjectMeta {
+                    name: Some(format!("probe-{number}")),
+                    ..ObjectMeta::default()
+                },
+                ..ConfigMap::default()
+            };
+            let (maps, parameters) = (&maps, &parameters);
+            async move { maps.create(parameters, &map).await.map(drop) }
+        });
+        let mut writes = stream::iter(writes).buffer_unordered(AT_ONCE);
+        while let Some(written) = writes.next().await {
+            written?;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+        let probes = PROBES as f64;
+        Ok(probes / began.elapsed().as_secs_f64())
+    }
+}
+
+async fn bring_up(
+    plane: &mut ControlPlane,
+    parts: &mut Supervisor,
+    folder: &Path,
+    kubectl: PathBuf,
+    servers: u32,
+) -> Result<(Client, Provider, u32), Box<dyn Error>> {
+    let product = Product::find()?;
+    let speed = format!("--clock-speed={PACE}");
+    // Deliveries and releases as long as the simulator's defaults and the
+    // hosting API's own word: minutes, here tenths of them.
+    let simulator = product
+        .start_simulator(parts, &[&speed, "--release-seconds=120", "--seed=1"])
+        .await?;
+    let provider = Provider::new(&simulator)?;
+    provider
+        .allow(LOCATION, INSTANCE_TYPE, servers.saturating_add(10))
+        .await?;
+    let access = plane.start().await?;
+    let kubectl = Kubectl::new(kubectl, access.kubeconfig().to_owned());
+    kubectl.install_definitions().await?;
+    let objects = objects(&simulator.api, &simulator.api_key);
+    kubectl
+        .run_with_input(&["apply", "-f", "-"], &objects.to_string())
+        .await?;
+    // A user of its own, so that the audit log tells its writes from ours.
+    let token = kubectl
+        .run(&["-n", OPERATOR_NAMESPACE, "create", "token", OPERATOR])
+        .await?;
+    let mut config = Kubeconfig::read_from(access.kubeconfig())?;
+    let client = Client::try_from(
+        Config::from_custom_kubeconfig(config.clone(), &KubeConfigOptions::default()).await?,
+    )?;
+    for user in &mut config.auth_infos {
+        user.auth_info.get_or_insert_default().token = Some(token.trim().to_owned().into());
+    }
+    let kubeconfig = folder.join("operator.kubeconfig");
+    std::fs::write(&kubeconfig, serde_json::to_string(&config)?)?;
+    let [port] = ports::free()?;
+    product.start_operator(parts, &kubeconfig, port)?;
+    let operator = parts
+        .processes()
+        .into_iter()
+        .find_map(|(name, id)| (name == OPERATOR).then_some(id))
+        .ok_or("the operator has ended already")?;
+    Ok((client, provider, operator))
+}
+
+/// Namespaces, the operator's user, and the account.
+fn objects(api: &str, key: &str) -> serde_json::Value {
+    let timing = json!({
+        "pollMoving": format!("{POLL_MOVING}s"), "pollStill": format!("{POLL_STILL}s"),
+        "sweep": format!("{SWEEP}s"), "listingSpacing": "6s", "orderTimeout": "18s", "settle": "60s",
+    });
+    json!({ "apiVersion": "v1", "kind": "List", "items": [
+        { "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": OPERATOR_NAMESPACE } },
+        { "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } },
+        { "apiVersion": "v1", "kind": "ServiceAccount",
+          "metadata": { "name": OPERATOR, "namespace": OPERATOR_NAMESPACE } },
+        // What it may do is the chart's matter; here its writes are counted.
+        { "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+          "metadata": { "name": OPERATOR },
+          "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+          "subjects": [{ "kind": "ServiceAccount", "name": OPERATOR, "namespace": OPERATOR_NAMESPACE }] },
+        { "apiVersion": "v1", "kind": "Secret",
+          "metadata": { "name": "hosting-api", "namespace": NAMESPACE }, "stringData": { "apiKey": key } },
+        { "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
+          "metadata": { "name": "default", "namespace": NAMESPACE },
+          "spec": { "baseURL": api, "apiKeySecretRef": { "name": "hosting-api" }, "timing": timing } },
+    ]})
+}

@@ -1,0 +1,199 @@
+//! The demo's folder: who runs there, and how to reach it.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::product::Simulator;
+
+/// One demo's folder, by its absolute path.
+#[derive(Debug, Clone)]
+pub(crate) struct DemoFolder {
+    path: PathBuf,
+}
+
+/// A demo that is up: what `demo.json` says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct State {
+    /// The process that keeps it; SIGTERM to it ends all of it.
+    pub(crate) pid: i32,
+    /// All others, by name.
+    pub(crate) parts: Vec<(String, u32)>,
+    /// Address of the API server.
+    pub(crate) server: String,
+    pub(crate) simulator: Simulator,
+    /// Of the programs that run, see `Product::stamp`.
+    pub(crate) stamp: String,
+}
+
+/// What stands in the folder.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// Nothing, or nothing that is left of a demo.
+    Absent,
+    /// A process keeps a demo there that is not up yet, or that is ending.
+    Busy,
+    /// A demo is up.
+    Up(State),
+    /// Its keeper is gone and has left files.
+    Dead,
+}
+
+/// Why the folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FolderError {
+    #[error("cannot use {path}")]
+    Unusable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{path} holds other things than a demo: name another folder with --dir")]
+    Foreign { path: PathBuf },
+}
+
+impl DemoFolder {
+    pub(crate) fn at(path: &Path) -> Result<Self, FolderError> {
+        match std::path::absolute(path) {
+            Ok(path) => Ok(Self { path }),
+            Err(source) => Err(FolderError::Unusable {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.path.join("kubeconfig")
+    }
+
+    pub(crate) fn kubectl(&self) -> PathBuf {
+        self.path.join("bin").join("kubectl")
+    }
+
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.path.join("logs")
+    }
+
+    /// What the keeper itself says.
+    pub(crate) fn keeper_log(&self) -> PathBuf {
+        self.logs().join("lab.log")
+    }
+
+    pub(crate) fn control_plane(&self) -> PathBuf {
+        self.path.join("control-plane")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.path.join("demo.json")
+    }
+
+    /// Held by the keeper as long as it lives, however it ends: a number in a
+    /// file could by now belong to another process. Holds the keeper's number.
+    fn lock(&self) -> PathBuf {
+        self.path.join("lock")
+    }
+
+    /// Looks what stands there.
+    pub(crate) fn look(&self) -> Result<Look, FolderError> {
+        let Some(mut entries) = fs::read_dir(&self.path).ok() else {
+            return Ok(Look::Absent);
+        };
+        let Ok(lock) = File::open(self.lock()) else {
+            return match entries.next() {
+                None => Ok(Look::Absent),
+                Some(_) => Err(FolderError::Foreign {
+                    path: self.path.clone(),
+                }),
+            };
+        };
+        // Shared: two that look do not take each other for a keeper.
+        match lock.try_lock_shared() {
+            Ok(()) => Ok(Look::Dead),
+            Err(TryLockError::WouldBlock) => Ok(fs::read(self.state())
+                .ok()
+                .and_then(|text| serde_json::from_slice(&text).ok())
+                .map_or(Look::Busy, Look::Up)),
+            Err(TryLockError::Error(source)) => Err(self.unusable(source)),
+        }
+    }
+
+    /// Makes what a keeper needs before it starts.
+    pub(crate) fn prepare(&self) -> Result<(), FolderError> {
+        fs::create_dir_all(self.logs())
+            .and_then(|()| File::create(self.lock()))
+            .map_err(|source| self.unusable(source))?;
+        Ok(())
+    }
+
+    /// Becomes the keeper; `None` if there is one.
+    pub(crate) fn keep(&self) -> Result<Option<File>, FolderError> {
+        let mut lock = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(self.lock())
+            .map_err(|source| self.unusable(source))?;
+        match lock.try_lock() {
+            Ok(()) => {
+                lock.set_len(0)
+                    .and_then(|()| write!(lock, "{}", std::process::id()))
+                    .map_err(|source| self.unusable(source))?;
+                Ok(Some(lock))
+            }
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(self.unusable(source)),
+        }
+    }
+
+    /// The keeper's process, while there is one.
+    pub(crate) fn keeper(&self) -> Option<i32> {
+        fs::read_to_string(self.lock()).ok()?.parse().ok()
+    }
+
+    /// Says that the demo is up: whole or not at all.
+    pub(crate) fn write(&self, state: &State) -> Result<(), FolderError> {
+        let partial = self.path.join("demo.json.partial");
+        let text = serde_json::to_vec_pretty(state).unwrap_or_default();
+        // It names the simulator's key.
+        fs::write(&partial, text)
+            .and_then(|()| fs::rename(&partial, self.state()))
+            .map_err(|source| self.unusable(source))
+    }
+
+    /// Says that it is up no more.
+    pub(crate) fn unwrite(&self) {
+        // Not there when the demo never came up.
+        let _ = fs::remove_file(self.state());
+    }
+
+    /// Puts kubeconfig and kubectl where the demo promises them.
+    pub(crate) fn link(&self, kubeconfig: &Path, kubectl: &Path) -> Result<(), FolderError> {
+        fs::create_dir_all(self.path.join("bin"))
+            .and_then(|()| std::os::unix::fs::symlink(kubectl, self.kubectl()))
+            .and_then(|()| std::os::unix::fs::symlink(kubeconfig, self.kubeconfig()))
+            .map_err(|source| self.unusable(source))
+    }
+
+    /// Removes the folder. Call it only when it is a demo's and nobody keeps it.
+    pub(crate) fn remove(&self) -> Result<(), FolderError> {
+        match fs::remove_dir_all(&self.path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(self.unusable(source)),
+            _ => Ok(()),
+        }
+    }
+
+    fn unusable(&self, source: io::Error) -> FolderError {
+        FolderError::Unusable {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}

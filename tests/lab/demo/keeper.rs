@@ -1,0 +1,89 @@
+//! The process that keeps a demo: it holds the folder's lock, runs all parts,
+//! and ends them together.
+
+use std::error::Error;
+use std::time::Duration;
+
+use super::folder::{DemoFolder, State};
+use super::quickstart;
+use crate::control_plane::{ControlPlane, Settings};
+use crate::kubectl::Kubectl;
+use crate::product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR};
+use crate::supervisor::{self, Supervisor};
+use crate::{ports, programs};
+
+/// Virtual seconds a second: a delivery of some minutes takes some seconds.
+const CLOCK_SPEED: &str = "--clock-speed=60";
+const DELIVERY: &str = "--delivery-seconds=180..480";
+const RELEASE: &str = "--release-seconds=120";
+/// An order that is under way is awaited; the quickstart's account gives it 10 s.
+const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
+const SIMULATOR_PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+#[error("another process keeps a demo in this folder")]
+struct Kept;
+
+/// Runs until SIGTERM or SIGINT, or until a part ends by itself.
+pub(crate) async fn keep(folder: DemoFolder) -> Result<(), Box<dyn Error>> {
+    let end = supervisor::end_of_work(true)?;
+    tokio::pin!(end);
+    // Held until this function returns, when all parts are gone.
+    let _kept = folder.keep()?.ok_or(Kept)?;
+    let programs = programs::find_or_build().await?;
+    let kubectl = programs.kubectl();
+    let settings = Settings {
+        dir: Some(folder.control_plane()),
+        audit_log: None,
+        logs: Some(folder.logs()),
+    };
+    let mut plane = ControlPlane::prepare(settings, programs)?;
+    let mut parts = Supervisor::new(folder.logs());
+    let outcome = tokio::select! {
+        failed = async {
+            bring_up(&folder, &mut plane, &mut parts, kubectl).await?;
+            let failure: Box<dyn Error> = tokio::select! {
+                failure = plane.first_failure() => failure.into(),
+                failure = parts.first_end() => failure.into(),
+            };
+            Err(failure)
+        } => failed,
+        () = &mut end => Ok(()),
+    };
+    folder.unwrite();
+    parts.end(&[OPERATOR], OPERATOR_PATIENCE).await;
+    parts.end(&[SIMULATOR], SIMULATOR_PATIENCE).await;
+    plane.end().await?;
+    outcome
+}
+
+async fn bring_up(
+    folder: &DemoFolder,
+    plane: &mut ControlPlane,
+    parts: &mut Supervisor,
+    kubectl: std::path::PathBuf,
+) -> Result<(), Box<dyn Error>> {
+    let product = Product::find()?;
+    let key = format!("--api-key={}", quickstart::key()?);
+    let flags = [CLOCK_SPEED, DELIVERY, RELEASE, key.as_str()];
+    let simulator = product.start_simulator(parts, &flags).await?;
+    let access = plane.start().await?;
+    folder.link(access.kubeconfig(), &kubectl)?;
+    let kubectl = Kubectl::new(folder.kubectl(), folder.kubeconfig());
+    kubectl.install_definitions().await?;
+    kubectl
+        .run(&["create", "namespace", OPERATOR_NAMESPACE])
+        .await?;
+    let [port] = ports::free()?;
+    product.start_operator(parts, &folder.kubeconfig(), port)?;
+    let mut running = plane.processes();
+    running.extend(parts.processes());
+    folder.write(&State {
+        pid: i32::try_from(std::process::id())?,
+        parts: running,
+        server: access.server().to_owned(),
+        simulator,
+        stamp: product.stamp()?,
+    })?;
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! `lab demo`: a cluster, a simulator and the operator on this machine, with
+//! three servers in it.
+//!
+//! `up` starts a keeper process and goes; the keeper stays until `down`.
+
+mod folder;
+mod keeper;
+mod quickstart;
+
+use std::error::Error;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::{Instant, sleep};
+
+use self::folder::{DemoFolder, FolderError, Look, State};
+use crate::kubectl::Kubectl;
+use crate::product::{OPERATOR, Product, SIMULATOR};
+use crate::programs;
+use crate::supervisor::{TAIL, tail};
+
+/// Control plane, simulator and operator together.
+const UP_WITHIN: Duration = Duration::from_secs(120);
+/// The operator awaits an order that is under way, and the API server its watches.
+const DOWN_WITHIN: Duration = Duration::from_secs(90);
+const POLL: Duration = Duration::from_millis(50);
+/// The keeper's last words may hold those of the part that failed.
+const KEEPER_TAIL: usize = 2 * TAIL;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    step: Step,
+    /// Folder for all that the demo makes
+    #[arg(
+        long,
+        global = true,
+        env = "FLEXMETAL_DEMO_DIR",
+        default_value = ".demo"
+    )]
+    dir: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum Step {
+    /// Bring the demo up, or use the one that is up, and wait for its servers
+    Up,
+    /// End the demo and remove its folder
+    Down,
+    /// Be the process that keeps the demo (started by `up`)
+    #[command(hide = true)]
+    Keep,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum DemoError {
+    #[error("the demo did not come up; the end of {log}:\n{text}")]
+    Start { log: PathBuf, text: String },
+    #[error("the demo in {path} does not end within {} s; process {pid} keeps it", DOWN_WITHIN.as_secs())]
+    End { path: PathBuf, pid: i32 },
+    #[error("the demo is up, but its servers are not; `make demo-down` ends it")]
+    Servers(#[source] quickstart::QuickstartError),
+}
+
+/// Does one step.
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let folder = DemoFolder::at(&arguments.dir)?;
+    match arguments.step {
+        Step::Up => up(&folder).await,
+        Step::Down => down(&folder).await,
+        Step::Keep => keeper::keep(folder).await,
+    }
+}
+
+async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
+    let stamp = Product::find()?.stamp()?;
+    // Here and not in the keeper: the first time takes minutes and says so.
+    programs::find_or_build().await?;
+    let state = match settled(folder).await? {
+        Look::Up(state) if state.stamp == stamp && answers(folder).await => {
+            say("A demo is up already and is used again.");
+            state
+        }
+        Look::Absent => start(folder).await?,
+        found => {
+            say(match found {
+                Look::Up(state) if state.stamp == stamp => "The demo that was up does not answer.",
+                Look::Up(_) => "The programs have changed since the demo came up.",
+                _ => "An earlier demo has ended by itself.",
+            });
+            let last_words = tail(&folder.keeper_log(), KEEPER_TAIL);
+            if !last_words.is_empty() {
+                say(&format!("It last said: {}", last_words.trim_end()));
+            }
+            say("Setting it up anew.");
+            end(folder).await?;
+            start(folder).await?
+        }
+    };
+    let kubectl = Kubectl::new(folder.kubectl(), folder.kubeconfig());
+    quickstart::apply(&kubectl, &state.simulator).await?;
+    let kubeconfig = Kubeconfig::read_from(folder.kubeconfig())?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let client = Client::try_from(config)?;
+    let began = Instant::now();
+    if let Err(error) = quickstart::wait_ready(client, &kubectl, &state.simulator).await {
+        say(&format!("\n{}", quickstart::conditions(&kubectl).await));
+        for part in [OPERATOR, SIMULATOR] {
+            let log = folder.logs().join(format!("{part}.log"));
+            say(&format!(
+                "The end of {}:\n{}\n",
+                log.display(),
+                tail(&log, TAIL)
+            ));
+        }
+        return Err(DemoError::Servers(error).into());
+    }
+    show(folder, &kubectl, &state, began.elapsed()).await
+}
+
+/// Looks once nobody is busy any more: another `make demo` may be at work, or
+/// a keeper may be ending.
+async fn settled(folder: &DemoFolder) -> Result<Look, FolderError> {
+    let deadline = Instant::now() + UP_WITHIN;
+    loop {
+        match folder.look()? {
+            Look::Busy if Instant::now() < deadline => sleep(POLL).await,
+            look => return Ok(look),
+        }
+    }
+}
+
+/// Starts a keeper that outlives us and the terminal, and waits until it has all up.
+async fn start(folder: &DemoFolder) -> Result<State, Box<dyn Error>> {
+    say(
+        "Starting etcd, kube-apiserver, kube-controller-manager, the simulator and the operator ...",
+    );
+    folder.prepare()?;
+    let log = File::create(folder.keeper_log())?;
+    let mut keeper = Command::new(std::env::current_exe()?)
+        .args(["demo", "keep", "--dir"])
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        // Ctrl-C at this terminal is not meant for it.
+        .process_group(0)
+        .spawn()?;
+    match await_up(folder, &mut keeper).await? {
+        Some(state) => Ok(state),
+        None => {
+            let (log, text) = (folder.keeper_log(), tail(&folder.keeper_log(), KEEPER_TAIL));
+            end(folder).await?;
+            Err(DemoError::Start { log, text }.into())
+        }
+    }
+}
+
+async fn await_up(folder: &DemoFolder, keeper: &mut Child) -> Result<Option<State>, FolderError> {
+    let deadline = Instant::now() + UP_WITHIN;
+    while Instant::now() < deadline {
+        if let Look::Up(state) = folder.look()? {
+            return Ok(Some(state));
+        }
+        // It says why in its log. Waited for, so that it is no zombie of ours.
+        if !matches!(keeper.try_wait(), Ok(None)) {
+            return Ok(None);
+        }
+        sleep(POLL).await;
+    }
+    Ok(None)
+}
+
+async fn answers(folder: &DemoFolder) -> bool {
+    let kubectl = Kubectl::new(folder.kubectl(), folder.kubeconfig());
+    let ready = ["get", "--raw", "/readyz", "--request-timeout=5s"];
+    kubectl.run(&ready).await.is_ok()
+}
+
+async fn down(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
+    if let Look::Absent = folder.look()? {
+        say("No demo is up.");
+    } else {
+        end(folder).await?;
+        say("The demo has ended, and its folder is gone.");
+    }
+    Ok(())
+}
+
+/// Ends whatever stands in the folder, and removes it.
+async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
+    let deadline = Instant::now() + DOWN_WITHIN;
+    let mut asked = None;
+    while matches!(folder.look()?, Look::Busy | Look::Up(_)) {
+        // The lock is held, so this number is the keeper's.
+        let keeper = folder.keeper();
+        if let Some(pid) = keeper.filter(|_| asked != keeper) {
+            if let Some(pid) = Pid::from_raw(pid) {
+                // It may be gone by now: the next look tells.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            asked = keeper;
+        }
+        if Instant::now() > deadline {
+            return Err(DemoError::End {
+                path: folder.path().to_owned(),
+                pid: keeper.unwrap_or_default(),
+            }
+            .into());
+        }
+        sleep(POLL).await;
+    }
+    folder.remove()?;
+    Ok(())
+}
+
+async fn show(
+    folder: &DemoFolder,
+    kubectl: &Kubectl,
+    state: &State,
+    took: Duration,
+) -> Result<(), Box<dyn Error>> {
+    let namespace = quickstart::NAMESPACE;
+    let table = kubectl
+        .run(&["-n", namespace, "get", "baremetalservers", "-o", "wide"])
+        .await?;
+    let folder = folder.path().display();
+    let (api, control) = (&state.simulator.api, &state.simulator.control);
+    say(&format!(
+        "\nAll servers are Ready (waited {:.1} s):\n\n{table}\n\
+         Look further:\n\
+         \x20 export KUBECONFIG={folder}/kubeconfig PATH={folder}/bin:$PATH\n\
+         \x20 kubectl -n {namespace} get bms,pacct         # servers and account\n\
+         \x20 kubectl -n {namespace} describe bms web      # conditions and events of one\n\
+         \x20 kubectl -n {namespace} delete bms web        # returns when its machine is released\n\
+         \x20 kubectl explain bms.spec            # every field in words\n\
+         \x20 curl {control}/_simulator/machines    # what the hosting API has; it answers at {api}\n\
+         \x20 tail -f {folder}/logs/flexmetal-operator.log\n\
+         \x20 make demo                           # again: uses this demo, brings back what you deleted\n\
+         \x20 make demo-down                      # ends it, and removes {folder}",
+        took.as_secs_f64(),
+    ));
+    Ok(())
+}
+
+/// Tells the user something. Nobody may be listening any more.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
