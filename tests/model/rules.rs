@@ -136,9 +136,10 @@ pub fn reason(o: &Obj) -> &'static str {
 /// The bounds, in words.
 pub fn bounds(scene: &Scene) -> String {
     format!(
-        "{} process(es), {} ticks of {TICK} s, settle {SETTLE}, send window, way and lag 1 each, {MOST_WRITES} writes{}{}; {:?}",
+        "{} process(es), {} ticks of {TICK} s, settle {SETTLE}, send window, way and lag 1 each, {} writes{}{}; {:?}",
         scene.processes,
         scene.ticks,
+        scene.writes,
         if scene.stale { ", stale watch" } else { "" },
         if scene.control { "" } else { ", no control" },
         scene.faults

@@ -3,11 +3,11 @@
 use super::{
     outside::{self, land, list, progress},
     pass::Variant,
-    real, rules,
+    people::{Strip, User},
+    rules, start,
     step::{Answer, Hand},
     world::*,
 };
-use flexmetal_operator::kinds::Reason;
 use stateright::{Model, Property};
 use std::sync::{Arc, atomic::AtomicUsize};
 
@@ -31,7 +31,11 @@ pub struct Scene {
     pub delivered: bool,
     /// A process may stand still between clock and socket.
     pub freezes: bool,
+    /// A request may be on its way for longer than a tick.
+    pub slow: bool,
     pub variant: Variant,
+    /// Most writes of one object in a state that is walked on from; an order and its end take six.
+    pub writes: u8,
     /// Of how many states one is walked to its end by the fair schedule.
     pub every: u64,
     /// The longest such walk, in rounds, and how many there were.
@@ -52,7 +56,9 @@ impl Default for Scene {
             aged: false,
             delivered: false,
             freezes: false,
+            slow: false,
             variant: Variant::Honest,
+            writes: 10,
             every: 16,
             longest: Arc::default(),
             walks: Arc::default(),
@@ -74,48 +80,6 @@ pub enum Action {
     Mood(Mood),
     User(User, usize),
     Strip(Strip, usize),
-}
-
-/// What people do to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum User {
-    Delete,
-    Suspend,
-    Retain,
-    Rename,
-    StripNote,
-    StripStatus,
-    /// Under another name, with the finalizer or without.
-    Copy(bool),
-    Restore,
-    Acknowledge,
-}
-
-/// Which tags somebody takes off a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Strip {
-    All,
-    Order,
-    Cluster,
-}
-
-const WHO: Who = Who { slot: 0, life: 0 };
-
-fn object(who: Who, created: Tick) -> Obj {
-    Obj {
-        who,
-        version: 1,
-        created,
-        deleting: false,
-        finalizer: false,
-        note: None,
-        begun: None,
-        acknowledged: None,
-        retain: false,
-        suspend: false,
-        renamed: false,
-        status: None,
-    }
 }
 
 impl Scene {
@@ -183,83 +147,6 @@ impl Scene {
         };
         spent.then(|| self.hand(world, process, slot).step(answer))
     }
-
-    fn user(&self, world: &mut World, user: User, slot: usize) -> Option<()> {
-        let fault = match user {
-            User::Delete => Fault::Delete,
-            User::Suspend | User::Retain | User::Rename => Fault::Edit,
-            User::StripNote => Fault::StripNote,
-            User::StripStatus => Fault::StripStatus,
-            User::Copy(_) => Fault::Copy,
-            User::Restore => Fault::Restore,
-            User::Acknowledge => Fault::Acknowledge,
-        };
-        if !world.spend(fault) {
-            return None;
-        }
-        if let User::Copy(finalizer) = user {
-            let source = world.objects[0]?;
-            let slot = 1;
-            let mut copy = object(
-                Who {
-                    slot: 1,
-                    life: world.lives[slot],
-                },
-                world.now,
-            );
-            copy.note = source.note;
-            copy.finalizer = finalizer;
-            world.lives[slot] += 1;
-            outside::place(world, slot, copy, !self.stale);
-            return Some(());
-        }
-        if user == User::Restore {
-            let note = world.backup[slot].filter(|_| world.objects[slot].is_none())?;
-            let life = world.lives[slot];
-            world.lives[slot] += 1;
-            let mut restored = object(
-                Who {
-                    slot: u8::try_from(slot).ok()?,
-                    life,
-                },
-                world.now,
-            );
-            restored.note = Some(note);
-            outside::place(world, slot, restored, !self.stale);
-            return Some(());
-        }
-        let mut o = world.objects[slot]?;
-        match user {
-            User::Delete => {
-                world.backup[slot] = o.note;
-                o.deleting = true;
-            }
-            User::Suspend => o.suspend = !o.suspend,
-            User::Retain => o.retain = !o.retain,
-            User::Rename => o.renamed = true,
-            User::StripNote => {
-                o.finalizer = false;
-                o.note = None;
-                o.begun = None;
-            }
-            User::StripStatus => o.status = None,
-            User::Acknowledge => {
-                // A person who looks at the provider and tells the truth.
-                let epoch = o.note?.epoch;
-                let open = o.status?.ready?.reason == real::reason_number(Reason::OutcomeUnknown);
-                let none =
-                    world.wire.is_empty() && !world.machines.iter().any(|m| m.owner == o.who);
-                if !(open && o.status?.stalled && none) {
-                    return None;
-                }
-                o.acknowledged = Some(epoch);
-            }
-            User::Copy(_) | User::Restore => {}
-        }
-        o.version += 1;
-        outside::place(world, slot, o, !self.stale);
-        Some(())
-    }
 }
 
 impl Model for Scene {
@@ -267,88 +154,13 @@ impl Model for Scene {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let mut first = object(WHO, 0);
-        let mut machines = Vec::new();
-        let mut posts = Vec::new();
-        let begin = if self.aged { 2 * SETTLE } else { 0 };
-        if self.aged {
-            let reason = real::reason_number(Reason::Suspended);
-            first.status = Some(StatusA {
-                ready: Some(ReadyA {
-                    on: false,
-                    since: 0,
-                    reason,
-                }),
-                stalled: true,
-                ..Default::default()
-            });
-        }
-        if self.delivered {
-            let intent = IntentA {
-                who: WHO,
-                epoch: 0,
-                send_by: 10,
-                attempt: 200,
-                unknown_before: 0,
-            };
-            let outcome = Some(flexmetal_operator::kinds::server::OrderOutcome::Created);
-            first.finalizer = true;
-            first.note = Some(intent);
-            first.status = Some(StatusA {
-                order: Some(RecordA {
-                    intent,
-                    outcome,
-                    settled: 0,
-                    failures: 0,
-                }),
-                uuid: Some(0),
-                ready: Some(ReadyA {
-                    on: true,
-                    since: 0,
-                    reason: real::reason_number(Reason::Delivered),
-                }),
-                stalled: false,
-            });
-            machines.push(Machine {
-                marks: [Some((WHO, 0)), None],
-                cluster: true,
-                retained: false,
-                life: Life::Delivered,
-                delivered: true,
-                created: 0,
-                owner: WHO,
-                stripped: false,
-                by_policy: false,
-            });
-            posts.push((WHO, 0));
-        }
-        let objects = [Some(first), None];
-        let used = self.aged || self.delivered;
-        let mut budget = [0; FAULTS];
-        for (fault, times) in &self.faults {
-            budget[*fault as usize] = *times;
-        }
-        vec![World {
-            now: begin,
-            objects,
-            backup: [None; SLOTS],
-            lives: [1, 0],
-            machines,
-            wire: Vec::new(),
-            mood: Mood::Normal,
-            processes: vec![Process::fresh(begin, used, &objects); self.processes],
-            attempts: 0,
-            posts,
-            used,
-            budget,
-            broken: None,
-        }]
+        vec![start::world(self)]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         let begin = if self.aged { 2 * SETTLE } else { 0 };
         if world.now < begin + self.ticks
-            && !world.wire.iter().any(|w| outside::is_due(w, world.now))
+            && (self.slow || !world.wire.iter().any(|w| outside::is_due(w, world.now)))
         {
             actions.push(Action::Tick);
         }
@@ -483,48 +295,10 @@ impl Model for Scene {
             .objects
             .iter()
             .flatten()
-            .all(|o| o.version <= MOST_WRITES)
+            .all(|o| o.version <= self.writes)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         rules::properties()
-    }
-}
-
-impl Scene {
-    fn users(&self, world: &World, actions: &mut Vec<Action>) {
-        for (slot, object) in world.objects.iter().enumerate() {
-            let Some(o) = object else {
-                if world.has(Fault::Restore) && world.backup[slot].is_some() {
-                    actions.push(Action::User(User::Restore, slot));
-                }
-                continue;
-            };
-            let mut may = |fault, user| {
-                if world.has(fault) {
-                    actions.push(Action::User(user, slot));
-                }
-            };
-            if !o.deleting {
-                may(Fault::Delete, User::Delete);
-                if !o.renamed {
-                    may(Fault::Edit, User::Rename);
-                }
-            }
-            may(Fault::Edit, User::Suspend);
-            may(Fault::Edit, User::Retain);
-            // Whoever takes the annotation off a restored object wants a new machine, and gets one.
-            if o.who.life == 0 && (o.finalizer || o.note.is_some()) {
-                may(Fault::StripNote, User::StripNote);
-            }
-            if o.status.is_some() {
-                may(Fault::StripStatus, User::StripStatus);
-            }
-            if world.objects[1].is_none() && o.note.is_some() {
-                may(Fault::Copy, User::Copy(true));
-                may(Fault::Copy, User::Copy(false));
-            }
-            may(Fault::Acknowledge, User::Acknowledge);
-        }
     }
 }

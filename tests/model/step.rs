@@ -1,16 +1,16 @@
 //! What a process does next: the act half, each call and each write a step of its own.
 
 use super::{
-    outside::{create, learn, release, write},
+    outside::{create, learn, write},
     pass::{self, EFFECTS, Variant},
-    real::{self, MEMORIES, TagA},
+    real::{self, MEMORIES},
     world::*,
 };
 use flexmetal_operator::{
     controllers::server::{
-        decide::{Effect, NewOrder, Search, fence},
+        decide::{Effect, NewOrder, fence},
         facts::Facts,
-        memory::{Observation, Obstacle, ReleaseAnswer, Sent},
+        memory::Observation,
     },
     kinds::server::{OrderOutcome, OrderRecord},
 };
@@ -47,14 +47,14 @@ pub struct Hand<'a> {
 }
 
 /// How a write to the API server ended.
-enum Written {
+pub enum Written {
     Done(Obj),
     Stale,
     Unknown,
 }
 
 impl Hand<'_> {
-    fn me(&mut self) -> &mut Process {
+    pub fn me(&mut self) -> &mut Process {
         &mut self.world.processes[self.process]
     }
 
@@ -62,17 +62,17 @@ impl Hand<'_> {
         self.world.processes[self.process].task[self.slot]
     }
 
-    fn go(&mut self, task: Task) {
+    pub fn go(&mut self, task: Task) {
         let slot = self.slot;
         self.me().task[slot] = task;
     }
 
-    fn facts(&self, object: &Obj) -> Facts {
+    pub fn facts(&self, object: &Obj) -> Facts {
         let sight = pass::sight(self.world, self.process, object, self.has_control);
         pass::facts(self.variant, &sight)
     }
 
-    fn mono(&self) -> std::time::Duration {
+    pub fn mono(&self) -> std::time::Duration {
         real::ticks(self.world.now - self.world.processes[self.process].started)
     }
 
@@ -91,13 +91,13 @@ impl Hand<'_> {
         self.me().memory[slot] = real::keep(memory);
     }
 
-    fn failed(&mut self) {
+    pub fn failed(&mut self) {
         let at = self.mono();
         self.note(Observation::Failed { at });
         self.go(Task::Idle);
     }
 
-    fn done(&mut self, observation: Observation) {
+    pub fn done(&mut self, observation: Observation) {
         self.note(observation);
         self.go(Task::Idle);
     }
@@ -109,7 +109,7 @@ impl Hand<'_> {
     }
 
     /// GET of the object; None when it is gone.
-    fn get(&mut self, like: &Obj) -> Option<Obj> {
+    pub fn get(&mut self, like: &Obj) -> Option<Obj> {
         let found = self.world.objects[self.slot].filter(|o| o.who == like.who);
         if found.is_some() {
             self.learn(found);
@@ -118,7 +118,7 @@ impl Hand<'_> {
     }
 
     /// A write that rests on a version, and how its answer fares.
-    fn write(
+    pub fn write(
         &mut self,
         version: u8,
         like: Who,
@@ -294,18 +294,9 @@ impl Hand<'_> {
     fn plain(&mut self, object: &Obj, answer: Answer, change: impl FnOnce(&mut Obj)) {
         match self.write(object.version, object.who, answer, change) {
             Written::Unknown => self.failed(),
-            Written::Done(_) | Written::Stale => self.done(Observation::Done),
+            Written::Done(_) => self.done(Observation::Done),
+            Written::Stale => self.done(Observation::Stale),
         }
-    }
-
-    /// GET of a machine, which also goes into the snapshot.
-    fn read(&mut self, number: u8) -> Option<Machine> {
-        let found = match self.world.mood {
-            Mood::Blank => None,
-            _ => self.world.machines.get(usize::from(number)).copied(),
-        };
-        self.me().seen[usize::from(number)] = found;
-        found
     }
 
     /// Whether the finalizer may truly go: no live machine of this object, but those that policy lets stay.
@@ -486,144 +477,5 @@ impl Hand<'_> {
                 uuid: None,
             }),
         }
-    }
-
-    fn look(&mut self, search: &Search) {
-        let blank = self.world.mood == Mood::Blank;
-        let now = self.world.now;
-        let TagA::Order(who, epoch) = real::tag_of(&search.order_tag) else {
-            return self.failed();
-        };
-        // A tag may be as late as the machine in a listing.
-        let late = self.world.budget[Fault::LateListing as usize] > 0;
-        let shown = |m: &Machine| !late || now - m.created > 1;
-        let exists = !blank
-            && self
-                .world
-                .machines
-                .iter()
-                .any(|m| shown(m) && m.marks.contains(&Some((who, epoch))));
-        let mut all = (0u8..).zip(&self.world.machines).filter(|_| !blank);
-        let suspect = all
-            .find(|(n, m)| fence::is_suspect(&real::server(*n, m), search))
-            .map(|(n, _)| Obstacle::Unmarked(real::uuid(n)));
-        let obstacle = if exists {
-            Some(Obstacle::TagExists)
-        } else if blank && self.variant != Variant::NoControl {
-            Some(Obstacle::NoControl)
-        } else {
-            suspect
-        };
-        self.done(Observation::Looked {
-            attempt: search.attempt.clone(),
-            proof_began: search.proof_began,
-            obstacle,
-        });
-    }
-
-    fn retag(&mut self, object: &Obj, uuid: &str, tag: &str, when: &fence::TagProof, add: bool) {
-        let number = real::machine_of(uuid);
-        let tag = real::tag_of(tag);
-        let facts = self.facts(object);
-        let retains = add && tag == TagA::Retained;
-        if retains {
-            match self.get(object) {
-                Some(o) if o.deleting && o.begun.is_none() => {}
-                _ => return self.done(Observation::Done),
-            }
-        }
-        let Some(m) = self.read(number) else {
-            return self.failed();
-        };
-        if !when.holds(&facts, &real::server(number, &m)) {
-            return self.done(Observation::Done);
-        }
-        let m = &mut self.world.machines[usize::from(number)];
-        match (tag, add) {
-            (TagA::Cluster, on) => m.cluster = on,
-            (TagA::Retained, on) => {
-                m.retained = on;
-                m.by_policy = on && object.retain;
-            }
-            (TagA::Order(who, epoch), true) => {
-                if let Some(free) = m.marks.iter_mut().find(|x| x.is_none()) {
-                    *free = Some((who, epoch));
-                }
-                m.owner = who;
-            }
-            (TagA::Order(who, epoch), false) => {
-                m.marks = m.marks.map(|x| x.filter(|x| *x != (who, epoch)));
-            }
-        }
-        // One order of marks, so that equal machines are equal.
-        m.marks.sort_unstable_by(|a, b| b.cmp(a));
-        let m = *m;
-        self.me().seen[usize::from(number)] = Some(m);
-        self.done(Observation::Done);
-    }
-
-    fn begin_release(&mut self, object: &Obj, machine: u8, answer: Answer) {
-        let Some(fresh) = self.get(object) else {
-            return self.done(Observation::Done);
-        };
-        let facts = self.facts(&fresh);
-        let Some(m) = self.read(machine) else {
-            return self.failed();
-        };
-        if !fence::may_begin_release(&facts, &real::server(machine, &m)) {
-            return self.done(Observation::Done);
-        }
-        match self.write(fresh.version, fresh.who, answer, |o| {
-            o.begun = Some(machine)
-        }) {
-            Written::Done(object) if m.is_live() => {
-                self.go(Task::Delete {
-                    machine,
-                    since: self.world.now,
-                    object,
-                });
-            }
-            Written::Unknown => self.failed(),
-            _ => self.done(Observation::Done),
-        }
-    }
-
-    fn delete(&mut self, machine: u8, since: Tick, object: &Obj, answer: Answer) {
-        let started = self.world.processes[self.process].started;
-        let facts = self.facts(object);
-        // The record was read when this step began; another process may have changed the machine since.
-        let Some(record) = self.world.processes[self.process].seen[usize::from(machine)] else {
-            return self.failed();
-        };
-        let may = fence::may_release(
-            &facts,
-            &real::server(machine, &record),
-            real::moment(since, started),
-            real::moment(self.world.now, started),
-            real::times().send_window,
-        );
-        if !may || self.world.mood == Mood::Denied {
-            return self.failed();
-        }
-        let at = self.mono();
-        let answer = match answer {
-            Answer::Later => {
-                self.world.wire.push(Wire::Delete {
-                    machine,
-                    by: object.who,
-                    sent: self.world.now,
-                });
-                ReleaseAnswer::Unknown
-            }
-            Answer::LostBefore => ReleaseAnswer::Unknown,
-            _ if release(self.world, machine, object.who) => ReleaseAnswer::Accepted,
-            _ => ReleaseAnswer::Refused,
-        };
-        self.done(Observation::Released(Sent {
-            uuid: real::uuid(machine),
-            failed: matches!(record.life, Life::Failed),
-            answer,
-            at,
-        }));
     }
 }

@@ -13,8 +13,6 @@ pub const TICK: i64 = 10;
 pub const SETTLE: Tick = 3;
 /// Wall time of tick 0.
 pub const BASE: i64 = 1_790_000_000;
-/// Most writes of one object in a state that is walked on from; an order and its end take six.
-pub const MOST_WRITES: u8 = 10;
 /// Most machines at once; none of the configurations may come to need more.
 pub const MOST_MACHINES: usize = 4;
 

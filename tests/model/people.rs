@@ -1,0 +1,149 @@
+//! What people and tools do to objects.
+
+use super::{
+    outside, real,
+    scene::{Action, Scene},
+    start::object,
+    world::*,
+};
+use flexmetal_operator::kinds::Reason;
+
+/// What people do to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum User {
+    Delete,
+    Suspend,
+    Retain,
+    Rename,
+    StripNote,
+    StripStatus,
+    /// Under another name, with the finalizer or without.
+    Copy(bool),
+    Restore,
+    Acknowledge,
+}
+
+/// Which tags somebody takes off a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strip {
+    All,
+    Order,
+    Cluster,
+}
+
+impl Scene {
+    pub fn user(&self, world: &mut World, user: User, slot: usize) -> Option<()> {
+        let fault = match user {
+            User::Delete => Fault::Delete,
+            User::Suspend | User::Retain | User::Rename => Fault::Edit,
+            User::StripNote => Fault::StripNote,
+            User::StripStatus => Fault::StripStatus,
+            User::Copy(_) => Fault::Copy,
+            User::Restore => Fault::Restore,
+            User::Acknowledge => Fault::Acknowledge,
+        };
+        if !world.spend(fault) {
+            return None;
+        }
+        if let User::Copy(finalizer) = user {
+            let source = world.objects[0]?;
+            let slot = 1;
+            let mut copy = object(
+                Who {
+                    slot: 1,
+                    life: world.lives[slot],
+                },
+                world.now,
+            );
+            copy.note = source.note;
+            copy.finalizer = finalizer;
+            world.lives[slot] += 1;
+            outside::place(world, slot, copy, !self.stale);
+            return Some(());
+        }
+        if user == User::Restore {
+            let note = world.backup[slot].filter(|_| world.objects[slot].is_none())?;
+            let life = world.lives[slot];
+            world.lives[slot] += 1;
+            let mut restored = object(
+                Who {
+                    slot: u8::try_from(slot).ok()?,
+                    life,
+                },
+                world.now,
+            );
+            restored.note = Some(note);
+            outside::place(world, slot, restored, !self.stale);
+            return Some(());
+        }
+        let mut o = world.objects[slot]?;
+        match user {
+            User::Delete => {
+                world.backup[slot] = o.note;
+                o.deleting = true;
+            }
+            User::Suspend => o.suspend = !o.suspend,
+            User::Retain => o.retain = !o.retain,
+            User::Rename => o.renamed = true,
+            User::StripNote => {
+                o.finalizer = false;
+                o.note = None;
+                o.begun = None;
+            }
+            User::StripStatus => o.status = None,
+            User::Acknowledge => {
+                // A person who looks at the provider and tells the truth.
+                let epoch = o.note?.epoch;
+                let open = o.status?.ready?.reason == real::reason_number(Reason::OutcomeUnknown);
+                let none =
+                    world.wire.is_empty() && !world.machines.iter().any(|m| m.owner == o.who);
+                if !(open && o.status?.stalled && none) {
+                    return None;
+                }
+                o.acknowledged = Some(epoch);
+            }
+            User::Copy(_) | User::Restore => {}
+        }
+        o.version += 1;
+        outside::place(world, slot, o, !self.stale);
+        Some(())
+    }
+}
+
+impl Scene {
+    pub fn users(&self, world: &World, actions: &mut Vec<Action>) {
+        for (slot, object) in world.objects.iter().enumerate() {
+            let Some(o) = object else {
+                if world.has(Fault::Restore) && world.backup[slot].is_some() {
+                    actions.push(Action::User(User::Restore, slot));
+                }
+                continue;
+            };
+            let mut may = |fault, user| {
+                if world.has(fault) {
+                    actions.push(Action::User(user, slot));
+                }
+            };
+            if !o.deleting {
+                may(Fault::Delete, User::Delete);
+                if !o.renamed {
+                    may(Fault::Edit, User::Rename);
+                }
+            }
+            may(Fault::Edit, User::Suspend);
+            may(Fault::Edit, User::Retain);
+            // Whoever takes the annotation off a restored object wants a new machine, and gets one.
+            if o.who.life == 0 && (o.finalizer || o.note.is_some()) {
+                may(Fault::StripNote, User::StripNote);
+            }
+            if o.status.is_some() {
+                may(Fault::StripStatus, User::StripStatus);
+            }
+            if world.objects[1].is_none() && o.note.is_some() {
+                may(Fault::Copy, User::Copy(true));
+                may(Fault::Copy, User::Copy(false));
+            }
+            may(Fault::Acknowledge, User::Acknowledge);
+        }
+    }
+}

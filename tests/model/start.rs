@@ -1,0 +1,102 @@
+//! How a scene begins.
+
+use super::{real, scene::Scene, world::*};
+use flexmetal_operator::kinds::{Reason, server::OrderOutcome};
+
+const WHO: Who = Who { slot: 0, life: 0 };
+
+pub fn object(who: Who, created: Tick) -> Obj {
+    Obj {
+        who,
+        version: 1,
+        created,
+        deleting: false,
+        finalizer: false,
+        note: None,
+        begun: None,
+        acknowledged: None,
+        retain: false,
+        suspend: false,
+        renamed: false,
+        status: None,
+    }
+}
+
+pub fn world(scene: &Scene) -> World {
+    let mut first = object(WHO, 0);
+    let mut machines = Vec::new();
+    let mut posts = Vec::new();
+    let begin = if scene.aged { 2 * SETTLE } else { 0 };
+    if scene.aged {
+        let reason = real::reason_number(Reason::Suspended);
+        first.status = Some(StatusA {
+            ready: Some(ReadyA {
+                on: false,
+                since: 0,
+                reason,
+            }),
+            stalled: true,
+            ..Default::default()
+        });
+    }
+    if scene.delivered {
+        let intent = IntentA {
+            who: WHO,
+            epoch: 0,
+            send_by: 10,
+            attempt: 200,
+            unknown_before: 0,
+        };
+        let outcome = Some(OrderOutcome::Created);
+        first.finalizer = true;
+        first.note = Some(intent);
+        first.status = Some(StatusA {
+            order: Some(RecordA {
+                intent,
+                outcome,
+                settled: 0,
+                failures: 0,
+            }),
+            uuid: Some(0),
+            ready: Some(ReadyA {
+                on: true,
+                since: 0,
+                reason: real::reason_number(Reason::Delivered),
+            }),
+            stalled: false,
+        });
+        machines.push(Machine {
+            marks: [Some((WHO, 0)), None],
+            cluster: true,
+            retained: false,
+            life: Life::Delivered,
+            delivered: true,
+            created: 0,
+            owner: WHO,
+            stripped: false,
+            by_policy: false,
+        });
+        posts.push((WHO, 0));
+    }
+    let objects = [Some(first), None];
+    let used = scene.aged || scene.delivered;
+    let mut budget = [0; FAULTS];
+    for (fault, times) in &scene.faults {
+        budget[*fault as usize] = *times;
+    }
+    World {
+        now: begin,
+        objects,
+        backup: [None; SLOTS],
+        lives: [1, 0],
+        machines,
+        wire: Vec::new(),
+        mood: Mood::Normal,
+        processes: vec![Process::fresh(begin, used, &objects); scene.processes],
+        attempts: 0,
+        posts,
+        used,
+        budget,
+        broken: None,
+    }
+}
