@@ -14,6 +14,7 @@ pub mod order;
 pub mod release;
 pub mod request;
 pub mod resolve;
+pub mod sending;
 
 #[cfg(test)]
 mod tests;

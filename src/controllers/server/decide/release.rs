@@ -4,19 +4,14 @@
 //! still turn to Retain; from then on it comes too late. The finalizer goes only at a proven end.
 
 use super::{
-    super::{
-        facts::{Facts, Hold},
-        memory::ReleaseAnswer,
-    },
+    super::facts::{Facts, Hold},
     Decision, Effect, control,
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::TagProof,
-    machine::said,
-    missing, order, resolve, usable_account,
+    missing, order, resolve, sending, usable_account,
 };
 use crate::{
-    account::view::View,
     hosting::{Server, ServerStatus},
     kinds::{
         Reason,
@@ -25,9 +20,6 @@ use crate::{
     },
 };
 use std::{sync::Arc, time::Duration};
-
-/// How long an accepted DELETE may show no effect before it is sent again.
-const ACCEPTED_PAUSE: Duration = Duration::from_secs(60);
 
 /// How soon to look again when the kind could not be read.
 const CANNOT_SEE: Duration = Duration::from_secs(5);
@@ -117,8 +109,8 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
             server,
             Hold::waits(Reason::Releasing, "the provider is releasing the machine"),
         ),
-        ServerStatus::Failed => failed(facts, view, server),
-        _ => send(facts, view, server),
+        ServerStatus::Failed => sending::failed(facts, view, server),
+        _ => sending::send(facts, view, server),
     }
 }
 
@@ -199,142 +191,6 @@ fn retain(facts: &Facts, server: &Arc<Server>) -> Decision {
     })
 }
 
-/// Sends the DELETE, or waits for what the last one does.
-fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
-    let effect = Effect::Release {
-        uuid: server.id.as_str().into(),
-    };
-    let releasing = |hold| showing(facts, server, hold);
-    let retry = |at, pause| rest(facts, at, pause);
-    match answer(facts, server) {
-        None => releasing(Hold::waits(Reason::Releasing, "the release is being sent")).with(effect),
-        Some((ReleaseAnswer::Refused, at)) => {
-            let hold = Hold::waits(
-                Reason::WaitingForProvider,
-                format!(
-                    "the provider does not release the machine while it is {:?}; asking again",
-                    server.status.as_str()
-                ),
-            );
-            match retry(at, view.times.poll_moving) {
-                Some(rest) => releasing(hold).again(rest),
-                None => releasing(hold).with(effect),
-            }
-        }
-        Some((answer, at)) => {
-            let hold = Hold::waits(
-                Reason::Releasing,
-                "the release was sent; waiting for the provider",
-            );
-            let pause = match answer {
-                ReleaseAnswer::Accepted => ACCEPTED_PAUSE.max(view.times.poll_moving),
-                _ => view.times.poll_moving,
-            };
-            match retry(at, pause) {
-                Some(rest) => releasing(hold).again(rest),
-                None => releasing(hold).with(effect),
-            }
-        }
-    }
-}
-
-/// How the last DELETE of this machine ended, if it was sent in the state that the machine is in:
-/// what was refused to a waiting machine says nothing of a failed one.
-fn answer(facts: &Facts, server: &Server) -> Option<(ReleaseAnswer, Duration)> {
-    let sent = facts.memory.release.sent.as_ref()?;
-    let is_failed = server.status == ServerStatus::Failed;
-    (sent.uuid == server.id.as_str() && sent.failed == is_failed).then_some((sent.answer, sent.at))
-}
-
-/// What is left of a pause that began at this moment.
-fn rest(facts: &Facts, since: Duration, pause: Duration) -> Option<Duration> {
-    let rest = pause.checked_sub(facts.now.since(since))?;
-    (!rest.is_zero()).then_some(rest)
-}
-
-/// A failed machine: DELETE once; when that is refused and it was never delivered, it may go.
-fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
-    let said = said(server);
-    let effect = Effect::Release {
-        uuid: server.id.as_str().into(),
-    };
-    let read = Effect::Read {
-        uuid: server.id.as_str().into(),
-        not_listed: None,
-    };
-    let spacing = view.times.listing_spacing;
-    let held = |why: &str| {
-        showing(
-            facts,
-            server,
-            Hold::needs_person(
-                Reason::FailedNotReleased,
-                format!(
-                    "the machine failed{said}, and {why}; settle it with the provider; if the record stays as it is, take the finalizer flexmetal.dev/server off this object"
-                ),
-            ),
-        )
-    };
-    match answer(facts, server) {
-        answer @ (None | Some((ReleaseAnswer::Unknown, _))) => {
-            let hold = Hold::waits(
-                Reason::Releasing,
-                "the release of the failed machine is being sent",
-            );
-            match answer.and_then(|(_, at)| rest(facts, at, view.times.poll_moving)) {
-                Some(rest) => showing(facts, server, hold).again(rest),
-                None => showing(facts, server, hold).with(effect),
-            }
-        }
-        Some((ReleaseAnswer::Accepted, at)) => {
-            let pause = ACCEPTED_PAUSE.max(spacing);
-            if facts.now.since(at) >= pause * 5 {
-                return held("the provider took the release without doing it")
-                    .again(view.times.poll_still);
-            }
-            showing(
-                facts,
-                server,
-                Hold::waits(
-                    Reason::Releasing,
-                    "the release of the failed machine was sent",
-                ),
-            )
-            .again(pause)
-        }
-        Some((ReleaseAnswer::Refused, _)) if server.delivered_at.is_some() => {
-            held("the provider does not release it although it was delivered")
-                .again(view.times.poll_still)
-        }
-        Some((ReleaseAnswer::Refused, _)) => {
-            let reads = &facts.memory.release.failed_reads;
-            if reads.len() >= 2 {
-                return showing(
-                    facts,
-                    server,
-                    Hold::waits(
-                        Reason::Released,
-                        "the machine failed before it was delivered; the provider keeps the record",
-                    ),
-                )
-                .with(Effect::LetGo);
-            }
-            let hold = Hold::waits(
-                Reason::Releasing,
-                "the machine failed and cannot be released; making sure that it was never delivered",
-            );
-            match reads
-                .last()
-                .and_then(|last| spacing.checked_sub(facts.now.since(*last)))
-                .filter(|r| !r.is_zero())
-            {
-                Some(rest) => showing(facts, server, hold).again(rest),
-                None => showing(facts, server, hold).with(read),
-            }
-        }
-    }
-}
-
 /// An order whose machine is recorded but does not bear the mark, or is not shown at all.
 fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
     if let Some(sighting) = &facts.recorded {
@@ -405,7 +261,7 @@ fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
 }
 
 /// The status of a deleted object with a machine.
-fn showing(facts: &Facts, server: &Server, hold: Hold) -> Decision {
+pub(super) fn showing(facts: &Facts, server: &Server, hold: Hold) -> Decision {
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     draft.set(facts, false, hold, None);
