@@ -209,6 +209,10 @@ async fn passes(ctx: &Context, shown: Arc<BareMetalServer>) -> Duration {
                 return settle(ctx, &facts, &decision, rest.max(PAUSE)).await;
             }
             let observation = act(ctx, &facts, account.as_ref(), effect).await;
+            if observation == Observation::Stale {
+                // The watch may be behind for a while; the next pass must not try the same again.
+                let _ = super::writes::read(ctx, &facts.object).await;
+            }
             report::ended(ctx, &facts, effect, &observation).await;
             let over = *effect == super::decide::Effect::LetGo && observation == Observation::Done;
             note(ctx, &facts, observation);
