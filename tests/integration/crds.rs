@@ -263,3 +263,37 @@ async fn kubectl_explains_every_kind_to_its_leaves() {
         .await;
     }
 }
+
+/// What GitOps tools do all day: the same manifest again is no change.
+///
+/// The API server drops the defaulted status of a new object and stores it with the next write,
+/// whoever makes that; so an object without a status from the operator is compared from there on.
+#[tokio::test]
+async fn a_server_applied_twice_is_not_changed() {
+    let cluster = installed().await;
+    let namespace = cluster.namespace("twice").await;
+    let server = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "metadata": {"name": "twice"},
+        "spec": {"location": "EU: Rotterdam", "instanceType": "bm7.std.8", "os": {"slug": "debian-13"}, "tags": ["b", "a:1"]},
+    });
+    let mut versions = Vec::new();
+    for _ in 0..3 {
+        let args = [
+            "-n",
+            &namespace,
+            "apply",
+            "--server-side",
+            "-o",
+            "json",
+            "-f",
+            "-",
+        ];
+        let applied = cluster.kubectl_with_input(&args, &server.to_string()).await;
+        let said = String::from_utf8_lossy(&applied.stderr).into_owned();
+        assert!(applied.status.success() && said.is_empty(), "{said}");
+        let object: Value = serde_json::from_slice(&applied.stdout).unwrap();
+        assert_eq!(object["metadata"]["generation"], 1);
+        versions.push(object["metadata"]["resourceVersion"].clone());
+    }
+    assert_eq!(versions[1], versions[2]);
+}
