@@ -15,11 +15,16 @@ pub fn cluster_tag(cluster: &str) -> String {
     format!("{CLUSTER_TAG}{cluster}")
 }
 
-/// The object mark in an order tag; None for any other tag.
-pub fn object_mark(tag: &str) -> Option<&str> {
+/// Reads an order tag: the digits of the object mark and of the epoch; None for any other tag.
+pub fn parts(tag: &str) -> Option<(&str, &str)> {
     let digits = tag.strip_prefix(ORDER_TAG)?;
     let is_hex = |b| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-    (digits.len() == MARK + EPOCH && digits.bytes().all(is_hex)).then(|| &digits[..MARK])
+    (digits.len() == MARK + EPOCH && digits.bytes().all(is_hex)).then(|| digits.split_at(MARK))
+}
+
+/// The object mark in an order tag; None for any other tag.
+pub fn object_mark(tag: &str) -> Option<&str> {
+    parts(tag).map(|(mark, _)| mark)
 }
 
 /// All object marks that a machine bears; one in a healthy world.

@@ -3,7 +3,7 @@
 //! An order carries two tags: `fmo-cluster:<16 hex>` and `fmo-order:<24 hex object mark><8 hex epoch>`.
 //! No two living objects share namespace and name, so no two share a mark.
 
-use crate::kinds::names::{CLUSTER_TAG, ORDER_TAG};
+use crate::{account::marks, kinds::names::ORDER_TAG};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl ClusterId {
 
     /// The tag that every machine of this cluster bears.
     pub fn tag(&self) -> String {
-        format!("{CLUSTER_TAG}{}", self.0)
+        marks::cluster_tag(&self.0)
     }
 
     /// The mark of an object: a hash of this identity, namespace, name and UID.
@@ -94,11 +94,7 @@ impl fmt::Display for Mark {
 
 /// Reads an order tag: the object mark and the epoch.
 pub fn parse_order_tag(tag: &str) -> Option<(Mark, i64)> {
-    let digits = tag.strip_prefix(ORDER_TAG)?;
-    if digits.len() != 32 || !is_hex(digits) {
-        return None;
-    }
-    let (mark, epoch) = digits.split_at(24);
+    let (mark, epoch) = marks::parts(tag)?;
     Some((Mark(mark.into()), i64::from_str_radix(epoch, 16).ok()?))
 }
 
