@@ -29,6 +29,11 @@ test: control-plane ## Run all tests (the first time builds the control plane: 5
 	helm_3=$$($(TOOLS) helm-3) && helm_4=$$($(TOOLS) helm-4) && \
 	HELM_3=$$helm_3 HELM_4=$$helm_4 $(CARGO) test --locked
 
+.PHONY: page
+page: ## Open the simulator's page in Chromium, press its buttons, take target/page.png
+	$(CARGO) build --locked --bins --example lab
+	driver=$$($(TOOLS) chromedriver) && $(LAB) page --driver $$driver --out $(TARGET)/page.png
+
 .PHONY: bench
 bench: control-plane ## Measure 1,000 servers from order to release and write benchmarks/
 	$(CARGO) build --locked --release --bins --example lab

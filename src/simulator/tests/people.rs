@@ -5,12 +5,9 @@ use super::*;
 async fn page(rig: &Rig) -> String {
     let url = format!("{}/_simulator/", rig.running.control_url());
     let answer = rig.client.get(url).send().await.unwrap();
-    assert!(
-        answer.headers()["content-type"]
-            .to_str()
-            .unwrap()
-            .starts_with("text/html")
-    );
+    let header = |name| answer.headers()[name].to_str().unwrap();
+    assert!(header("content-type").starts_with("text/html"));
+    assert!(header("content-security-policy").starts_with("default-src 'none';"));
     answer.text().await.unwrap()
 }
 
@@ -33,7 +30,8 @@ async fn it_shows_machines_money_and_requests_and_nothing_runs_in_it() {
         uuid.as_str(),
         "&lt;script&gt;",
         "created",
-        "300 s",
+        "5 min 0 s",
+        "bm7.std.8",
         "a:b",
         "POST /v3/flexMetal/servers",
         "Paying for 0",
@@ -59,7 +57,11 @@ async fn every_button_works_and_only_from_the_page_itself() {
     for form in ["fault=0", "fault=1", "fault=2", "fault=3"] {
         assert_eq!(press(&rig, form, Some(&own)).await, 200, "{form}");
     }
-    assert_eq!(press(&rig, "fault=9", None).await, 400);
+    for unknown in ["fault=9", "fault=x", "lamp=1"] {
+        assert_eq!(press(&rig, unknown, None).await, 400, "{unknown}");
+    }
+    assert_eq!(press(&rig, "speed=60", None).await, 200);
+    assert_eq!(rig.look("clock").await["speed"], 60.0);
     assert_eq!(rig.look("faults").await.as_array().unwrap().len(), 4);
     assert_eq!(press(&rig, "clear=1", None).await, 200);
     assert_eq!(rig.look("faults").await, json!([]));
