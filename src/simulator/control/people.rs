@@ -114,7 +114,10 @@ fn write(page: &mut String, world: &World, now: Moment) -> std::fmt::Result {
             (None, Outcome::Pending) => "…".to_owned(),
             (None, _) => "no answer".to_owned(),
         };
-        let effect = entry.effect.as_ref().map(ToString::to_string);
+        let effect = entry
+            .effect
+            .as_ref()
+            .map(|effect| json!(effect).to_string());
         write!(
             page,
             "<tr><td>{}<td>{} {}<td>{status}<td>{}<td>{}</tr>",

@@ -5,6 +5,7 @@
 
 mod commands;
 mod delivery;
+mod history;
 mod hosts;
 mod installation;
 mod login;
@@ -16,6 +17,7 @@ mod ssh_keys;
 mod status;
 mod stored;
 mod tags;
+mod taken;
 mod usage;
 
 use std::collections::{BTreeSet, HashMap};
@@ -46,6 +48,7 @@ use ssh_keys::SshKeys;
 pub(crate) use status::{Status, StatusFilter};
 pub(crate) use stored::Change;
 use tags::TagList;
+use taken::Taken;
 pub(crate) use usage::Period;
 
 /// Settings that the control port can change while the simulator runs.
@@ -83,6 +86,7 @@ pub(crate) struct Account {
     /// Number of the last change.
     tick: u64,
     pub(crate) quota: Quota,
+    taken: Taken,
     login: Login,
     ssh_keys: SshKeys,
     /// Dedicated hosts. On-demand machines are among the hosts too, but live
@@ -109,6 +113,7 @@ impl Account {
             tags: TagList::default(),
             tick: 0,
             quota,
+            taken: Taken::default(),
             login,
             ssh_keys: SshKeys::default(),
             hosts: Vec::new(),
@@ -128,16 +133,17 @@ impl Account {
             && at <= now
         {
             self.timeline.pop_first();
+            self.touched.insert(index);
+            while let Some(step) = self.due(index, at) {
+                self.enter(index, step);
+            }
             let Some(machine) = self.machines.get_mut(index) else {
                 continue;
             };
-            self.touched.insert(index);
-            while let Some(step) = machine.plan.pop_front_if(|step| step.at <= at) {
-                self.tick += 1;
-                machine.enter(step, self.tick);
-            }
-            if let Some(next) = machine.plan.front() {
-                self.timeline.insert((next.at, index));
+            match machine.plan.front() {
+                Some(next) => drop(self.timeline.insert((next.at, index))),
+                // Most machines have nothing before them any more.
+                None => machine.plan.shrink_to_fit(),
             }
             if machine.status() == Status::Released {
                 for tag in machine.tags().to_vec() {
@@ -145,6 +151,31 @@ impl Account {
                 }
             }
         }
+    }
+
+    /// The next step of a machine, if its time has come.
+    fn due(&mut self, index: usize, at: Moment) -> Option<Step> {
+        let plan = &mut self.machines.get_mut(index)?.plan;
+        plan.pop_front_if(|step| step.at <= at)
+    }
+
+    /// Moves a machine on, as one change: the one way into another state, so
+    /// that what is counted follows.
+    fn enter(&mut self, index: usize, step: Step) {
+        let Some(machine) = self.machines.get_mut(index) else {
+            return;
+        };
+        let held = machine.status().holds_hardware();
+        self.tick += 1;
+        machine.enter(step, self.tick);
+        self.taken.moved(machine, held);
+    }
+
+    /// How many machines stand on hardware.
+    pub(crate) fn taken(&self) -> &Taken {
+        // Every test that asks for a number compares it with the machines.
+        debug_assert_eq!(self.taken, Taken::count(&self.machines));
+        &self.taken
     }
 
     /// Accepts an order, or says why not. With `doom` its delivery will fail
@@ -161,7 +192,7 @@ impl Account {
         rng: &mut StdRng,
         doom: Option<&str>,
     ) -> Result<&Machine, Refusal> {
-        let contract = self.quota.admit(&order, &self.machines, switches)?;
+        let contract = self.quota.admit(&order, self.taken(), switches)?;
         let mut plan = settings.chances.plan(now, switches.state_view, rng);
         if let (Some(reason), Some(last)) = (doom, plan.back_mut()) {
             *last = Step::new(last.at, Status::Failed, Cause::Pipeline).saying(reason);
@@ -202,9 +233,7 @@ impl Account {
     /// Puts a machine into every index. All that it brings along is one change.
     fn enrol(&mut self, mut machine: Machine) {
         self.tick += 1;
-        for step in &mut machine.history {
-            step.tick = self.tick;
-        }
+        machine.history.number(self.tick);
         for tagging in &mut machine.taggings {
             tagging.tick = self.tick;
         }
@@ -220,6 +249,7 @@ impl Account {
         if let Some(next) = machine.plan.front() {
             self.timeline.insert((next.at, index));
         }
+        self.taken.moved(&machine, false);
         self.machines.push(machine);
     }
 

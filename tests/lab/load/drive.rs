@@ -117,7 +117,10 @@ impl Worker {
             Pace::Count(number) => (turn < number).then_some(now),
             Pace::Flat(lasting) => (now < self.began + lasting).then_some(now),
             Pace::Even { rate, lasting } => {
-                let turn = u32::try_from(turn).ok()?;
+                // Who cannot keep up is not waited for.
+                let turn = u32::try_from(turn)
+                    .ok()
+                    .filter(|_| now < self.began + lasting * 2)?;
                 let after = Duration::from_secs_f64(f64::from(turn) / f64::from(rate));
                 (after < lasting).then(|| self.began + after)
             }

@@ -86,6 +86,8 @@ struct Measured {
 /// Runs it all and writes the results.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    // Before this process is bound to one of the cores.
+    let machine = process::machine();
     let cores = Cores::find();
     let subject = Subject::start(cores).await?;
     let measured = measure(&subject, &arguments).await;
@@ -98,7 +100,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     };
     let run = Run {
         figures: figures(&measured, &arguments, slowest_page(&alone)),
-        machine: process::machine(),
+        machine,
         date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
         simulator: format!("version {}, {profile} build", env!("CARGO_PKG_VERSION")),
         cores: cores.map_or("not bound, all share all".to_owned(), |cores| {
