@@ -97,3 +97,32 @@ impl History {
         found.or_else(|| self.steps.first())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::Cause;
+    use super::*;
+
+    fn step(at: u64, status: Status) -> Step {
+        Step::new(Moment::from_unix(at), status, Cause::Pipeline)
+    }
+
+    #[test]
+    fn the_ends_say_the_same_as_the_steps_also_after_json() {
+        let mut history = History::new(step(10, Status::Created));
+        history.push(step(20, Status::Delivered));
+        history.push(step(30, Status::Releasing));
+        let text = serde_json::to_string(&history).unwrap();
+        let read: History = serde_json::from_str(&text).unwrap();
+        for history in [history, read] {
+            let at = |at| history.status_at(Moment::from_unix(at));
+            assert_eq!(history.began(), Moment::from_unix(10));
+            assert_eq!(history.status(), Status::Releasing);
+            assert_eq!(at(5), Status::Created);
+            assert_eq!(at(20), Status::Delivered);
+            assert_eq!(at(29), Status::Delivered);
+            assert_eq!(at(30), Status::Releasing);
+        }
+        assert!(serde_json::from_str::<History>("[]").is_err());
+    }
+}

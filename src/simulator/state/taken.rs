@@ -59,3 +59,59 @@ impl Taken {
         number.copied().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use uuid::Uuid;
+
+    use super::super::super::clock::Moment;
+    use super::super::machine::{Birth, Cause, Step};
+    use super::super::status::Status;
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_what_would_be_counted() {
+        let offer = Offer {
+            location: 6,
+            instance_type: 1,
+        };
+        let at = Moment::from_unix(0);
+        let birth = |contract: Option<&str>| Birth {
+            uuid: Uuid::nil(),
+            name: "n".to_owned(),
+            offer,
+            slug: "debian-13".to_owned(),
+            contract: contract.map(str::to_owned),
+            tags: Vec::new(),
+            at,
+            addresses: Vec::new(),
+            ordered: true,
+        };
+        let contracts = [None, Some("C"), Some("C")];
+        let mut machines = contracts.map(|contract| Machine::new(birth(contract), VecDeque::new()));
+        let mut taken = Taken::default();
+        for machine in &machines {
+            taken.moved(machine, false);
+        }
+        let pool = Some("C".to_owned());
+        assert_eq!((taken.of(offer), taken.from(offer, &pool)), (3, 2));
+        // Back from the failed, too: the control port can do that.
+        let way = [Status::Failed, Status::Delivered, Status::Released];
+        for (status, left) in way.into_iter().zip([2, 3, 2]) {
+            let machine = &mut machines[1];
+            let held = machine.status().holds_hardware();
+            machine.enter(Step::new(at, status, Cause::Control), 0);
+            taken.moved(machine, held);
+            assert_eq!(taken.of(offer), left, "{status:?}");
+            assert_eq!(taken, Taken::count(&machines), "{status:?}");
+        }
+        for machine in &mut machines {
+            let held = machine.status().holds_hardware();
+            machine.enter(Step::new(at, Status::Released, Cause::Control), 0);
+            taken.moved(machine, held);
+        }
+        assert_eq!(taken, Taken::default());
+    }
+}
