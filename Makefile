@@ -12,7 +12,7 @@ TOOLS := tests/tools/install.sh
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Bring up a local cluster with simulator and operator, and three servers in it
@@ -38,6 +38,13 @@ page: ## Open the simulator's page in Chromium, press its buttons, take target/p
 bench: control-plane ## Measure 1,000 servers from order to release and write benchmarks/
 	$(CARGO) build --locked --release --bins --example lab
 	$(TARGET)/release/examples/lab bench
+
+.PHONY: bench-simulator
+bench-simulator: ## Measure the simulator: a request by itself, load, memory a machine
+	rm -rf $(TARGET)/criterion/simulator
+	CRITERION_HOME=$(TARGET)/criterion $(CARGO) bench --locked --bench simulator
+	$(CARGO) build --locked --release --bins --example lab
+	$(TARGET)/release/examples/lab load --criterion $(TARGET)/criterion/simulator
 
 .PHONY: lint
 lint: ## Check format, lints, documentation, licences and dependencies

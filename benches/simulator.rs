@@ -1,115 +1,171 @@
-//! How fast the simulator is: 10,000 machines, pages of the list, a mix of
-//! requests over kept connections, and memory a machine. Prints figures.
+//! What a request costs the simulator by itself, in an account of 10,000
+//! machines: from the read request to the finished answer, ledger and JSON
+//! included, without sockets. `lab load` measures the rest.
 
 use std::error::Error;
-use std::io::Write;
+use std::hint::black_box;
 use std::time::Duration;
 
-use flexmetal_operator::simulator::{ClockMode, Options, start};
-use reqwest::Client;
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion};
+use flexmetal_operator::simulator::{ClockMode, Direct, Options, Running, start};
+use http::Request;
+use hyper::body::Bytes;
 use serde_json::json;
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::runtime::Runtime;
 
 const MACHINES: usize = 10_000;
-const CLIENTS: usize = 16;
-const REQUESTS: usize = 50_000;
+const KEY: &str = "bench";
 const SERVERS: &str = "/v3/flexMetal/servers";
+const PLACE: &str = "EU: Rotterdam";
+const KIND: &str = "bm7.std.8";
+/// Its committed pool is empty: an order for it is looked at and refused.
+const CONTRACT: &str = "EMPTY";
 
-/// Resident memory of this process, in bytes.
-fn memory() -> Result<u64, Box<dyn Error>> {
-    let text = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = text.split_whitespace().nth(1).ok_or("statm")?.parse()?;
-    Ok(pages * 4_096)
+type Failed = Box<dyn Error>;
+
+/// A simulator with all its machines delivered.
+struct Bench {
+    runtime: Runtime,
+    running: Running,
+    direct: Direct,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    // One core for clients and simulator together: the figures are the lower
-    // bound of what it does alone.
-    let running = start(Options {
-        api_key: Some("bench".to_owned()),
-        clock: ClockMode::Driven,
-        ..Options::default()
-    })
-    .await?;
-    let client = Client::builder().timeout(Duration::from_secs(60)).build()?;
-    let url = format!("{}{SERVERS}", running.api_url());
-    let (before, began) = (memory()?, Instant::now());
-    for number in 0..MACHINES {
-        let order = json!({
-            "name": format!("n{number}"), "location": "EU: Rotterdam", "instanceType": "bm7.std.8",
-            "os": {"slug": "debian-13"}, "sshKey": [], "tags": ["all", format!("order-{number}")],
+impl Bench {
+    fn start() -> Result<Self, Failed> {
+        let runtime = Runtime::new()?;
+        let running = runtime.block_on(start(Options {
+            api_key: Some(KEY.to_owned()),
+            clock: ClockMode::Driven,
+            seed: Some(1),
+            ..Options::default()
+        }))?;
+        let bench = Self {
+            direct: running.direct(),
+            runtime,
+            running,
+        };
+        // More on demand than any number of rounds orders.
+        bench.steer(
+            "quota",
+            &json!({"location": PLACE, "instanceType": KIND, "quota": u32::MAX}),
+        )?;
+        let committed = json!({
+            "location": PLACE, "instanceType": KIND, "quotaType": "commit",
+            "contractId": CONTRACT, "quota": 0,
         });
-        let request = client
-            .post(&url)
-            .header("PRIVATE-TOKEN", "bench")
-            .json(&order);
-        request.send().await?.error_for_status()?.bytes().await?;
-    }
-    let ordering = began.elapsed();
-    let each = memory()?.saturating_sub(before) / u64::try_from(MACHINES)?;
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "{MACHINES} orders one after the other: {:.0} a second",
-        10_000.0 / ordering.as_secs_f64()
-    )?;
-    writeln!(out, "memory: {each} bytes a machine, ledger included")?;
-
-    for (name, query, range) in [
-        ("first page", "", "start=0,results=50"),
-        ("last page", "", "start=9950,results=50"),
-        (
-            "page by tag",
-            "?tag=all&status=creating",
-            "start=5000,results=50",
-        ),
-        ("one by tag", "?tag=order-7777", "start=0,results=50"),
-    ] {
-        let rounds = 500;
-        let began = Instant::now();
-        for _ in 0..rounds {
-            let request = client
-                .get(format!("{url}{query}"))
-                .header("PRIVATE-TOKEN", "bench");
-            request
-                .header("RANGED-DATA", range)
-                .send()
-                .await?
-                .bytes()
-                .await?;
+        bench.steer("quota", &committed)?;
+        for number in 0..MACHINES {
+            let status = bench.answer(order(&format!("order-{number}"), "")?)?;
+            assert_eq!(status, 200, "order {number}");
         }
-        writeln!(
-            out,
-            "{name}: {:?} with its whole way over HTTP",
-            began.elapsed() / rounds
+        bench.steer("clock", &json!({"advanceSeconds": 901}))?;
+        Ok(bench)
+    }
+
+    fn steer(&self, what: &str, body: &serde_json::Value) -> Result<(), Failed> {
+        let url = format!("{}/_simulator/{what}", self.running.control_url());
+        let client = reqwest::Client::builder()
+            .timeout(Duration::from_secs(30))
+            .build()?;
+        let sent = self.runtime.block_on(client.post(url).json(body).send())?;
+        sent.error_for_status()?;
+        Ok(())
+    }
+
+    fn answer(&self, request: Request<Bytes>) -> Result<u16, Failed> {
+        let answer = self.runtime.block_on(self.direct.call(request))?;
+        Ok(answer.status().as_u16())
+    }
+
+    /// Measures a request that is always answered with the same status.
+    fn measure(
+        &self,
+        group: &mut BenchmarkGroup<'_, WallTime>,
+        name: &str,
+        request: &Request<Bytes>,
+        status: u16,
+    ) -> Result<(), Failed> {
+        let first = self.answer(request.clone())?;
+        if first != status {
+            return Err(format!("{name}: answered with {first}").into());
+        }
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let answered = self.direct.call(request.clone());
+                black_box(self.runtime.block_on(answered))
+            });
+        });
+        Ok(())
+    }
+}
+
+fn get(target: &str, start: usize) -> Result<Request<Bytes>, http::Error> {
+    Request::get(target)
+        .header("private-token", KEY)
+        .header("ranged-data", format!("start={start},results=50"))
+        .body(Bytes::new())
+}
+
+fn order(mark: &str, contract: &str) -> Result<Request<Bytes>, http::Error> {
+    let body = json!({
+        "name": "n1", "location": PLACE, "instanceType": KIND, "os": {"slug": "debian-13"},
+        "sshKey": [], "tags": ["fleet", mark], "contractId": contract,
+    });
+    Request::post(SERVERS)
+        .header("private-token", KEY)
+        .body(Bytes::from(body.to_string()))
+}
+
+fn main() -> Result<(), Failed> {
+    let bench = Bench::start()?;
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args();
+    let mut group = criterion.benchmark_group("simulator");
+    let (middle, last) = (MACHINES / 2, MACHINES - 50);
+    let both = "?tag=fleet&status=delivered";
+    for (name, query, start) in [
+        ("page, first", "", 0),
+        ("page, middle", "", middle),
+        ("page, last", "", last),
+        ("page, last by tag", "?tag=fleet", last),
+        ("page, last by status", "?status=delivered", last),
+        ("page, first by tag and status", both, 0),
+        ("page, last by tag and status", both, last),
+        ("page, none by status", "?status=failed", 0),
+        ("servers by mark", "?tag=order-7777", 0),
+    ] {
+        bench.measure(
+            &mut group,
+            name,
+            &get(&format!("{SERVERS}{query}"), start)?,
+            200,
         )?;
     }
-
-    let began = Instant::now();
-    let mut clients = JoinSet::new();
-    for worker in 0..CLIENTS {
-        let (client, url) = (client.clone(), url.clone());
-        clients.spawn(async move {
-            for number in 0..REQUESTS / CLIENTS {
-                let tag = (worker * 613 + number * 7) % MACHINES;
-                let request = client.get(format!("{url}?tag=order-{tag}"));
-                let sent = request.header("PRIVATE-TOKEN", "bench").send().await?;
-                sent.error_for_status()?.bytes().await?;
-            }
-            Ok::<(), reqwest::Error>(())
-        });
+    for (name, target, start) in [
+        ("page of tags, first", "/v3/flexMetal/tags", 0),
+        ("page of tags, last", "/v3/flexMetal/tags", last),
+        ("page of hosts, last", "/v3/host", last),
+        (
+            "one tag, of one machine",
+            "/v3/flexMetal/tags/order-7777",
+            0,
+        ),
+        ("one tag, of all machines", "/v3/flexMetal/tags/fleet", 0),
+        ("plans", "/v3/flexMetal/plans", 0),
+        ("quota usage", "/v3/flexMetal/quota/usage", 0),
+        ("health", "/v3/health", 0),
+    ] {
+        bench.measure(&mut group, name, &get(target, start)?, 200)?;
     }
-    while let Some(done) = clients.join_next().await {
-        done??;
-    }
-    writeln!(
-        out,
-        "{REQUESTS} look-ups by tag over {CLIENTS} connections: {:.0} a second",
-        50_000.0 / began.elapsed().as_secs_f64()
-    )?;
-    drop(out);
-    running.stop().await;
+    let refused = order("refused", CONTRACT)?;
+    bench.measure(&mut group, "order, refused for quota", &refused, 422)?;
+    // Comes last: it leaves a machine behind each time.
+    bench.measure(&mut group, "order, accepted", &order("more", "")?, 200)?;
+    group.finish();
+    criterion.final_summary();
+    bench.runtime.block_on(bench.running.stop());
     Ok(())
 }

@@ -8,38 +8,45 @@ use tokio::time::Instant;
 /// A point in virtual time, kept as the time since the Unix epoch: in whole
 /// microseconds, so that its seconds come back from JSON as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Duration);
+pub(crate) struct Moment {
+    micros: u64,
+}
 
 impl Moment {
     /// The moment `seconds` after the Unix epoch.
     pub(crate) fn from_unix(seconds: u64) -> Self {
-        Self(Duration::from_secs(seconds))
+        Self::whole(Duration::from_secs(seconds))
     }
 
     /// Whole Unix seconds, as the API's records show them.
     pub(crate) fn unix(self) -> u64 {
-        self.0.as_secs()
+        self.span().as_secs()
     }
 
     /// Unix milliseconds.
     pub(crate) fn unix_ms(self) -> u64 {
-        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
+        self.micros / 1_000
     }
 
     /// This much later.
     pub(crate) fn after(self, span: Duration) -> Self {
-        Self::whole(self.0.saturating_add(span))
+        Self::whole(self.span().saturating_add(span))
     }
 
     fn whole(since: Duration) -> Self {
-        Self(Duration::from_micros(
-            u64::try_from(since.as_micros()).unwrap_or(u64::MAX),
-        ))
+        Self {
+            micros: u64::try_from(since.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The time since the Unix epoch.
+    fn span(self) -> Duration {
+        Duration::from_micros(self.micros)
     }
 
     /// The time from `earlier` to here; none when it is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_micros(self.micros.saturating_sub(earlier.micros))
     }
 
     /// A date and time as in HTTP's headers.
@@ -62,14 +69,14 @@ impl Moment {
 
     /// This much earlier, at the earliest the Unix epoch.
     pub(crate) fn before(self, span: Duration) -> Self {
-        Self::whole(self.0.saturating_sub(span))
+        Self::whole(self.span().saturating_sub(span))
     }
 }
 
 /// Unix seconds with their fraction.
 impl Serialize for Moment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.0.as_secs_f64())
+        serializer.serialize_f64(self.span().as_secs_f64())
     }
 }
 
@@ -97,7 +104,7 @@ impl Clock {
     /// real second; with 0 time moves only by [`Clock::advance`].
     pub(crate) fn new(start: Option<Moment>, speed: f64) -> Self {
         Self {
-            base: start.map_or_else(wall, |Moment(start)| start),
+            base: start.map_or_else(wall, Moment::span),
             since: Instant::now(),
             speed,
         }
@@ -121,8 +128,7 @@ impl Clock {
 
     /// Goes on from the present moment at another speed.
     pub(crate) fn set_speed(&mut self, speed: f64) {
-        let Moment(now) = self.now();
-        self.base = now;
+        self.base = self.now().span();
         self.since = Instant::now();
         self.speed = speed;
     }
@@ -143,7 +149,7 @@ pub(crate) fn span(seconds: f64) -> Option<Duration> {
 
 /// Real Unix milliseconds, for the ledger.
 pub(crate) fn real_ms() -> u64 {
-    Moment(wall()).unix_ms()
+    Moment::whole(wall()).unix_ms()
 }
 
 /// The wall clock, as the time since the Unix epoch.

@@ -136,8 +136,8 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
         effect: None,
         fault: struck
             .as_ref()
-            .map(|(id, harm)| json!({"id": id, "fault": harm})),
-        order: ordering.then(|| order(body)).flatten(),
+            .map(|(id, harm)| json!({"id": id, "fault": harm}).into()),
+        order: ordering.then(|| order(body)).flatten().map(Into::into),
     });
     (seq, struck.map(|(_, harm)| harm).unwrap_or_default())
 }

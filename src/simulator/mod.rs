@@ -14,6 +14,7 @@ mod answer;
 mod catalogue;
 mod clock;
 mod control;
+mod direct;
 mod exchange;
 mod faults;
 mod invariants;
@@ -36,6 +37,7 @@ mod tests;
 
 pub use accounts::InvalidAccounts;
 pub use catalogue::InvalidCatalogue;
+pub use direct::{Direct, Unanswered};
 pub use journal::StateFileError;
 pub use options::{ClockMode, Delivery, InvalidOption, Options, Profile};
 pub use profile::UnknownSwitch;

@@ -16,6 +16,7 @@ use tower::ServiceExt;
 use super::accounts::{self, InvalidAccounts, PlannedAccount};
 use super::catalogue::{Catalogue, InvalidCatalogue, Offer};
 use super::clock::{Clock, Moment};
+use super::direct::Direct;
 use super::exchange::Broken;
 use super::faults::Faults;
 use super::journal::{Journal, Line, StateFile, StateFileError, Written};
@@ -79,6 +80,7 @@ pub struct Running {
     pub api_key: String,
     service: Service,
     stop: DropGuard,
+    direct: Direct,
     /// Knows when the state file is closed.
     state: Option<Written>,
 }
@@ -92,6 +94,11 @@ impl Running {
     /// Base URL of the control port, without a slash at the end.
     pub fn control_url(&self) -> String {
         format!("http://{}", self.control)
+    }
+
+    /// The API without its sockets.
+    pub fn direct(&self) -> Direct {
+        self.direct.clone()
     }
 
     /// Ends it at once; requests in flight are broken off.
@@ -117,12 +124,14 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let api = bind(options.listen).await?;
     let control = bind(options.control).await?;
     let service = Service::default();
+    let router = routes::router(shared.clone());
     let running = Running {
         api: bound(&api, options.listen)?,
         control: bound(&control, options.control)?,
         api_key,
         service: service.clone(),
         stop: service.drop_guard(),
+        direct: Direct::new(shared.clone(), router.clone()),
         state,
     };
 
@@ -145,7 +154,6 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         }
     });
     let answering = service.clone();
-    let router = routes::router(shared.clone());
     service.listen(api, move |head, body| {
         let (service, shared, router) = (answering.clone(), shared.clone(), router.clone());
         async move { service.answer(shared, router, head, body).await }

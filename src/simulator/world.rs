@@ -84,8 +84,13 @@ impl World {
     /// there when nothing changed: somebody else's change may be on its way,
     /// and an answer must not show what a crash could take back.
     pub(crate) fn record(&mut self, changing: bool) -> Option<Written> {
-        let now = self.clock.now();
-        if changing && self.changed() {
+        if self.journal.is_none() {
+            self.accounts.iter_mut().for_each(Account::unwritten);
+            return None;
+        }
+        let (now, changed) = (self.clock.now(), self.changed());
+        let journal = self.journal.as_mut()?;
+        if changing && changed {
             let accounts = self.accounts.iter_mut();
             let accounts = accounts.map(|account| (account.name.clone(), account.changes()));
             let line = Line {
@@ -96,11 +101,9 @@ impl World {
                     .filter(|(_, changes)| !changes.is_empty())
                     .collect(),
             };
-            if let Some(journal) = &mut self.journal {
-                journal.append(&line);
-            }
+            journal.append(&line);
         }
-        self.journal.as_ref().map(Journal::written)
+        Some(journal.written())
     }
 }
 

@@ -4,7 +4,7 @@
 //! `lab build` makes sure that the programs exist, `lab control-plane` runs
 //! them until its standard input ends. Standard output of these carries results
 //! only (a path, one JSON line); what people should read goes to standard error.
-//! `lab demo` and `lab bench` add the product and talk to people.
+//! `lab demo`, `lab bench` and `lab load` add the product and talk to people.
 
 mod bench;
 mod control_plane;
@@ -13,6 +13,7 @@ mod demo;
 mod flags;
 mod folder;
 mod kubectl;
+mod load;
 mod page;
 mod ports;
 mod product;
@@ -58,6 +59,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Measure many servers from order to release, and a quiet time between
     Bench(bench::Arguments),
+    /// Measure how fast the simulator is, and its memory a machine
+    Load(load::Arguments),
     /// Open the simulator's page in a browser, press its buttons, take a picture
     Page(page::Arguments),
 }
@@ -82,6 +85,7 @@ async fn main() -> ExitCode {
         }
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
+        Command::Load(arguments) => load::run(arguments).await,
         Command::Page(arguments) => page::run(arguments).await,
     };
     match done {

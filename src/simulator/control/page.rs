@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::super::clock::Moment;
-use super::super::ledger::{Entry, Outcome, Wanted};
+use super::super::ledger::{Entry, Facts, Outcome, Wanted};
 use super::super::state::{Account, Machine};
 use super::super::world::World;
 use super::people::{FAULTS, JUMPS, SPEEDS};
@@ -133,9 +133,8 @@ fn request_row(page: &mut String, entry: &Entry) -> Result {
 }
 
 /// What a request changed, as words: `ordered 0192…`.
-fn words(effect: &Value) -> String {
-    let fields = effect.as_object().into_iter().flatten();
-    let words = fields.map(|(name, value)| match value {
+fn words(effect: &Facts) -> String {
+    let words = effect.fields().map(|(name, value)| match value {
         Value::String(text) => format!("{name} {text}"),
         other => format!("{name} {other}"),
     });

@@ -73,7 +73,7 @@ pub(super) async fn clear(State(shared): State<Shared>) -> StatusCode {
 
 /// `GET /_simulator/ledger/counts`
 pub(super) async fn counts(State(shared): State<Shared>) -> Json<BTreeMap<String, u64>> {
-    Json(shared.lock().ledger.counts().clone())
+    Json(shared.lock().ledger.counts())
 }
 
 #[derive(Debug, Deserialize)]

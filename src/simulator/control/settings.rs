@@ -13,7 +13,7 @@ use super::super::clock::span;
 use super::super::keys::{KeyRecord, key_id};
 use super::super::options::Delivery;
 use super::super::profile::Row;
-use super::super::state::{Quota, Settings};
+use super::super::state::Settings;
 use super::super::world::Shared;
 use super::machines::offer;
 use super::{Unfollowed, Which, read};
@@ -180,7 +180,7 @@ pub(super) async fn availability(
     let of = which.place(&world)?;
     let offer = offer(&world, of, &wanted.location, &wanted.instance_type)?;
     let account = &mut world.accounts[of];
-    let taken = Quota::taken(offer, account.machines());
+    let taken = account.taken().of(offer);
     let all = wanted.stock.map(|free| free.saturating_add(taken));
     account.allot(|quota| quota.set_stock(offer, all));
     Ok(StatusCode::NO_CONTENT)

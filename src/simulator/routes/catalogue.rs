@@ -66,7 +66,7 @@ pub(super) async fn plans(
             .filter_map(|offer| {
                 let places = &account.catalogue.locations;
                 let place = places.iter().find(|place| place.id == offer.location)?;
-                Some(place.in_plan(account.quota.availability(offer, account.machines())))
+                Some(place.in_plan(account.quota.availability(offer, account.taken())))
             })
             .collect();
         kind.plan(&locations)
@@ -82,7 +82,7 @@ pub(super) async fn quota(
     let (world, _) = shared.settled();
     let account = &world.accounts[caller.0];
     Ok(Answer::list(
-        account.quota.usage(&account.catalogue, account.machines()),
+        account.quota.usage(&account.catalogue, account.taken()),
     ))
 }
 
@@ -124,9 +124,7 @@ pub(super) async fn commits(
 ) -> Outcome {
     let (world, _) = shared.settled();
     let account = &world.accounts[caller.0];
-    let records = account
-        .quota
-        .commits(&account.catalogue, account.machines());
+    let records = account.quota.commits(&account.catalogue, account.taken());
     Ok(Answer::list(records))
 }
 

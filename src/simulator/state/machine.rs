@@ -10,6 +10,7 @@ use super::super::catalogue::{Catalogue, Offer};
 use super::super::clock::Moment;
 use super::super::profile::{AbsentFields, IdleMessage, Switches};
 use super::commands::Command;
+use super::history::History;
 use super::status::Status;
 
 /// Who moved a machine.
@@ -77,7 +78,7 @@ pub(crate) struct Release {
     pub(crate) tags: Vec<String>,
 }
 
-/// A machine and its history. Histories are never empty and in order of time.
+/// A machine and its history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) uuid: Uuid,
@@ -88,7 +89,7 @@ pub(crate) struct Machine {
     pub(crate) first_slug: String,
     /// The contract whose pool it came from; `None` is the on-demand pool.
     pub(crate) contract: Option<String>,
-    pub(crate) history: Vec<Step>,
+    pub(crate) history: History,
     pub(crate) plan: VecDeque<Step>,
     pub(crate) taggings: Vec<Tagging>,
     pub(crate) addresses: Vec<String>,
@@ -120,12 +121,13 @@ pub(crate) struct Birth {
 
 impl Machine {
     /// A machine in its first state.
-    pub(super) fn new(birth: Birth, plan: VecDeque<Step>) -> Self {
+    pub(super) fn new(birth: Birth, mut plan: VecDeque<Step>) -> Self {
         let cause = if birth.ordered {
             Cause::Order
         } else {
             Cause::Control
         };
+        plan.shrink_to_fit();
         Self {
             uuid: birth.uuid,
             name: birth.name,
@@ -133,7 +135,7 @@ impl Machine {
             first_slug: birth.slug.clone(),
             slug: birth.slug,
             contract: birth.contract,
-            history: vec![Step::new(birth.at, Status::Created, cause)],
+            history: History::new(Step::new(birth.at, Status::Created, cause)),
             plan,
             taggings: vec![Tagging {
                 at: birth.at,
@@ -152,28 +154,22 @@ impl Machine {
 
     /// When it came to be.
     pub(crate) fn created_at(&self) -> Option<Moment> {
-        self.history.first().map(|step| step.at)
+        Some(self.history.began())
     }
 
     /// The last thing that happened at or before `at`; the first ever if none.
     pub(crate) fn step(&self, at: Moment) -> Option<&Step> {
-        self.history
-            .iter()
-            .rev()
-            .find(|step| step.at <= at)
-            .or_else(|| self.history.first())
+        self.history.step(at)
     }
 
     /// The state now.
     pub(crate) fn status(&self) -> Status {
-        self.history
-            .last()
-            .map_or(Status::Created, |step| step.status)
+        self.history.status()
     }
 
     /// The state as it was.
     pub(crate) fn status_at(&self, at: Moment) -> Status {
-        self.step(at).map_or(Status::Created, |step| step.status)
+        self.history.status_at(at)
     }
 
     /// The tags now.

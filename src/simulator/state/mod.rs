@@ -5,6 +5,7 @@
 
 mod commands;
 mod delivery;
+mod history;
 mod hosts;
 mod installation;
 mod login;
@@ -12,10 +13,12 @@ mod machine;
 mod portal;
 mod quota;
 mod servers;
+mod settle;
 mod ssh_keys;
 mod status;
 mod stored;
 mod tags;
+mod taken;
 mod usage;
 
 use std::collections::{BTreeSet, HashMap};
@@ -46,6 +49,7 @@ use ssh_keys::SshKeys;
 pub(crate) use status::{Status, StatusFilter};
 pub(crate) use stored::Change;
 use tags::TagList;
+use taken::Taken;
 pub(crate) use usage::Period;
 
 /// Settings that the control port can change while the simulator runs.
@@ -83,6 +87,7 @@ pub(crate) struct Account {
     /// Number of the last change.
     tick: u64,
     pub(crate) quota: Quota,
+    taken: Taken,
     login: Login,
     ssh_keys: SshKeys,
     /// Dedicated hosts. On-demand machines are among the hosts too, but live
@@ -109,6 +114,7 @@ impl Account {
             tags: TagList::default(),
             tick: 0,
             quota,
+            taken: Taken::default(),
             login,
             ssh_keys: SshKeys::default(),
             hosts: Vec::new(),
@@ -120,31 +126,6 @@ impl Account {
     /// All machines, hidden and released ones too, in order of creation.
     pub(crate) fn machines(&self) -> &[Machine] {
         &self.machines
-    }
-
-    /// Lets everything happen that is due by `now`, each at its own time.
-    pub(crate) fn settle(&mut self, now: Moment, switches: &Switches) {
-        while let Some((at, index)) = self.timeline.first().copied()
-            && at <= now
-        {
-            self.timeline.pop_first();
-            let Some(machine) = self.machines.get_mut(index) else {
-                continue;
-            };
-            self.touched.insert(index);
-            while let Some(step) = machine.plan.pop_front_if(|step| step.at <= at) {
-                self.tick += 1;
-                machine.enter(step, self.tick);
-            }
-            if let Some(next) = machine.plan.front() {
-                self.timeline.insert((next.at, index));
-            }
-            if machine.status() == Status::Released {
-                for tag in machine.tags().to_vec() {
-                    self.forget_unused(&tag, switches);
-                }
-            }
-        }
     }
 
     /// Accepts an order, or says why not. With `doom` its delivery will fail
@@ -161,7 +142,7 @@ impl Account {
         rng: &mut StdRng,
         doom: Option<&str>,
     ) -> Result<&Machine, Refusal> {
-        let contract = self.quota.admit(&order, &self.machines, switches)?;
+        let contract = self.quota.admit(&order, self.taken(), switches)?;
         let mut plan = settings.chances.plan(now, switches.state_view, rng);
         if let (Some(reason), Some(last)) = (doom, plan.back_mut()) {
             *last = Step::new(last.at, Status::Failed, Cause::Pipeline).saying(reason);
@@ -202,9 +183,7 @@ impl Account {
     /// Puts a machine into every index. All that it brings along is one change.
     fn enrol(&mut self, mut machine: Machine) {
         self.tick += 1;
-        for step in &mut machine.history {
-            step.tick = self.tick;
-        }
+        machine.history.number(self.tick);
         for tagging in &mut machine.taggings {
             tagging.tick = self.tick;
         }
@@ -220,6 +199,7 @@ impl Account {
         if let Some(next) = machine.plan.front() {
             self.timeline.insert((next.at, index));
         }
+        self.taken.moved(&machine, false);
         self.machines.push(machine);
     }
 

@@ -122,12 +122,11 @@ impl Account {
         let step = Step::new(now, status, Cause::Control).saying(message.unwrap_or_default());
         if change.status.is_none() {
             // Only the words changed: what was going to happen still will.
-            let tick = machine.history.last().map_or(0, |last| last.tick);
+            let tick = machine.history.iter().last().map_or(0, |last| last.tick);
             machine.history.push(Step { tick, ..step });
             return Ok(());
         }
-        self.tick += 1;
-        machine.enter(step, self.tick);
+        self.enter(index, step);
         let next = Step::new(now.after(release), Status::Released, Cause::Release);
         self.replan(index, (status == Status::Releasing).then_some(next));
         Ok(())

@@ -9,7 +9,7 @@ use super::super::answer::{Refusal, code};
 use super::super::catalogue::{Catalogue, Offer};
 use super::super::profile::{Exhausted, Switches, UnknownContract};
 use super::super::rules::Order;
-use super::machine::Machine;
+use super::taken::Taken;
 
 /// A contract's committed pool, or (`None`) the on-demand pool.
 pub(crate) type Pool = Option<String>;
@@ -17,8 +17,7 @@ pub(crate) type Pool = Option<String>;
 /// On-demand quota of every offer at the start: more than any test orders.
 const ON_DEMAND: usize = 100_000;
 
-/// What may be taken. What is taken is counted from the machines themselves,
-/// so that the two can never disagree.
+/// What may be taken.
 #[derive(Debug)]
 pub(crate) struct Quota {
     quota: BTreeMap<(Offer, Pool), usize>,
@@ -96,18 +95,13 @@ impl Quota {
     pub(super) fn admit(
         &self,
         order: &Order,
-        machines: &[Machine],
+        taken: &Taken,
         switches: &Switches,
     ) -> Result<Pool, Refusal> {
-        let taken = |pool: &Pool| {
-            held(machines, order.offer)
-                .filter(|m| m.contract == *pool)
-                .count()
-        };
         let room = |pool: &Pool| {
             self.quota
                 .get(&(order.offer, pool.clone()))
-                .map(|quota| taken(pool) < *quota)
+                .map(|quota| taken.from(order.offer, pool) < *quota)
         };
         let mut pool = order.contract.clone();
         if pool.is_some() {
@@ -136,7 +130,7 @@ impl Quota {
                 switches,
             ));
         }
-        match self.free(order.offer, machines) {
+        match self.free(order.offer, taken) {
             Some(0) => Err(exhausted(
                 "instanceType",
                 "no machine of this type is available",
@@ -147,14 +141,14 @@ impl Quota {
     }
 
     /// Machines left in stock, `None` without a limit.
-    fn free(&self, offer: Offer, machines: &[Machine]) -> Option<usize> {
+    fn free(&self, offer: Offer, taken: &Taken) -> Option<usize> {
         let stock = self.stock.get(&offer)?;
-        Some(stock.saturating_sub(held(machines, offer).count()))
+        Some(stock.saturating_sub(taken.of(offer)))
     }
 
     /// The plan's word for how many are left (seen in clients).
-    pub(crate) fn availability(&self, offer: Offer, machines: &[Machine]) -> &'static str {
-        match self.free(offer, machines) {
+    pub(crate) fn availability(&self, offer: Offer, taken: &Taken) -> &'static str {
+        match self.free(offer, taken) {
             Some(0) => "unavailable",
             Some(1..=4) => "low",
             Some(5..=49) => "medium",
@@ -162,20 +156,8 @@ impl Quota {
         }
     }
 
-    /// How many machines of an offer are taken.
-    pub(crate) fn taken(offer: Offer, machines: &[Machine]) -> usize {
-        held(machines, offer).count()
-    }
-
     /// The records of section 2.14, one a location.
-    pub(crate) fn usage(&self, catalogue: &Catalogue, machines: &[Machine]) -> Vec<Value> {
-        let mut used: BTreeMap<(Offer, &Pool), usize> = BTreeMap::new();
-        for machine in machines
-            .iter()
-            .filter(|machine| machine.status().holds_hardware())
-        {
-            *used.entry((machine.offer, &machine.contract)).or_default() += 1;
-        }
+    pub(crate) fn usage(&self, catalogue: &Catalogue, taken: &Taken) -> Vec<Value> {
         let of_location = |location: u32| -> Vec<Value> {
             let here = self
                 .quota
@@ -187,7 +169,7 @@ impl Quota {
                     "quotaType": if pool.is_some() { "commit" } else { "onDemand" },
                     "contractId": pool.as_deref().unwrap_or_default(),
                     "quota": quota,
-                    "usage": used.get(&(*offer, pool)).copied().unwrap_or_default(),
+                    "usage": taken.from(*offer, pool),
                 })
             })
             .collect()
@@ -207,17 +189,16 @@ impl Quota {
 impl Quota {
     /// The deprecated records of section 2.16: the committed pools of each
     /// location that has any, from the same numbers.
-    pub(crate) fn commits(&self, catalogue: &Catalogue, machines: &[Machine]) -> Vec<Value> {
+    pub(crate) fn commits(&self, catalogue: &Catalogue, taken: &Taken) -> Vec<Value> {
         let of = |location: u32| -> Vec<Value> {
             let mut types: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
             for ((offer, pool), quota) in &self.quota {
                 if offer.location != location || pool.is_none() {
                     continue;
                 }
-                let taken = held(machines, *offer).filter(|machine| machine.contract == *pool);
                 let entry = types.entry(offer.instance_type).or_default();
                 entry.0 += quota;
-                entry.1 += taken.count();
+                entry.1 += taken.from(*offer, pool);
             }
             let kinds = types.into_iter();
             kinds
@@ -234,12 +215,6 @@ impl Quota {
             .map(|(location, commits)| json!({"location": location, "commits": commits}))
             .collect()
     }
-}
-
-fn held(machines: &[Machine], offer: Offer) -> impl Iterator<Item = &Machine> {
-    machines
-        .iter()
-        .filter(move |machine| machine.offer == offer && machine.status().holds_hardware())
 }
 
 fn exhausted(property: &str, message: &str, switches: &Switches) -> Refusal {

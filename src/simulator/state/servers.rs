@@ -53,19 +53,24 @@ impl Account {
     ) -> Box<dyn Iterator<Item = &'a Machine> + 'a> {
         // The index knows present tags only: a look into the past before the
         // last change of tags has to read all machines.
-        let bearers = query.tags.iter().map(|tag| self.bearers.get(tag));
-        let fewest = bearers.min_by_key(|bearers| bearers.map_or(0, BTreeSet::len));
+        let present = self.retagged_at.is_none_or(|at| at <= lens.at);
+        let bearers = query.tags.iter().map(|tag| (tag, self.bearers.get(tag)));
+        let fewest = bearers
+            .filter(|_| present)
+            .min_by_key(|(_, bearers)| bearers.map_or(0, BTreeSet::len));
         let backwards = switches.list_order == ListOrder::NewestFirst;
+        // What the index says of one tag need not be read from the machines.
+        let known = fewest.map(|(tag, _)| tag);
         let matching = move |machine: &&'a Machine| {
-            let tags = machine.tags_at(lens.at);
+            let mut tags = query.tags.iter().filter(|tag| Some(*tag) != known);
             lens.lists(machine)
                 && query
                     .status
                     .is_none_or(|filter| filter.admits(machine.status_at(lens.at)))
-                && query.tags.iter().all(|tag| tags.contains(tag))
+                && tags.all(|tag| machine.tags_at(lens.at).contains(tag))
         };
         match fewest {
-            Some(bearers) if self.retagged_at.is_none_or(|at| at <= lens.at) => {
+            Some((_, bearers)) => {
                 let places = bearers.into_iter().flatten();
                 let machine = |place: &usize| self.machines.get(*place);
                 match backwards {
@@ -147,9 +152,8 @@ impl Account {
             }
             _ => {}
         }
+        self.enter(index, Step::new(now, Status::Releasing, Cause::Release));
         if let Some(machine) = self.machines.get_mut(index) {
-            self.tick += 1;
-            machine.enter(Step::new(now, Status::Releasing, Cause::Release), self.tick);
             let tags = machine.tags().to_vec();
             machine.releases.push(Release { at: now, tags });
         }

@@ -10,6 +10,7 @@ use super::machine::Machine;
 use super::quota::QuotaRow;
 use super::ssh_keys::SshKeys;
 use super::tags::TagEntry;
+use super::taken::Taken;
 
 /// All but machines and tags: small, and written as a whole.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,6 +60,13 @@ impl Account {
         changes
     }
 
+    /// Forgets what changed: nobody writes it down.
+    pub(crate) fn unwritten(&mut self) {
+        self.touched.clear();
+        self.tags.unwritten();
+        self.rest_touched = false;
+    }
+
     /// Whether anything changed since the last call of [`Account::changes`].
     pub(crate) fn changed(&self) -> bool {
         !self.touched.is_empty() || self.rest_touched || self.tags.changed()
@@ -94,6 +102,7 @@ impl Account {
 
     /// Builds every index anew, after the last [`Account::restore`].
     pub(crate) fn index_all(&mut self) {
+        self.taken = Taken::count(&self.machines);
         for (place, machine) in self.machines.iter().enumerate() {
             self.by_uuid.insert(machine.uuid, place);
             for tag in machine.tags() {

@@ -63,6 +63,10 @@ impl TagList {
         })
     }
 
+    pub(super) fn unwritten(&mut self) {
+        self.touched.clear();
+    }
+
     pub(super) fn changed(&self) -> bool {
         !self.touched.is_empty()
     }

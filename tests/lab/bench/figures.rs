@@ -72,21 +72,7 @@ impl Run {
             self.operator,
             self.date,
         );
-        text.push_str("| Figure | Value | Goal | Verdict | From |\n|---|---|---|---|---|\n");
-        for figure in &self.figures {
-            let goal = figure
-                .goal
-                .map_or_else(|| "-".to_owned(), |goal| format!("{goal:.2}"));
-            let verdict = match figure.verdict() {
-                Verdict::Reached => "reached",
-                Verdict::Missed => "**missed**",
-                Verdict::NoGoal => "-",
-            };
-            text.push_str(&format!(
-                "| {} | {:.2} {} | {goal} | {verdict} | {} |\n",
-                figure.name, figure.value, figure.unit, figure.how
-            ));
-        }
+        text.push_str(&table(&self.figures));
         for (title, lines) in &self.details {
             text.push_str(&format!("\n## {title}\n\n| What | Number |\n|---|---|\n"));
             for (what, number) in lines {
@@ -102,4 +88,25 @@ impl Run {
         }
         text
     }
+}
+
+/// Figures as a table of the page.
+pub(crate) fn table(figures: &[Figure]) -> String {
+    let mut text =
+        String::from("| Figure | Value | Goal | Verdict | From |\n|---|---|---|---|---|\n");
+    for figure in figures {
+        let goal = figure
+            .goal
+            .map_or_else(|| "-".to_owned(), |goal| format!("{goal:.2}"));
+        let verdict = match figure.verdict() {
+            Verdict::Reached => "reached",
+            Verdict::Missed => "**missed**",
+            Verdict::NoGoal => "-",
+        };
+        text.push_str(&format!(
+            "| {} | {:.2} {} | {goal} | {verdict} | {} |\n",
+            figure.name, figure.value, figure.unit, figure.how
+        ));
+    }
+    text
 }

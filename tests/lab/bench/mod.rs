@@ -4,9 +4,9 @@
 //! operator says of itself.
 
 mod audit;
-mod figures;
+pub(crate) mod figures;
 mod floor;
-mod process;
+pub(crate) mod process;
 mod provider;
 mod servers;
 mod world;
@@ -25,6 +25,7 @@ use self::figures::{Figure, Run};
 use self::process::Use;
 use self::provider::Call;
 use self::servers::{Reached, Servers};
+pub(crate) use self::world::{INSTANCE_TYPE, LOCATION};
 use self::world::{PACE, POLL_MOVING, POLL_STILL, SWEEP, World};
 
 const ORDER_WITHIN: Duration = Duration::from_secs(360);

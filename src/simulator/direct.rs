@@ -1,0 +1,41 @@
+//! The API without sockets: what a request costs before any network.
+
+use axum::Router;
+use axum::body::{Bytes, to_bytes};
+use http::{Request, Response};
+
+use super::exchange::exchange;
+use super::world::Shared;
+
+/// There is no answer: a fault wanted the connection closed, or the answer
+/// broken off in its middle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the simulator closed the connection on purpose")]
+pub struct Unanswered;
+
+/// Answers requests as the port of the API does, ledger and faults included.
+/// Callers come from no address: a whitelist of IPv4 addresses shuts them out.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    shared: Shared,
+    router: Router,
+}
+
+impl Direct {
+    pub(super) fn new(shared: Shared, router: Router) -> Self {
+        Self { shared, router }
+    }
+
+    /// Answers one request.
+    ///
+    /// # Errors
+    /// Where a client at the port would see its connection closed.
+    pub async fn call(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Unanswered> {
+        let (head, body) = request.into_parts();
+        let (shared, router) = (self.shared.clone(), self.router.clone());
+        let answer = exchange(shared, router, head, Some(body)).await;
+        let (head, body) = answer.map_err(|_| Unanswered)?.into_parts();
+        let body = to_bytes(body, usize::MAX).await.map_err(|_| Unanswered)?;
+        Ok(Response::from_parts(head, body))
+    }
+}

@@ -1,0 +1,138 @@
+//! One kept connection to the hosting API, as lean as it can be: what the load
+//! itself costs is not to be the bound.
+
+use std::time::Duration;
+
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+/// Longer than this is no answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What to ask.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    /// What it counts as.
+    pub(super) kind: &'static str,
+    pub(super) method: Method,
+    /// Path and query.
+    pub(super) target: String,
+    /// The header of pages.
+    pub(super) range: Option<String>,
+    pub(super) body: Bytes,
+}
+
+impl Call {
+    /// A GET without more.
+    pub(super) fn get(kind: &'static str, target: impl Into<String>) -> Self {
+        Self {
+            kind,
+            method: Method::GET,
+            target: target.into(),
+            range: None,
+            body: Bytes::new(),
+        }
+    }
+
+    /// Fifty records from `start` on.
+    pub(super) fn page(kind: &'static str, target: impl Into<String>, start: usize) -> Self {
+        Self {
+            range: Some(format!("start={start},results=50")),
+            ..Self::get(kind, target)
+        }
+    }
+}
+
+/// Why there is no good answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallError {
+    #[error("no answer to {kind} within {} s", PATIENCE.as_secs())]
+    Late { kind: &'static str },
+    #[error("{kind} was answered with {status}: {text}")]
+    Status {
+        kind: &'static str,
+        status: StatusCode,
+        text: String,
+    },
+    #[error("the request cannot be made")]
+    Request(#[from] http::Error),
+    #[error("the connection broke")]
+    Connection(#[from] hyper::Error),
+    #[error("cannot connect")]
+    Connect(#[from] std::io::Error),
+}
+
+/// A connection and its key.
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    task: JoinHandle<()>,
+    host: String,
+    key: String,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Connection {
+    /// Connects to `host:port`.
+    pub(super) async fn open(host: &str, key: &str) -> Result<Self, CallError> {
+        let stream = TcpStream::connect(host).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends with the connection, whose drop ends it"
+        )]
+        let task = tokio::spawn(async move {
+            // What goes wrong is said to the request that is waiting.
+            let _ = connection.await;
+        });
+        Ok(Self {
+            sender,
+            task,
+            host: host.to_owned(),
+            key: key.to_owned(),
+        })
+    }
+
+    /// Asks, reads the whole answer, and says how long both took.
+    pub(super) async fn call(&mut self, call: &Call) -> Result<(Bytes, Duration), CallError> {
+        let mut request = Request::builder()
+            .method(&call.method)
+            .uri(&call.target)
+            .header("host", &self.host)
+            .header("private-token", &self.key);
+        if let Some(range) = &call.range {
+            request = request.header("ranged-data", range);
+        }
+        let request = request.body(Full::new(call.body.clone()))?;
+        let began = Instant::now();
+        let answered = timeout(PATIENCE, async {
+            self.sender.ready().await?;
+            let answer = self.sender.send_request(request).await?;
+            let status = answer.status();
+            let body = answer.into_body().collect().await?.to_bytes();
+            Ok::<_, hyper::Error>((status, body))
+        });
+        let late = |_| CallError::Late { kind: call.kind };
+        let (status, body) = answered.await.map_err(late)??;
+        if !status.is_success() {
+            return Err(CallError::Status {
+                kind: call.kind,
+                status,
+                text: String::from_utf8_lossy(&body).into_owned(),
+            });
+        }
+        Ok((body, began.elapsed()))
+    }
+}

@@ -1,0 +1,129 @@
+//! Many connections at once: as fast as they can, or at a pace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::connection::{Call, CallError, Connection};
+use super::latency::Latencies;
+use super::mix::Fleet;
+
+/// Why a stretch ended early.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DriveError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("an order was answered with something that is no machine")]
+    Answer(#[from] serde_json::Error),
+    #[error("a connection's task ended")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+/// Until when, and how fast.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pace {
+    /// As many requests, each as soon as the one before it is answered.
+    Count(usize),
+    /// Requests for so long, each as soon as the one before it is answered.
+    Flat(Duration),
+    /// So many a second, each at its own time whatever became of the others.
+    Even { rate: u32, lasting: Duration },
+}
+
+/// What was reached.
+#[derive(Debug, Default)]
+pub(super) struct Driven {
+    pub(super) latencies: Latencies,
+    pub(super) took: Duration,
+}
+
+impl Driven {
+    /// Requests a second.
+    #[expect(clippy::cast_precision_loss, reason = "a count, far below 2^52")]
+    pub(super) fn rate(&self) -> f64 {
+        self.latencies.len() as f64 / self.took.as_secs_f64()
+    }
+}
+
+/// Asks over all `connections` what `next` says, and gives them back.
+pub(super) async fn drive(
+    connections: Vec<Connection>,
+    fleet: &Arc<Fleet>,
+    pace: Pace,
+    next: fn(&Fleet) -> Call,
+) -> Result<(Driven, Vec<Connection>), DriveError> {
+    let began = Instant::now();
+    let all = connections.len();
+    let mut workers = JoinSet::new();
+    for (place, connection) in connections.into_iter().enumerate() {
+        let worker = Worker {
+            place,
+            all,
+            began,
+            connection,
+            fleet: fleet.clone(),
+        };
+        workers.spawn(worker.run(pace, next));
+    }
+    let mut driven = Driven::default();
+    let mut given_back = Vec::new();
+    while let Some(ended) = workers.join_next().await {
+        let (latencies, connection) = ended??;
+        driven.latencies.join(latencies);
+        given_back.push(connection);
+    }
+    driven.took = began.elapsed();
+    Ok((driven, given_back))
+}
+
+struct Worker {
+    place: usize,
+    all: usize,
+    began: Instant,
+    connection: Connection,
+    fleet: Arc<Fleet>,
+}
+
+impl Worker {
+    async fn run(
+        mut self,
+        pace: Pace,
+        next: fn(&Fleet) -> Call,
+    ) -> Result<(Latencies, Connection), DriveError> {
+        let mut latencies = Latencies::default();
+        let mut turn = self.place;
+        while let Some(due) = self.due(turn, pace) {
+            turn += self.all;
+            let call = next(&self.fleet);
+            // Who is late because the answer before came late has to count
+            // that; the grain of the timer is nobody's fault.
+            let late = due.elapsed();
+            if late.is_zero() {
+                sleep_until(due).await;
+            }
+            let (answer, took) = self.connection.call(&call).await?;
+            latencies.add(call.kind, late + took);
+            self.fleet.ordered(&call, &answer)?;
+        }
+        Ok((latencies, self.connection))
+    }
+
+    /// When the request of this turn is to leave; `None` at the end.
+    fn due(&self, turn: usize, pace: Pace) -> Option<Instant> {
+        let now = Instant::now();
+        match pace {
+            Pace::Count(number) => (turn < number).then_some(now),
+            Pace::Flat(lasting) => (now < self.began + lasting).then_some(now),
+            Pace::Even { rate, lasting } => {
+                // Who cannot keep up is not waited for.
+                let turn = u32::try_from(turn)
+                    .ok()
+                    .filter(|_| now < self.began + lasting * 2)?;
+                let after = Duration::from_secs_f64(f64::from(turn) / f64::from(rate));
+                (after < lasting).then(|| self.began + after)
+            }
+        }
+    }
+}

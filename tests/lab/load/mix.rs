@@ -1,0 +1,155 @@
+//! What an operator of a fleet asks: pages of its machines, single ones, marks,
+//! orders and releases.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use http::Method;
+use hyper::body::Bytes;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::connection::Call;
+use crate::bench::{INSTANCE_TYPE, LOCATION};
+
+pub(super) const SERVERS: &str = "/v3/flexMetal/servers";
+/// The tag of the whole fleet.
+pub(super) const FLEET: &str = "fleet";
+
+/// One of the fleet.
+#[derive(Debug, Clone)]
+struct Known {
+    uuid: String,
+    number: usize,
+}
+
+/// The machines that are ours, oldest first, and what to ask next.
+#[derive(Debug)]
+pub(super) struct Fleet(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    known: VecDeque<Known>,
+    ordered: usize,
+    rng: StdRng,
+}
+
+/// What an answer to an order is read for.
+#[derive(Deserialize)]
+struct Ordered {
+    uuid: String,
+}
+
+impl Fleet {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Inner {
+            known: VecDeque::new(),
+            ordered: 0,
+            rng: StdRng::seed_from_u64(1),
+        }))
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Inner) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Machines that were not given back.
+    pub(super) fn len(&self) -> usize {
+        self.with(|inner| inner.known.len())
+    }
+
+    /// The next order.
+    pub(super) fn order(&self) -> Call {
+        self.with(Inner::order)
+    }
+
+    /// One machine's record.
+    pub(super) fn one(&self) -> Call {
+        self.with(Inner::one)
+    }
+
+    /// One request of the mix: of 20, 4 pages of the fleet, 2 look-ups by mark
+    /// in the list and 2 among the tags, 8 single machines, 2 orders, 2 releases.
+    pub(super) fn next(&self) -> Call {
+        self.with(|inner| match inner.rng.random_range(0..20) {
+            0..4 => {
+                let pages = inner.known.len() / 50;
+                let page = inner.rng.random_range(0..pages.max(1));
+                let target = format!("{SERVERS}?tag={FLEET}&status=delivered");
+                Call::page("page of 50 by tag and status", target, page * 50)
+            }
+            4..6 => match inner.some() {
+                Some(one) => {
+                    let target = format!("{SERVERS}?tag=mark-{}", one.number);
+                    Call::page("servers by mark", target, 0)
+                }
+                None => inner.order(),
+            },
+            6..8 => match inner.some() {
+                Some(one) => {
+                    let target = format!("/v3/flexMetal/tags/mark-{}", one.number);
+                    Call::get("one tag", target)
+                }
+                None => inner.order(),
+            },
+            8..16 => inner.one(),
+            16..18 => inner.order(),
+            _ => match inner.known.pop_front() {
+                Some(one) => Call {
+                    method: Method::DELETE,
+                    ..Call::get("release", format!("{SERVERS}/{}", one.uuid))
+                },
+                None => inner.order(),
+            },
+        })
+    }
+
+    /// Takes note of the answer to an order.
+    pub(super) fn ordered(&self, call: &Call, answer: &[u8]) -> Result<(), serde_json::Error> {
+        if call.method != Method::POST {
+            return Ok(());
+        }
+        let [machine]: [Ordered; 1] = serde_json::from_slice(answer)?;
+        let number: NumberOf = serde_json::from_slice(&call.body)?;
+        let number = number.name.trim_start_matches('n').parse();
+        let (uuid, number) = (machine.uuid, number.unwrap_or_default());
+        self.with(|inner| inner.known.push_back(Known { uuid, number }));
+        Ok(())
+    }
+}
+
+/// The name in an order's body.
+#[derive(Deserialize)]
+struct NumberOf {
+    name: String,
+}
+
+impl Inner {
+    fn some(&mut self) -> Option<Known> {
+        let place = self.rng.random_range(0..self.known.len().max(1));
+        self.known.get(place).cloned()
+    }
+
+    fn one(&mut self) -> Call {
+        match self.some() {
+            Some(one) => Call::get("one server", format!("{SERVERS}/{}", one.uuid)),
+            None => self.order(),
+        }
+    }
+
+    fn order(&mut self) -> Call {
+        let number = self.ordered;
+        self.ordered += 1;
+        let body = json!({
+            "name": format!("n{number}"), "location": LOCATION, "instanceType": INSTANCE_TYPE,
+            "os": {"slug": "debian-13"}, "sshKey": [], "tags": [FLEET, format!("mark-{number}")],
+        });
+        Call {
+            method: Method::POST,
+            body: Bytes::from(body.to_string()),
+            ..Call::get("order", SERVERS)
+        }
+    }
+}

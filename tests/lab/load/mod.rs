@@ -1,0 +1,246 @@
+//! `lab load`: how fast the simulator answers, and what a machine of its takes
+//! in memory.
+//!
+//! The simulator runs as a process of its own on one core, the load on another.
+//! A goal that is missed stands in the page; only a wrong answer is a failure.
+
+mod connection;
+mod cores;
+mod drive;
+mod figures;
+mod latency;
+mod mix;
+mod report;
+mod subject;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+
+use self::connection::{Call, Connection};
+use self::cores::Cores;
+use self::drive::{Driven, Pace, drive};
+use self::figures::figures;
+use self::latency::Latencies;
+use self::mix::{FLEET, Fleet, SERVERS};
+use self::report::{Run, alone, slowest_page};
+use self::subject::Subject;
+use crate::bench::process;
+
+const CONNECTIONS: usize = 16;
+/// Requests that show what an entry of the ledger takes.
+const ENTRIES: usize = 50_000;
+/// Times that each listing is asked for.
+const ROUNDS: usize = 500;
+/// Longer than any delivery takes, in virtual seconds.
+const DELIVERED: u64 = 901;
+/// Virtual seconds a real one during the mix: machines come and go.
+const SPEED: u64 = 100;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// How many machines the account has
+    #[arg(long, default_value_t = 10_000)]
+    machines: usize,
+    /// Requests a second that must be possible
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: u32,
+    /// How long the mix runs at that rate, and then flat out
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=120))]
+    seconds: u32,
+    /// Folder of criterion's figures of the same simulator
+    #[arg(long, default_value = "target/criterion/simulator")]
+    criterion: PathBuf,
+    /// Where the results go, without `.md` and `.json`
+    #[arg(long, default_value = "benchmarks/results/simulator")]
+    out: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the run went wrong: {}", .0.join("; "))]
+struct Faulty(Vec<String>);
+
+/// Memory at the turns of the run, in KiB.
+struct Memory {
+    empty: u64,
+    ordered: u64,
+    delivered: u64,
+    entries: u64,
+}
+
+struct Measured {
+    memory: Memory,
+    filled: Driven,
+    quiet: Latencies,
+    even: Driven,
+    flat: Driven,
+    /// Processor seconds of the simulator in the last.
+    flat_cpu: f64,
+    faults: Vec<String>,
+}
+
+/// Runs it all and writes the results.
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    // Before this process is bound to one of the cores.
+    let machine = process::machine();
+    let cores = Cores::find();
+    let subject = Subject::start(cores).await?;
+    let measured = measure(&subject, &arguments).await;
+    subject.end().await;
+    let measured = measured?;
+    let alone = alone(&arguments.criterion)?;
+    let profile = match cfg!(debug_assertions) {
+        true => "debug",
+        false => "release",
+    };
+    let run = Run {
+        figures: figures(&measured, &arguments, slowest_page(&alone)),
+        machine,
+        date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+        simulator: format!("version {}, {profile} build", env!("CARGO_PKG_VERSION")),
+        cores: cores.map_or("not bound, all share all".to_owned(), |cores| {
+            cores.to_string()
+        }),
+        load_before: load.split(' ').next().unwrap_or("unknown").to_owned(),
+        machines: arguments.machines,
+        connections: CONNECTIONS,
+        rate: arguments.rate,
+        seconds: arguments.seconds,
+        alone,
+        latencies: BTreeMap::from([
+            ("one request at a time", measured.quiet.spreads()),
+            (
+                "the mix at the rate of the goal",
+                measured.even.latencies.spreads(),
+            ),
+            ("the mix flat out", measured.flat.latencies.spreads()),
+        ]),
+        faults: measured.faults,
+    };
+    if let Some(folder) = arguments.out.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let text = run.markdown();
+    std::fs::write(arguments.out.with_extension("md"), &text)?;
+    let mut json = serde_json::to_string_pretty(&run)?;
+    json.push('\n');
+    std::fs::write(arguments.out.with_extension("json"), json)?;
+    say(&text);
+    match run.faults.is_empty() {
+        true => Ok(()),
+        false => Err(Faulty(run.faults).into()),
+    }
+}
+
+async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, Box<dyn Error>> {
+    let fleet = Arc::new(Fleet::new());
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        connections.push(Connection::open(subject.host(), subject.key()).await?);
+    }
+
+    // Machines alone, so that what they take is not mixed with the ledger.
+    let empty = subject.usage()?.resident;
+    let mut filled = Driven::default();
+    while fleet.len() < arguments.machines {
+        let some = Pace::Count((arguments.machines - fleet.len()).min(1_000));
+        let (driven, back) = drive(connections, &fleet, some, Fleet::order).await?;
+        connections = back;
+        filled.took += driven.took;
+        filled.latencies.join(driven.latencies);
+        subject.clear_ledger().await?;
+    }
+    let ordered = subject.usage()?.resident;
+    subject.clock(DELIVERED, 0).await?;
+    let delivered = subject.usage()?.resident;
+    say(&format!(
+        "{} machines, {:.0} orders a second.",
+        fleet.len(),
+        filled.rate()
+    ));
+
+    let quiet = listings(&mut connections, arguments.machines).await?;
+    subject.clear_ledger().await?;
+    let before = subject.usage()?.resident;
+    let entries = Pace::Count(ENTRIES);
+    let (_, connections) = drive(connections, &fleet, entries, Fleet::one).await?;
+    let entries = subject.usage()?.resident.saturating_sub(before);
+
+    subject.clock(0, SPEED).await?;
+    let lasting = Duration::from_secs(u64::from(arguments.seconds));
+    let rate = arguments.rate;
+    let even = Pace::Even { rate, lasting };
+    let (even, connections) = drive(connections, &fleet, even, Fleet::next).await?;
+    say(&format!("{:.0} of {rate} requests a second.", even.rate()));
+    let before = subject.usage()?.cpu;
+    let (flat, _) = drive(connections, &fleet, Pace::Flat(lasting), Fleet::next).await?;
+    let flat_cpu = subject.usage()?.cpu - before;
+    say(&format!("{:.0} requests a second flat out.", flat.rate()));
+
+    let mut faults = Vec::new();
+    subject.clock(DELIVERED, 0).await?;
+    let paying = subject.paying().await?;
+    if paying != u64::try_from(fleet.len()).ok() {
+        let paying = paying.map_or("nobody knows how many".to_owned(), |all| all.to_string());
+        faults.push(format!(
+            "{paying} machines are paid for, {} were ordered and not released",
+            fleet.len()
+        ));
+    }
+    Ok(Measured {
+        memory: Memory {
+            empty,
+            ordered,
+            delivered,
+            entries,
+        },
+        filled,
+        quiet,
+        even,
+        flat,
+        flat_cpu,
+        faults,
+    })
+}
+
+/// Each kind of page for itself, one request at a time.
+async fn listings(
+    connections: &mut [Connection],
+    machines: usize,
+) -> Result<Latencies, Box<dyn Error>> {
+    let (middle, last) = (machines / 2, machines.saturating_sub(50));
+    let by = |filter: &str| format!("{SERVERS}?{filter}");
+    let both = by(&format!("tag={FLEET}&status=delivered"));
+    let calls = [
+        Call::page("first page", SERVERS, 0),
+        Call::page("middle page", SERVERS, middle),
+        Call::page("last page", SERVERS, last),
+        Call::page("last page by tag", by(&format!("tag={FLEET}")), last),
+        Call::page("last page by status", by("status=delivered"), last),
+        Call::page("last page by tag and status", both, last),
+        Call::page("servers by mark", by("tag=mark-77"), 0),
+        Call::page("last page of tags", "/v3/flexMetal/tags", last),
+        Call::get("plans", "/v3/flexMetal/plans"),
+        Call::get("quota usage", "/v3/flexMetal/quota/usage"),
+    ];
+    let mut latencies = Latencies::default();
+    let connection = connections.first_mut().ok_or("no connection")?;
+    for call in &calls {
+        for _ in 0..ROUNDS {
+            let (_, took) = connection.call(call).await?;
+            latencies.add(call.kind, took);
+        }
+    }
+    Ok(latencies)
+}
+
+/// Tells the user how far it is. Nobody may be listening any more.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}

@@ -1,0 +1,165 @@
+//! The page and the JSON of a load run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::latency::Spread;
+use crate::bench::figures::{Figure, table};
+
+/// What one request of a kind costs the simulator, without sockets.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Alone {
+    name: String,
+    /// Microseconds: criterion's estimate of the mean, and its bounds.
+    pub(super) mean: f64,
+    low: f64,
+    high: f64,
+}
+
+/// All of one run: what the JSON file holds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Run {
+    pub(super) machine: String,
+    pub(super) date: String,
+    pub(super) simulator: String,
+    pub(super) cores: String,
+    /// Average number of programs that wanted to run in the minute before.
+    pub(super) load_before: String,
+    pub(super) machines: usize,
+    pub(super) connections: usize,
+    pub(super) rate: u32,
+    pub(super) seconds: u32,
+    pub(super) figures: Vec<Figure>,
+    pub(super) alone: Vec<Alone>,
+    /// Times over HTTP in milliseconds, by stretch and kind of request.
+    pub(super) latencies: BTreeMap<&'static str, BTreeMap<String, Spread>>,
+    /// What went wrong; with any of it the figures mean nothing.
+    pub(super) faults: Vec<String>,
+}
+
+/// The part of criterion's `benchmark.json` that names one.
+#[derive(Deserialize)]
+struct Named {
+    function_id: String,
+}
+
+/// The part of criterion's `estimates.json` that we use, in nanoseconds.
+#[derive(Deserialize)]
+struct Estimates {
+    mean: Estimate,
+}
+
+#[derive(Deserialize)]
+struct Estimate {
+    point_estimate: f64,
+    confidence_interval: Interval,
+}
+
+#[derive(Deserialize)]
+struct Interval {
+    lower_bound: f64,
+    upper_bound: f64,
+}
+
+/// Reads what criterion measured, below `target/criterion/<group>`; nothing
+/// where it was not run.
+pub(super) fn alone(group: &Path) -> std::io::Result<Vec<Alone>> {
+    if !group.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in group.read_dir()? {
+        let folder = entry?.path().join("new");
+        let Ok(named) = fs::read(folder.join("benchmark.json")) else {
+            continue;
+        };
+        let named: Named = serde_json::from_slice(&named)?;
+        let estimates: Estimates =
+            serde_json::from_slice(&fs::read(folder.join("estimates.json"))?)?;
+        let Estimate {
+            point_estimate,
+            confidence_interval,
+        } = estimates.mean;
+        found.push(Alone {
+            name: named.function_id,
+            mean: point_estimate / 1_000.0,
+            low: confidence_interval.lower_bound / 1_000.0,
+            high: confidence_interval.upper_bound / 1_000.0,
+        });
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// The slowest page of a listing, with its time in microseconds.
+pub(super) fn slowest_page(alone: &[Alone]) -> Option<(&str, f64)> {
+    let pages = alone.iter().filter(|one| one.name.starts_with("page"));
+    pages
+        .max_by(|one, other| one.mean.total_cmp(&other.mean))
+        .map(|one| (one.name.as_str(), one.mean))
+}
+
+impl Run {
+    /// The same for people.
+    pub(super) fn markdown(&self) -> String {
+        let mut text = format!(
+            "# How fast the simulator is\n\n\
+             Written by `make bench-simulator`; the numbers stand in the JSON file of the same name too.\n\n\
+             - Account: {} machines, each with a tag of the fleet and a mark of its own.\n\
+             - Mix: of 20 requests 4 pages of 50 by tag and status, 2 look-ups by mark in the list and 2 among the tags, \
+             8 single servers, 2 orders, 2 releases; {} kept connections, {} s each.\n\
+             - Machine: {}.\n\
+             - Cores: {}. Load of the machine in the minute before: {}.\n\
+             - Simulator: {}. Date: {}.\n\n",
+            self.machines,
+            self.connections,
+            self.seconds,
+            self.machine,
+            self.cores,
+            self.load_before,
+            self.simulator,
+            self.date,
+        );
+        text.push_str(&table(&self.figures));
+        text.push_str("\n## The simulator by itself\n\n");
+        if self.alone.is_empty() {
+            text.push_str("Not measured: criterion was not run.\n");
+        } else {
+            text.push_str(
+                "From the read request to the finished answer, ledger and JSON included, without sockets; by criterion.\n\n\
+                 | Request | Mean, µs | 95 % between, µs |\n|---|---|---|\n",
+            );
+        }
+        for one in &self.alone {
+            text.push_str(&format!(
+                "| {} | {:.1} | {:.1} and {:.1} |\n",
+                one.name, one.mean, one.low, one.high
+            ));
+        }
+        for (stretch, kinds) in &self.latencies {
+            text.push_str(&format!(
+                "\n## Over HTTP, {stretch}\n\n\
+                 | Request | Number | p50, ms | p99, ms | Longest, ms |\n|---|---|---|---|---|\n"
+            ));
+            for (kind, spread) in kinds {
+                text.push_str(&format!(
+                    "| {kind} | {} | {:.3} | {:.3} | {:.3} |\n",
+                    spread.requests, spread.p50, spread.p99, spread.longest
+                ));
+            }
+        }
+        text.push_str("\n## Faults\n\n");
+        if self.faults.is_empty() {
+            text.push_str("None: every request was answered as it should be, and the machines paid for at the end are the ones ordered and not released.\n");
+        }
+        for fault in &self.faults {
+            text.push_str(&format!("- {fault}\n"));
+        }
+        text
+    }
+}
