@@ -131,11 +131,16 @@ impl Account {
             let Some(machine) = self.machines.get_mut(index) else {
                 continue;
             };
-            self.touched.insert(index);
+            let before = self.tick;
             while let Some(step) = machine.plan.pop_front_if(|step| step.at <= at) {
                 self.tick += 1;
                 machine.enter(step, self.tick);
             }
+            if self.tick == before {
+                // Of a plan that was dropped: nothing happens.
+                continue;
+            }
+            self.touched.insert(index);
             if let Some(next) = machine.plan.front() {
                 self.timeline.insert((next.at, index));
             }
