@@ -97,6 +97,8 @@ pub(crate) struct Clock {
     base: Duration,
     since: Instant,
     speed: f64,
+    /// Moved by hand, and that is not written down yet.
+    jumped: bool,
 }
 
 impl Clock {
@@ -107,6 +109,7 @@ impl Clock {
             base: start.map_or_else(wall, Moment::span),
             since: Instant::now(),
             speed,
+            jumped: false,
         }
     }
 
@@ -119,6 +122,17 @@ impl Clock {
     /// Jumps ahead.
     pub(crate) fn advance(&mut self, by: Duration) {
         self.base = self.base.saturating_add(by);
+        self.jumped |= !by.is_zero();
+    }
+
+    /// Whether it jumped since the last call of [`Clock::written`].
+    pub(crate) fn jumped(&self) -> bool {
+        self.jumped
+    }
+
+    /// The present moment is on its way to the state file.
+    pub(crate) fn written(&mut self) {
+        self.jumped = false;
     }
 
     /// Virtual seconds per real second.

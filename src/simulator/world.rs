@@ -76,8 +76,9 @@ impl World {
         accounts.position(|account| account.name == name)
     }
 
+    /// A jump of the clock counts: what was seen to end stays ended.
     fn changed(&self) -> bool {
-        self.keys.changed() || self.accounts.iter().any(Account::changed)
+        self.clock.jumped() || self.keys.changed() || self.accounts.iter().any(Account::changed)
     }
 
     /// Hands all changes so far to the journal. What is waited for is also
@@ -101,6 +102,7 @@ impl World {
                     .filter(|(_, changes)| !changes.is_empty())
                     .collect(),
             };
+            self.clock.written();
             journal.append(&line);
         }
         Some(journal.written())

@@ -208,7 +208,8 @@ impl Account {
         let Some(machine) = self.machines.get_mut(index) else {
             return;
         };
-        for tag in machine.tags() {
+        let before = machine.tags().to_vec();
+        for tag in &before {
             if let Some(bearers) = self.bearers.get_mut(tag) {
                 bearers.remove(&index);
                 if bearers.is_empty() {
@@ -218,7 +219,10 @@ impl Account {
         }
         for tag in &tags {
             self.bearers.entry(tag.clone()).or_default().insert(index);
-            self.tags.come(tag, now, false);
+            // One that it only keeps may have left the account's list.
+            if !before.contains(tag) {
+                self.tags.come(tag, now, false);
+            }
         }
         self.touched.insert(index);
         self.tick += 1;

@@ -297,6 +297,8 @@ impl Account {
             let Some(machine) = self.machines.get(index) else {
                 continue;
             };
+            // A machine that bears the other one already bears it once.
+            let with = with.filter(|with| machine.tags().iter().all(|known| known != with));
             let tags = machine.tags().iter();
             let tags = tags.filter_map(|known| match known == tag {
                 true => with.map(str::to_owned),

@@ -14,10 +14,15 @@ impl Account {
             && at <= now
         {
             self.timeline.pop_first();
-            self.touched.insert(index);
+            let before = self.tick;
             while let Some(step) = self.due(index, at) {
                 self.enter(index, step);
             }
+            if self.tick == before {
+                // Of a plan that was dropped: nothing happens.
+                continue;
+            }
+            self.touched.insert(index);
             let Some(machine) = self.machines.get_mut(index) else {
                 continue;
             };
