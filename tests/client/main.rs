@@ -1,0 +1,20 @@
+//! The client against the simulator over HTTP: every operation with its good
+//! answer, its error answers and every fault, and no secret in any text.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_wrap,
+    reason = "a test program: what is not as expected ends it"
+)]
+
+mod calls;
+mod canaries;
+mod checks;
+mod happy;
+mod logs;
+mod operations;
+mod page;
+mod reply;
+mod rig;
+mod scene;
