@@ -10,11 +10,17 @@
 
 mod calls;
 mod canaries;
+mod cases;
 mod checks;
+mod circumstances;
+mod errors;
+mod faults;
 mod happy;
+mod lists;
 mod logs;
 mod operations;
 mod page;
 mod reply;
 mod rig;
 mod scene;
+mod verdict;

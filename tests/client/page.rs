@@ -65,6 +65,7 @@ fn told_here(id: &str) -> Option<&'static [Operation]> {
         "4-8" => &[Operation::Servers],
         "4-11" | "4-12" | "4-13" | "4-14" => &[Order],
         "4-27" => &[RootPassword],
+        "6-4" => &[Operation::CreateTag],
         "6-17" => &[Operation::AddTag, Operation::RemoveTag],
         "6-18" => &[Operation::AddTag],
         "7-4" | "7-5" => &[Usage],

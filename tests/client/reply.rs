@@ -1,7 +1,6 @@
 //! What came back from a call, whatever its type.
 
 use std::fmt::Debug;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flexmetal_operator::hosting::{Error, OrderOutcome};
 
@@ -99,13 +98,9 @@ impl Reply {
     }
 }
 
-/// A value as `Debug` shows it, in both forms, and as the text of a panic.
+/// A value as `Debug` shows it, in both forms.
 pub(crate) fn texts(value: &impl Debug) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(|| {
-        std::panic::panic_any(format!("{value:?}"))
-    }));
-    let panic = panic.unwrap_err().downcast::<String>().unwrap();
-    format!("{value:?} {value:#?} {panic}")
+    format!("{value:?} {value:#?}")
 }
 
 /// An error with all that it can say, its causes too.
