@@ -87,7 +87,7 @@ impl List {
     }
 }
 
-async fn whole<T: Debug + Send>(list: Listing<'_, T>, name: fn(&T) -> String) -> Seen {
+async fn whole<'a, T: Debug + Send + 'a>(list: Listing<'a, T>, name: fn(&T) -> String) -> Seen {
     let result = list.collect().await;
     canaries::none_in("a list", &texts(&result));
     match result {
