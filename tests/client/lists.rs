@@ -191,6 +191,10 @@ async fn a_page_that_cannot_be_had_leaves_the_list_incomplete() {
         let whole = list.read(&scene, 50).await.names;
         for (harm, category) in &faults {
             for skip in [0, 1, 2] {
+                if *category == "AnswerTooLarge" && skip != 1 {
+                    // It takes its time.
+                    continue;
+                }
                 fault(&scene, harm, skip).await;
                 let before = scene.rig.latest().await;
                 let seen = list.read(&scene, 2).await;

@@ -27,7 +27,8 @@ struct Seen {
 pub(crate) fn watch() {
     INSTALLED.get_or_init(|| {
         tracing_subscriber::fmt()
-            .json()
+            .with_ansi(false)
+            .without_time()
             .with_max_level(LevelFilter::TRACE)
             .with_writer(Lines)
             .finish()
@@ -55,9 +56,11 @@ impl io::Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         let leak = canaries::found_in(&text);
-        let target = text
-            .split_once("\"target\":\"")
-            .and_then(|(_, rest)| rest.split(['"', ':']).next())
+        // `TRACE target: message`, behind the names of spans.
+        let mut words = text.split_ascii_whitespace().skip(1);
+        let target = words.find(|word| word.ends_with(':') && !word.contains('{'));
+        let target = target
+            .and_then(|word| word.split(':').next())
             .unwrap_or_default();
         let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
         if !seen.targets.contains(target) {

@@ -62,6 +62,7 @@ impl Verdict {
         let told = &reply.text;
         let expected = match (operation.kind(), self.doubtful) {
             (Kind::Order, true) => End::Unknown,
+            (Kind::Order, false) if self.status.is_none() => End::NotSent,
             (Kind::Order, false) => End::Refused,
             _ => End::Failed,
         };
