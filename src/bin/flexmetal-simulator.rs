@@ -124,6 +124,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let from_file = arguments.accounts.is_some();
     // Before the ports are open, so that no signal is missed once they are.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -154,11 +155,11 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         trusted_proxies: arguments.trusted_proxies,
     })
     .await?;
-    let ready = json!({
-        "api": running.api_url(),
-        "control": running.control_url(),
-        "apiKey": running.api_key,
-    });
+    let mut ready = json!({"api": running.api_url(), "control": running.control_url()});
+    // Keys of a file are known to whom they belong; output ends up in logs.
+    if !from_file {
+        ready["apiKey"] = json!(running.api_key);
+    }
     let mut output = io::stdout().lock();
     writeln!(output, "{ready}")?;
     output.flush()?;

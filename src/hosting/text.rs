@@ -14,6 +14,9 @@ const HIDDEN: &str = "[hidden]";
 /// The most bytes of a text that other secrets are looked for in.
 const SEARCHED: usize = 4 * MESSAGE;
 
+/// How many characters of a secret are surely no chance.
+const ECHO: usize = 12;
+
 /// What must not stand in a text from outside: our key, and what else the call
 /// carried.
 #[derive(Clone, Copy)]
@@ -58,11 +61,7 @@ pub(super) fn message(text: &str, hidden: Hidden<'_>) -> String {
     // The key is looked for in the cleaned text, as a control character inside
     // would hide it, and before the cut, which would leave its begin.
     let mut whole = clean(text, usize::MAX);
-    for spelling in spellings(hidden.key.expose()) {
-        if whole.contains(&spelling) {
-            whole = whole.replace(&spelling, MASK);
-        }
-    }
+    whole = without(&whole, &spellings(hidden.key.expose()), MASK);
     if !hidden.secrets.is_empty() {
         whole = clean(&whole, SEARCHED);
         for secret in hidden.secrets {
@@ -74,7 +73,7 @@ pub(super) fn message(text: &str, hidden: Hidden<'_>) -> String {
 
 /// Replaces a secret, each of its longer lines, and the begin of either, as
 /// whoever echoes a value may cut it.
-fn without_secret(mut text: String, secret: &SecretText) -> String {
+fn without_secret(text: String, secret: &SecretText) -> String {
     let whole = clean(secret.expose(), usize::MAX);
     if whole.is_empty() {
         return text;
@@ -89,31 +88,51 @@ fn without_secret(mut text: String, secret: &SecretText) -> String {
     }
     let lines = secret.expose().lines().map(|line| clean(line, usize::MAX));
     let lines = lines.filter(|line| line.chars().count() >= 8 && *line != whole);
-    for piece in std::iter::once(whole.clone()).chain(lines) {
-        for spelling in spellings(&piece) {
-            text = without_piece(&text, &spelling);
-        }
-    }
-    text
+    let pieces = std::iter::once(whole.clone()).chain(lines);
+    let spellings: Vec<_> = pieces.flat_map(|piece| spellings(&piece)).collect();
+    without(&text, &spellings, HIDDEN)
 }
 
-fn without_piece(text: &str, piece: &str) -> String {
-    // As much as is surely no chance.
-    let begin: String = piece.chars().take(12).collect();
+/// Puts the mask in place of whatever begins like one of the spellings, as far
+/// as it goes on like any of them: they often begin alike, and the shortest
+/// match would leave the rest of the secret.
+fn without(text: &str, spellings: &[String], mask: &str) -> String {
+    let begins = |known: &&String| match known.char_indices().nth(ECHO) {
+        Some((end, _)) => text.contains(&known[..end]),
+        None => text.contains(known.as_str()),
+    };
+    let spellings: Vec<_> = spellings.iter().filter(begins).collect();
+    if spellings.is_empty() {
+        return text.to_owned();
+    }
     let mut left = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(&begin) {
-        left.push_str(&rest[..at]);
-        left.push_str(HIDDEN);
-        let echo = rest[at..].chars().zip(piece.chars());
-        let length: usize = echo
-            .take_while(|(echoed, own)| echoed == own)
-            .map(|(echoed, _)| echoed.len_utf8())
-            .sum();
-        rest = &rest[at + length..];
+    while let Some(letter) = rest.chars().next() {
+        let echoes = spellings.iter().filter_map(|known| echo(rest, known));
+        let length = echoes.max().unwrap_or_default();
+        if length == 0 {
+            left.push(letter);
+            rest = &rest[letter.len_utf8()..];
+        } else {
+            left.push_str(mask);
+            rest = &rest[length..];
+        }
     }
-    left.push_str(rest);
     left
+}
+
+/// How many bytes of the text's begin repeat this secret, if they are enough.
+fn echo(text: &str, secret: &str) -> Option<usize> {
+    let mut echoed = 0;
+    let mut length = 0;
+    for (letter, own) in text.chars().zip(secret.chars()) {
+        if letter != own {
+            break;
+        }
+        echoed += 1;
+        length += letter.len_utf8();
+    }
+    (echoed >= ECHO || length == secret.len()).then_some(length)
 }
 
 /// A secret as it may stand in an echo of the request.
@@ -126,8 +145,7 @@ fn spellings(plain: &str) -> Vec<String> {
         plain.replace('/', "\\/"),
         percent,
     ];
-    // The longest first: a spelling may hold another one.
-    all.sort_by_key(|spelling| std::cmp::Reverse(spelling.len()));
+    all.sort();
     all.dedup();
     all
 }

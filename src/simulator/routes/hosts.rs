@@ -43,9 +43,6 @@ pub(super) async fn list(
         let stale = || Refusal::breach("PAGE-TOKEN", "is none of ours, or good no more");
         page.start = good.ok_or_else(stale)?.0;
     }
-    if distortion.empty {
-        return Ok(Answer::list(Vec::new()));
-    }
     let start = distortion.start(page.start);
     let account = &world.accounts[caller.0];
     let (records, more) = account.host_list(start, page.results, distortion.at(now));

@@ -87,6 +87,29 @@ const ALL: &[&str] = &[
     HEALTH,
 ];
 
+/// Paths whose GET answers a list.
+const LISTS: &[&str] = &[
+    SERVERS,
+    TAGS,
+    LOCATIONS,
+    INSTANCE_TYPES,
+    PLANS,
+    QUOTA,
+    SYSTEMS,
+    COMMANDS,
+    USAGE,
+    COMMITS,
+    WHITELIST,
+    HOSTS,
+    INSTALL_LOG,
+    SSH_KEYS,
+];
+
+/// Whether a GET of this path answers a list.
+pub(crate) fn is_list(path: &str) -> bool {
+    template(path).is_some_and(|template| LISTS.contains(&template))
+}
+
 /// The template that a path follows. The ledger needs it also for requests
 /// that never come to a route.
 pub(crate) fn template(path: &str) -> Option<&'static str> {
@@ -178,5 +201,6 @@ mod tests {
             Some(INSTANCE_TYPES)
         );
         assert_eq!(template("/"), None);
+        assert!(is_list("/v3/flexMetal/servers/abc/commands") && !is_list("/v3/host/1"));
     }
 }

@@ -8,6 +8,7 @@ use rand::RngExt;
 use serde_json::json;
 
 use super::super::answer::{Answer, Refusal, code};
+use super::super::faults::Distortion;
 use super::super::profile::ResetLoggedIn;
 use super::super::state::{Account, Attempt};
 use super::super::world::{Caller, Shared, World};
@@ -18,13 +19,15 @@ use super::Outcome;
 pub(super) async fn whitelist(
     State(shared): State<Shared>,
     Extension(caller): Extension<Caller>,
+    Extension(distortion): Extension<Distortion>,
     Path(key): Path<String>,
     headers: HeaderMap,
 ) -> Outcome {
     let (world, _) = shared.settled();
     let page = page::OTHERS.read(&headers, &world.switches)?;
     let records = world.keys.whitelist(&world.accounts[caller.0].name, &key)?;
-    let shown = records.into_iter().skip(page.start).take(page.results);
+    let start = distortion.start(page.start);
+    let shown = records.into_iter().skip(start).take(page.results);
     Ok(Answer::list(shown.collect()))
 }
 

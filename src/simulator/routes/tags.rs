@@ -22,9 +22,6 @@ pub(super) async fn list(
 ) -> Outcome {
     let (world, now) = shared.settled();
     let page = page::OTHERS.read(&headers, &world.switches)?;
-    if distortion.empty {
-        return Ok(Answer::list(Vec::new()));
-    }
     let lens = Lens {
         at: distortion.at(now),
         lag: world.settings.list_lag,

@@ -1,0 +1,30 @@
+//! The client against the simulator over HTTP: every operation with its good
+//! answer, its error answers and every fault, and no secret in any text.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_wrap,
+    reason = "a test program: what is not as expected ends it"
+)]
+
+mod calls;
+mod canaries;
+mod cases;
+mod checks;
+mod circumstances;
+mod errors;
+mod faults;
+mod happy;
+mod later;
+mod lists;
+mod logs;
+mod operations;
+mod page;
+mod program;
+mod reply;
+mod rig;
+mod scene;
+mod secrets;
+mod unsent;
+mod verdict;

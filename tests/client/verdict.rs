@@ -1,0 +1,90 @@
+//! How an answer that is no success has to look to a caller.
+
+use crate::operations::{Kind, Operation};
+use crate::reply::{End, Reply};
+
+/// What a caller is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) category: &'static str,
+    pub(crate) status: Option<u16>,
+    /// Whether the same call may simply succeed later.
+    pub(crate) retryable: bool,
+    /// Whether it may have been done all the same.
+    pub(crate) doubtful: bool,
+}
+
+/// The request was sent and no whole answer came.
+pub(crate) const INTERRUPTED: Verdict = Verdict {
+    category: "Interrupted",
+    status: None,
+    retryable: true,
+    doubtful: true,
+};
+
+pub(crate) const UNDECODABLE: Verdict = Verdict {
+    category: "UndecodableAnswer",
+    status: Some(200),
+    retryable: true,
+    doubtful: true,
+};
+
+pub(crate) const TOO_LARGE: Verdict = Verdict {
+    category: "AnswerTooLarge",
+    status: None,
+    retryable: false,
+    doubtful: true,
+};
+
+impl Verdict {
+    /// Section 7 of the API's page: what a status says.
+    pub(crate) fn of(status: u16) -> Self {
+        let (category, retryable, doubtful) = match status {
+            401 | 403 => ("AccessDenied", false, false),
+            404 => ("NotFound", false, false),
+            429 => ("RateLimited", true, false),
+            400 | 405 | 413 | 415 | 422 => ("Refused", false, false),
+            408 | 409 => ("Refused", true, true),
+            500..=599 => ("ServerError", true, true),
+            402..=499 => ("Refused", false, true),
+            _ => ("UnexpectedAnswer", false, true),
+        };
+        Self {
+            category,
+            status: Some(status),
+            retryable,
+            doubtful,
+        }
+    }
+
+    /// Holds a reply against it.
+    pub(crate) fn judge(&self, operation: Operation, reply: &Reply, what: &str) {
+        let told = &reply.text;
+        let expected = match (operation.kind(), self.doubtful) {
+            (Kind::Order, true) => End::Unknown,
+            (Kind::Order, false) if self.status.is_none() => End::NotSent,
+            (Kind::Order, false) => End::Refused,
+            _ => End::Failed,
+        };
+        assert_eq!(reply.end, expected, "{operation:?}, {what}: {told}");
+        assert_eq!(
+            reply.may_have_taken_effect(),
+            self.doubtful,
+            "{operation:?}, {what}: {told}"
+        );
+        let Some(error) = &reply.error else {
+            // An unknown order says why in words alone.
+            if let Some(status) = self.status.filter(|status| *status >= 300) {
+                assert!(told.contains(&format!("status {status}")), "{what}: {told}");
+            }
+            return;
+        };
+        let found = Self {
+            category: error.category(),
+            status: error.status(),
+            retryable: error.is_retryable_as_is(),
+            doubtful: error.may_have_taken_effect(),
+        };
+        assert_eq!(found, *self, "{operation:?}, {what}: {told}");
+    }
+}
