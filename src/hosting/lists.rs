@@ -23,7 +23,7 @@ fn range(ask: &Ask) -> Page {
 
 impl Client {
     /// All servers that a filter lets through (4.4-1).
-    pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter<'a>) -> Listing<'a, Server> {
+    pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
         // The API may tell cases of a UUID apart; two spellings are one machine.
         let identity = |server: &Server| server.id.as_str().to_ascii_lowercase();
         Listing::new(identity, move |ask| {

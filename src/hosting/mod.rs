@@ -52,6 +52,8 @@ pub use http::ClientError;
 pub use identity::{ApiKeyId, CommandId, HostId, LocationId, SshKeyId, WhitelistEntryId};
 pub use page::Page;
 pub use secret::{ApiKey, KeyError, SecretText};
-pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerId, ServerStatus};
+pub use server::{
+    Order, OrderOutcome, Server, ServerFilter, ServerId, ServerStatus, StatusFilter,
+};
 pub use tag::TagRecord;
 pub use transport::Transport;

@@ -74,7 +74,7 @@ impl Client {
     /// and 500 are documented.
     pub async fn servers(
         &self,
-        filter: &ServerFilter<'_>,
+        filter: &ServerFilter,
         page: Page,
     ) -> Result<Vec<Server>, Error> {
         for tag in &filter.tags {
@@ -82,7 +82,7 @@ impl Client {
         }
         let mut call = Call::new(Method::GET, &SERVERS).page(page);
         if let Some(status) = filter.status {
-            call = call.query("status", status);
+            call = call.query("status", status.as_str());
         }
         for tag in &filter.tags {
             call = call.query("tag", tag);

@@ -16,7 +16,7 @@ pub use machine::HardwareListing;
 pub use order::{InvalidOrder, Order, OrderOutcome};
 pub(super) use order::{is_host_name, is_line};
 pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
-pub use status::ServerStatus;
+pub use status::{ServerStatus, StatusFilter};
 pub use system::{InvalidSystem, KernelParam, Partition, PartitionSize, SystemFamily, UserData};
 pub(super) use system::{KernelParamBody, check_kernel_params, check_script, kernel_param_bodies};
 
@@ -101,10 +101,10 @@ impl Server {
 /// Which servers to list. All conditions hold at once; none means all servers,
 /// the released ones included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ServerFilter<'a> {
+pub struct ServerFilter {
     /// A state as the API filters by it. Which states a word covers is not
     /// documented, so nothing may be proved by it.
-    pub status: Option<&'a str>,
+    pub status: Option<StatusFilter>,
     /// Only servers that bear all of these tags.
     pub tags: Vec<String>,
 }
