@@ -5,12 +5,15 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::hosting::error::Error;
+use crate::hosting::identity::is_uuid;
+use crate::hosting::request::InvalidRequest;
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::Server;
 use crate::hosting::server::system::{
     InvalidSystem, KernelParam, Partition, SystemFamily, SystemView, UserData, UserDataBody,
     check_script,
 };
+use crate::hosting::ssh_key::check_public_key;
 use crate::hosting::tag::{InvalidTag, check_tag};
 
 /// What to order (2.7). `Order::default()` is an empty one, for the fields that
@@ -94,11 +97,17 @@ pub enum InvalidOrder {
         /// `location`, `instanceType` or `os.slug`.
         field: &'static str,
     },
-    /// A key that is empty or has more than one line.
+    /// Neither a stored key nor a public one (2.7-6, 2.7-23).
     #[error(
-        "sshKey[{index}] must be one line that is not empty, and have at most 16384 characters"
+        "sshKey[{index}] must be the UUID of a stored key, or one line of a public key in OpenSSH form such as `ssh-ed25519 AAAA… comment`"
     )]
     SshKey {
+        /// The zero-based place.
+        index: usize,
+    },
+    /// A private key where a public one belongs.
+    #[error("sshKey[{index}] holds a private key: give the public one, and replace the pair")]
+    PrivateKey {
         /// The zero-based place.
         index: usize,
     },
@@ -230,10 +239,14 @@ struct OrderBody<'a, Os> {
 }
 
 pub(super) fn check_keys(keys: &[String]) -> Result<(), InvalidOrder> {
-    match keys.iter().position(|key| !is_line(key, 16384)) {
-        Some(index) => Err(InvalidOrder::SshKey { index }),
-        None => Ok(()),
+    for (index, key) in keys.iter().enumerate() {
+        match check_public_key(key) {
+            Err(InvalidRequest::PrivateKey) => return Err(InvalidOrder::PrivateKey { index }),
+            Err(_) if !is_uuid(key) => return Err(InvalidOrder::SshKey { index }),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 pub(in crate::hosting) fn is_host_name(name: &str) -> bool {
