@@ -7,7 +7,7 @@ use super::client::{Call, Client};
 use super::error::Error;
 use super::identity::SshKeyId;
 use super::record::{self, Misfit, Record};
-use super::request::{InvalidRequest, is_free_text};
+use super::request::InvalidRequest;
 
 /// The longest public key, in bytes.
 const LONGEST: usize = 16384;
@@ -32,8 +32,8 @@ struct SshKeyBody<'a> {
     public_key: &'a str,
 }
 
-/// Checks a public key by its form (2.19-3). Whether the key itself is sound
-/// is left to the API.
+/// Checks that a text is one line of a public key in OpenSSH form, as an order
+/// needs it (2.7-23). Whether the key itself is sound is left to the API.
 ///
 /// # Errors
 ///
@@ -54,6 +54,22 @@ pub fn check_public_key(key: &str) -> Result<(), InvalidRequest> {
     } else {
         Err(InvalidRequest::PublicKey)
     }
+}
+
+/// Checks a public key to be stored. The OpenSSH form is preferred (2.19-3), so
+/// the blocks that other programs write pass as well.
+fn check_stored_key(key: &str) -> Result<(), InvalidRequest> {
+    match check_public_key(key) {
+        Err(InvalidRequest::PublicKey) if is_key_block(key) => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether a text is a public key in a block of lines, as PEM or RFC 4716 has it.
+fn is_key_block(text: &str) -> bool {
+    let first = text.trim_start().lines().next().unwrap_or_default();
+    let is_block = first.starts_with("----") && first.contains("BEGIN") && first.contains("PUBLIC KEY");
+    is_block && text.len() <= LONGEST
 }
 
 impl Client {
@@ -94,10 +110,10 @@ impl Client {
     /// [`Error::Refused`] with 422 for a key that the API cannot read (4.8-21);
     /// [`Error::Undecodable`] also when the answer shows another key.
     pub async fn create_ssh_key(&self, name: &str, public_key: &str) -> Result<SshKey, Error> {
-        if !is_free_text(name) {
-            return Err(InvalidRequest::Text { field: "name" }.into());
+        if name.is_empty() {
+            return Err(InvalidRequest::Empty { field: "name" }.into());
         }
-        check_public_key(public_key)?;
+        check_stored_key(public_key)?;
         let call = Call::new(Method::POST, &["sshKey"]).json(&SshKeyBody { name, public_key })?;
         self.call(call).await?.decode(|body| {
             let stored = ssh_key(&record::one(body)?)?;

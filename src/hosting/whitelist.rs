@@ -12,7 +12,7 @@ use super::error::Error;
 use super::identity::{ApiKeyId, WhitelistEntryId};
 use super::page::Page;
 use super::record::{self, Misfit, Record};
-use super::request::{InvalidRequest, is_free_text};
+use super::request::InvalidRequest;
 
 /// An entry as the API shows it (2.1). The addresses stay as they came: an
 /// entry that cannot be read as a range still has to be shown and removed.
@@ -48,7 +48,7 @@ pub enum AddressRange {
 pub struct WhitelistRule {
     /// Which addresses.
     pub range: AddressRange,
-    /// Free text of at most 255 characters.
+    /// Free text; none clears what was there.
     pub comments: Option<String>,
     /// Whether the entry counts.
     pub active: bool,
@@ -80,12 +80,7 @@ impl WhitelistRule {
         {
             return Err(InvalidRequest::AddressSpan);
         }
-        match &self.comments {
-            Some(comments) if !is_free_text(comments) => {
-                Err(InvalidRequest::Text { field: "comments" })
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn body(&self) -> RuleBody<'_> {

@@ -3,6 +3,7 @@
 
 mod calls;
 mod decode;
+mod form;
 mod install;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,8 @@ use std::collections::BTreeMap;
 use crate::hosting::identity::HostId;
 use crate::hosting::page::{Page, PageToken};
 
-pub use install::{HostInstall, InstallForm};
+pub use form::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
+pub use install::HostInstall;
 
 /// A host (2.20): what of its sixty fields is of use here.
 #[derive(Debug, Clone, PartialEq, Eq)]

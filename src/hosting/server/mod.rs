@@ -13,8 +13,8 @@ use std::fmt;
 use super::identity::is_uuid;
 
 pub use machine::HardwareListing;
-pub use order::{InvalidOrder, Order, OrderOutcome};
-pub(super) use order::{is_host_name, is_line};
+pub(super) use order::is_line;
+pub use order::{InvalidOrder, Order, OrderOutcome, is_host_name};
 pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
 pub use status::{ServerStatus, StatusFilter};
 pub use system::{InvalidSystem, KernelParam, Partition, PartitionSize, SystemFamily, UserData};

@@ -82,19 +82,21 @@ pub enum OrderOutcome {
     Unknown(String),
 }
 
-/// A rule of the API that an order or a re-installation breaks. Names the field as the API does.
+/// A rule that an order or a re-installation breaks: the API's, or where it
+/// states none, what no such text can be without being a mistake. Names the
+/// field as the API does.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOrder {
-    /// Not a host name.
+    /// Not a host name, with the Kubernetes-focused system (2.7-1).
     #[error(
-        "name must be a host name: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most"
+        "name must be a host name with this system: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most"
     )]
     Name,
     /// An empty text, one with control characters, or one of more than 255
-    /// characters.
+    /// characters. The API states no such bound; a longer one is no name.
     #[error("{field} must be a text of 1 to 255 characters without control characters")]
     Text {
-        /// `location`, `instanceType` or `os.slug`.
+        /// `name`, `location`, `instanceType` or `os.slug`.
         field: &'static str,
     },
     /// Neither a stored key nor a public one (2.7-6, 2.7-23).
@@ -149,9 +151,8 @@ impl Order {
     ///
     /// [`InvalidOrder`] names the field and its rule.
     pub fn check(&self) -> Result<(), InvalidOrder> {
-        if !is_host_name(&self.name) {
-            return Err(InvalidOrder::Name);
-        }
+        let family = SystemFamily::of_slug(&self.os_slug);
+        check_name(&self.name, Some(family))?;
         for (field, text) in [
             ("location", &self.location),
             ("instanceType", &self.instance_type),
@@ -177,7 +178,7 @@ impl Order {
         }
         self.system().check()?;
         if let Some(script) = &self.post_install_script {
-            check_script(script, Some(SystemFamily::of_slug(&self.os_slug)))?;
+            check_script(script, Some(family))?;
         }
         if let Some(data) = &self.user_data {
             data.check()?;
@@ -238,6 +239,17 @@ struct OrderBody<'a, Os> {
     user_data: Option<UserDataBody<'a>>,
 }
 
+/// Checks a name for a system; `None` is one that nobody here knows.
+pub(super) fn check_name(name: &str, family: Option<SystemFamily>) -> Result<(), InvalidOrder> {
+    if family == Some(SystemFamily::Talos) && !is_host_name(name) {
+        return Err(InvalidOrder::Name);
+    }
+    if !is_line(name, 255) {
+        return Err(InvalidOrder::Text { field: "name" });
+    }
+    Ok(())
+}
+
 pub(super) fn check_keys(keys: &[String]) -> Result<(), InvalidOrder> {
     for (index, key) in keys.iter().enumerate() {
         match check_public_key(key) {
@@ -249,7 +261,10 @@ pub(super) fn check_keys(keys: &[String]) -> Result<(), InvalidOrder> {
     Ok(())
 }
 
-pub(in crate::hosting) fn is_host_name(name: &str) -> bool {
+/// Whether a text is a host name: labels of 1 to 63 letters, digits and inner
+/// hyphens, joined by dots, 253 characters at most. The API demands one of the
+/// Kubernetes-focused system alone (2.7-1).
+pub fn is_host_name(name: &str) -> bool {
     (1..=253).contains(&name.len())
         && name.split('.').all(|label| {
             (1..=63).contains(&label.len())

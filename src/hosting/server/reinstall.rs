@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::hosting::secret::SecretText;
-use crate::hosting::server::order::{InvalidOrder, check_keys, is_host_name, is_line};
+use crate::hosting::server::order::{InvalidOrder, check_keys, check_name, is_line};
 use crate::hosting::server::system::{
     KernelParam, Partition, SystemFamily, SystemView, UserData, UserDataBody, check_script,
 };
@@ -84,11 +84,11 @@ impl Reinstall {
     ///
     /// [`InvalidOrder`] names the field and its rule.
     pub fn check(&self) -> Result<(), InvalidOrder> {
-        if self.name.as_ref().is_some_and(|name| !is_host_name(name)) {
-            return Err(InvalidOrder::Name);
+        let family = self.os.as_ref().map(|os| SystemFamily::of_slug(&os.slug));
+        if let Some(name) = &self.name {
+            check_name(name, family)?;
         }
         check_keys(self.ssh_keys.as_deref().unwrap_or_default())?;
-        let family = self.os.as_ref().map(|os| SystemFamily::of_slug(&os.slug));
         if let Some(os) = &self.os {
             if !is_line(&os.slug, 255) {
                 return Err(InvalidOrder::Text { field: "os.slug" });
