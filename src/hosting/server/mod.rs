@@ -4,6 +4,7 @@ mod calls;
 pub(super) mod decode;
 mod machine;
 mod order;
+mod partition;
 mod reinstall;
 mod status;
 mod system;
@@ -15,9 +16,10 @@ use super::identity::is_uuid;
 pub use machine::HardwareListing;
 pub(super) use order::is_line;
 pub use order::{InvalidOrder, Order, OrderOutcome, is_host_name};
+pub use partition::{Partition, PartitionSize};
 pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
 pub use status::{ServerStatus, StatusFilter};
-pub use system::{InvalidSystem, KernelParam, Partition, PartitionSize, SystemFamily, UserData};
+pub use system::{InvalidSystem, KernelParam, SystemFamily, UserData};
 pub(super) use system::{KernelParamBody, check_kernel_params, check_script, kernel_param_bodies};
 
 /// The identity of a server: a UUID in its usual form of 36 characters.

@@ -9,9 +9,9 @@ use crate::hosting::identity::is_uuid;
 use crate::hosting::request::InvalidRequest;
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::Server;
+use crate::hosting::server::partition::Partition;
 use crate::hosting::server::system::{
-    InvalidSystem, KernelParam, Partition, SystemFamily, SystemView, UserData, UserDataBody,
-    check_script,
+    InvalidSystem, KernelParam, SystemFamily, SystemView, UserData, UserDataBody, check_script,
 };
 use crate::hosting::ssh_key::check_public_key;
 use crate::hosting::tag::{InvalidTag, check_tag};
@@ -45,8 +45,9 @@ pub struct Order {
     pub kernel_params: Vec<KernelParam>,
     /// Partitions of the first disk; none is the API's usual layout (2.8-11).
     pub partitions: Vec<Partition>,
-    /// For the slug `custom-ipxe`, and only there (2.8-14).
-    pub ipxe_script_url: Option<String>,
+    /// For the slug `custom-ipxe`, and only there (2.8-14). Secret, as such
+    /// addresses often hold credentials.
+    pub ipxe_script_url: Option<SecretText>,
 }
 
 impl fmt::Debug for Order {
@@ -64,7 +65,7 @@ impl fmt::Debug for Order {
             .field("has_user_data", &self.user_data.is_some())
             .field("kernel_params", &self.kernel_params)
             .field("partitions", &self.partitions)
-            .field("ipxe_script_url", &self.ipxe_script_url)
+            .field("has_ipxe_script_url", &self.ipxe_script_url.is_some())
             .finish()
     }
 }
@@ -191,7 +192,7 @@ impl Order {
             slug: &self.os_slug,
             kernel_params: &self.kernel_params,
             partitions: &self.partitions,
-            ipxe_script_url: self.ipxe_script_url.as_deref(),
+            ipxe_script_url: self.ipxe_script_url.as_ref(),
         }
     }
 
@@ -200,7 +201,7 @@ impl Order {
         let params = self.kernel_params.iter().map(|param| &param.value);
         let data = self.user_data.iter().map(|data| &data.data);
         let secrets = self.post_install_script.iter().chain(data);
-        secrets.chain(params).cloned()
+        secrets.chain(params).chain(&self.ipxe_script_url).cloned()
     }
 
     /// The body of the request. `sshKey` is there even when it is empty, as

@@ -7,6 +7,7 @@
 )]
 
 mod decode;
+mod host_install;
 mod ids;
 mod inputs;
 mod install;
