@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use http::Method;
 use ipnet::IpNet;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::client::{Call, Client};
 use super::error::Error;
@@ -28,8 +29,9 @@ pub struct WhitelistEntry {
     pub ip_range: Option<String>,
     /// Free text.
     pub comments: Option<String>,
-    /// Whether the entry counts.
-    pub active: bool,
+    /// Whether the entry counts; none where the answer does not tell it. Either
+    /// reading of doubt may shut somebody out, so none is made here.
+    pub active: Option<bool>,
     /// When it was changed, in Unix seconds.
     pub updated_at: Option<i64>,
 }
@@ -54,16 +56,14 @@ pub struct WhitelistRule {
     pub active: bool,
 }
 
+/// All fields, `null` where there is no value (2.1-2 to 2.1-5): one that is left
+/// out of a change may stay as it was, and with it a wider range in force.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RuleBody<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     ip_start: Option<IpAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     ip_end: Option<IpAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     ip_range: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     comments: Option<&'a str>,
     active: u8,
 }
@@ -172,7 +172,7 @@ impl Client {
     }
 }
 
-fn entries(body: &serde_json::Value) -> Result<Vec<WhitelistEntry>, Misfit> {
+fn entries(body: &Value) -> Result<Vec<WhitelistEntry>, Misfit> {
     record::all(body)?.iter().map(entry).collect()
 }
 
@@ -186,7 +186,20 @@ fn entry(record: &Record<'_>) -> Result<WhitelistEntry, Misfit> {
         ip_end: record.optional_text("ipEnd"),
         ip_range: record.optional_text("ipRange"),
         comments: record.optional_text("comments"),
-        active: record.flag("active"),
+        active: active(record),
         updated_at: record.seconds("updatedAt"),
     })
+}
+
+/// The document has an integer without its values (2.1-6): 0 is no, any other
+/// number is yes.
+fn active(record: &Record<'_>) -> Option<bool> {
+    if let Some(number) = record.number("active") {
+        return Some(number != 0);
+    }
+    match record.value("active") {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(word) => word.trim().to_ascii_lowercase().parse().ok(),
+        _ => None,
+    }
 }

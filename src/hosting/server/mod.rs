@@ -72,8 +72,12 @@ pub struct Server {
     pub status: ServerStatus,
     /// Describes the problem of a failed server; our key is replaced in it.
     pub status_message: String,
+    /// The number of the location (2.6-7).
+    pub location_id: Option<i64>,
     /// The name of the location; case and blanks may differ from the order's.
     pub location: String,
+    /// The number of the instance type (2.6-8).
+    pub instance_type_id: Option<i64>,
     /// The name of the instance type; case and blanks may differ as well.
     pub instance_type: String,
     /// The slug of the operating system.
@@ -81,7 +85,8 @@ pub struct Server {
     /// IP addresses as text, in the API's order; empty until the network is
     /// configured.
     pub addresses: Vec<String>,
-    /// All tags.
+    /// All tags. One that fits the rule of tags (8-2) is here to the letter; any
+    /// other is cleaned, and never equals one that fits.
     pub tags: Vec<String>,
     /// Unix seconds.
     pub created_at: Option<i64>,
