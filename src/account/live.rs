@@ -11,7 +11,7 @@ use super::{
     view::{Catalogue, Proof, Times},
 };
 use crate::{
-    hosting::{Client, Error, Page, Server, ServerFilter, ServerId},
+    hosting::{Client, Error, Page, Server, ServerFilter, ServerId, StatusFilter},
     kinds::{
         Reason,
         account::{KnownMachine, Limits},
@@ -311,7 +311,7 @@ impl Core {
     pub(super) async fn list(
         &self,
         client: &Client,
-        status: Option<&str>,
+        status: Option<StatusFilter>,
         lane: Lane,
         end: End,
     ) -> Result<Vec<Arc<Server>>, Incomplete> {

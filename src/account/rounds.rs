@@ -11,7 +11,7 @@ use super::{
     view::Proof,
 };
 use crate::{
-    hosting::{Client, Error, ServerStatus},
+    hosting::{Client, Error, ServerStatus, StatusFilter},
     kinds::Reason,
     runtime::clock,
 };
@@ -87,8 +87,8 @@ impl Core {
             return self.prove(client).await;
         }
         if delivered > 0 {
-            let word = ServerStatus::Delivered;
-            self.listed(client, Some(word.as_str()), Lane::Poll, End::ShortPage)
+            let status = Some(StatusFilter::Delivered);
+            self.listed(client, status, Lane::Poll, End::ShortPage)
                 .await?;
         }
         let unseen = self.knowledge().snapshot.unseen_since(began.mono);
@@ -147,7 +147,7 @@ impl Core {
     async fn listed(
         &self,
         client: &Client,
-        status: Option<&str>,
+        status: Option<StatusFilter>,
         lane: Lane,
         end: End,
     ) -> Result<(Duration, Vec<Arc<crate::hosting::Server>>), Incomplete> {

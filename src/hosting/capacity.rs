@@ -72,7 +72,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As the answer says; 403 and 500 are known.
+    /// Those of any call, see [`crate::hosting`].
     pub async fn capacity_commits(&self) -> Result<Vec<CapacityCommit>, Error> {
         let answer = self.get(&["flexMetal", "capacity", "commit"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(capacity).collect())
@@ -83,7 +83,7 @@ fn instance_type(record: &Record<'_>) -> Result<InstanceType, Misfit> {
     Ok(InstanceType {
         id: record.number("id"),
         location_id: record.number("locationId"),
-        name: record.required_text("name")?,
+        name: record.required_name("name")?,
         sockets: record.number("sockets"),
         cores: record.number("cores"),
         memory: record.number("memory"),

@@ -134,7 +134,8 @@ pub struct OperatingSystem {
     pub id: Option<i64>,
     /// The name for people.
     pub name: String,
-    /// What an order gives as `os.slug`.
+    /// What an order gives as `os.slug`; empty where it has none, as one that
+    /// only dedicated hosts can have may do.
     pub slug: String,
     /// Windows, or Linux and BSD, where it is told.
     pub group: Option<SystemGroup>,
@@ -162,7 +163,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As the answer says; 500 is documented.
+    /// Those of any call, see [`crate::hosting`].
     pub async fn locations(&self) -> Result<Vec<Location>, Error> {
         let answer = self.get(&["flexMetal", "location"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(location).collect())
@@ -172,7 +173,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As the answer says.
+    /// Those of any call, see [`crate::hosting`].
     pub async fn plans(&self) -> Result<Vec<Plan>, Error> {
         let answer = self.get(&["flexMetal", "plans"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(plan).collect())
@@ -183,7 +184,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As the answer says.
+    /// Those of any call, see [`crate::hosting`].
     pub async fn operating_systems(&self) -> Result<Vec<OperatingSystem>, Error> {
         let answer = self.get(&["operatingsystem"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(operating_system).collect())
@@ -193,7 +194,7 @@ impl Client {
 pub(super) fn location(record: &Record<'_>) -> Result<Location, Misfit> {
     Ok(Location {
         id: record.number("id"),
-        name: record.required_text("name")?,
+        name: record.required_name("name")?,
         short_name: record.text("shortName"),
         display_name: record.text("displayName"),
         country_id: record.number("countryId"),
@@ -216,7 +217,7 @@ fn plan(record: &Record<'_>) -> Result<Plan, Misfit> {
             .unwrap_or_default()
     };
     Ok(Plan {
-        name: record.required_text("name")?,
+        name: record.required_name("name")?,
         cpu: one("cpu").map(|cpu| Cpu {
             name: cpu.text("name"),
             base_clock: cpu.number("baseClock"),
@@ -250,7 +251,7 @@ fn part(record: &Record<'_>, kind: &str, size: &str) -> Part {
 
 fn at(record: &Record<'_>) -> PlanLocation {
     PlanLocation {
-        name: record.text("name"),
+        name: record.name("name"),
         data_centre: record.text("dcCode"),
         availability: Availability::parse(&record.text("availability")),
     }
@@ -259,11 +260,15 @@ fn at(record: &Record<'_>) -> PlanLocation {
 fn operating_system(record: &Record<'_>) -> Result<OperatingSystem, Misfit> {
     // The document shows no fields: a switch that is missing does not rule an
     // entry out.
-    let flag = |field: &str| !record.has(field) || record.flag(field);
+    let flag = |field: &str| !record.is_given(field) || record.flag(field);
+    let (id, slug) = (record.number("id"), record.name("slug"));
+    if id.is_none() && slug.is_empty() {
+        return Err("an operating system has neither id nor slug".to_owned());
+    }
     Ok(OperatingSystem {
-        id: record.number("id"),
+        id,
         name: record.text("name"),
-        slug: record.required_text("slug")?,
+        slug,
         group: record.number("osGroup").map(|group| match group {
             1 => SystemGroup::Windows,
             2 => SystemGroup::Unix,

@@ -198,8 +198,9 @@ fn of(record: &Record<'_>, id: &ServerId) -> Result<Command, Misfit> {
             .map_err(|_| "a command has no usable uuid".to_owned())?,
         server,
         command: record
-            .record("payload")
-            .and_then(|payload| payload.optional_text("command")),
+            .records("payload")
+            .iter()
+            .find_map(|payload| payload.optional_text("command")),
         state: CommandState::parse(&record.text("state")),
         created_at: record.time(created),
         updated_at: record.time(updated),

@@ -23,7 +23,7 @@ fn range(ask: &Ask) -> Page {
 
 impl Client {
     /// All servers that a filter lets through (4.4-1).
-    pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter<'a>) -> Listing<'a, Server> {
+    pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
         // The API may tell cases of a UUID apart; two spellings are one machine.
         let identity = |server: &Server| server.id.as_str().to_ascii_lowercase();
         Listing::new(identity, move |ask| {
@@ -70,8 +70,11 @@ impl Client {
         })
     }
 
-    /// All hosts (4.8-1), by token where the API gives one (4.8-3); `labels` as
-    /// in [`Client::hosts`].
+    /// All hosts (4.8-1), by token where the API gives one (4.8-3).
+    ///
+    /// `labels` as in [`Client::hosts`]: it counts for nothing from the second
+    /// page on where pages are asked for by token (4.8-4), so hosts that it
+    /// would leave out may be among them.
     pub fn all_hosts<'a>(&'a self, labels: Option<&'a str>) -> Listing<'a, Host> {
         let identity = |host: &Host| host.id.to_string();
         Listing::new(identity, move |ask| {

@@ -13,6 +13,13 @@
 //! * What comes back is not trusted: sizes and times are capped, texts are
 //!   cleaned, and an answer that is not understood is an [`Error`], never an
 //!   empty result.
+//!
+//! And these errors any call may give, whatever its own list adds:
+//! [`Error::NotSent`] without a connection, [`Error::Interrupted`] without a
+//! whole answer, [`Error::AccessDenied`] for a key that does not pass (5-4,
+//! 5-5), [`Error::RateLimited`] (7-7), [`Error::Server`] (7-6),
+//! [`Error::Unexpected`] for a redirect, and after a success
+//! [`Error::Undecodable`] or [`Error::TooLarge`].
 
 mod answer;
 mod client;
@@ -52,6 +59,6 @@ pub use http::ClientError;
 pub use identity::{ApiKeyId, CommandId, HostId, LocationId, SshKeyId, WhitelistEntryId};
 pub use page::Page;
 pub use secret::{ApiKey, KeyError, SecretText};
-pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerId, ServerStatus};
+pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerId, ServerStatus, StatusFilter};
 pub use tag::TagRecord;
 pub use transport::Transport;

@@ -8,6 +8,8 @@ use super::record::{self, Misfit, Record};
 /// The quotas of one location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocationQuota {
+    /// The location's number (2.14-1).
+    pub location_id: Option<i64>,
     /// The location's name.
     pub location: String,
     /// One entry for each instance type and pool.
@@ -17,6 +19,8 @@ pub struct LocationQuota {
 /// How one quota stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaUsage {
+    /// The instance type's number (2.14-3).
+    pub instance_type_id: Option<i64>,
     /// The instance type's name.
     pub instance_type: String,
     /// The pool, in the API's word; `onDemand` is a known one.
@@ -34,7 +38,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As the answer says; 403 and 500 are documented.
+    /// Those of any call, see [`crate::hosting`];
+    /// [`Error::Undecodable`] also for a quota of nowhere.
     pub async fn quota_usage(&self) -> Result<Vec<LocationQuota>, Error> {
         let answer = self.get(&["flexMetal", "quota", "usage"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(quota).collect())
@@ -48,11 +53,13 @@ fn quota(record: &Record<'_>) -> Result<LocationQuota, Misfit> {
         return Err("a quota has no location".to_owned());
     }
     Ok(LocationQuota {
+        location_id: record.inner_number("location", "id"),
         location,
         usages: record
             .records("quotaUsage")
             .iter()
             .map(|usage| QuotaUsage {
+                instance_type_id: usage.inner_number("instanceType", "id"),
                 instance_type: usage.inner_text("instanceType", "name"),
                 quota_type: usage.text("quotaType"),
                 contract_id: usage.optional_text("contractId"),

@@ -69,8 +69,18 @@ impl<'a> Record<'a> {
             .ok_or_else(|| format!("a record has no {field}"))
     }
 
+    /// As [`Record::name`], for a record that is nothing without it.
+    pub(super) fn required_name(&self, field: &str) -> Result<String, Misfit> {
+        self.required_text(field).map(|_| self.name(field))
+    }
+
     pub(super) fn has(&self, field: &str) -> bool {
         self.0.contains_key(field)
+    }
+
+    /// Whether a field has a value: missing, `null` and `""` are all the same.
+    pub(super) fn is_given(&self, field: &str) -> bool {
+        !matches!(self.value(field), Value::Null) && self.value(field).as_str() != Some("")
     }
 
     pub(super) fn value(&self, field: &str) -> &'a Value {
@@ -80,6 +90,16 @@ impl<'a> Record<'a> {
     /// The text of a field, cleaned; empty where there is none.
     pub(super) fn text(&self, field: &str) -> String {
         scalar(self.value(field)).unwrap_or_default()
+    }
+
+    /// A name that requests give back to the letter (2.7-22): as it came, where
+    /// nothing but blanks had to be cleaned.
+    pub(super) fn name(&self, field: &str) -> String {
+        let cleaned = self.text(field);
+        match self.value(field) {
+            Value::String(raw) if raw.len() <= NAME && has_words_of(raw, &cleaned) => raw.clone(),
+            _ => cleaned,
+        }
     }
 
     /// The text of a field, as it came.
@@ -93,10 +113,10 @@ impl<'a> Record<'a> {
         Some(self.text(field)).filter(|text| !text.is_empty())
     }
 
-    /// A whole number, also where it comes as text.
+    /// A whole number, also where it comes as text or as `1.0`.
     pub(super) fn number(&self, field: &str) -> Option<i64> {
         match self.value(field) {
-            Value::Number(number) => number.as_i64(),
+            Value::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?)),
             Value::String(text) => text.trim().parse().ok(),
             _ => None,
         }
@@ -113,11 +133,11 @@ impl<'a> Record<'a> {
         self.time(field).map(Timestamp::as_second)
     }
 
-    /// The first of these names that the record has, as one field is named in
-    /// more than one way; the first of all where it has none.
+    /// The first of these names that has a value, as one field is named in more
+    /// than one way; the first of all where none has.
     pub(super) fn first_of<'n>(&self, names: &[&'n str; 2]) -> &'n str {
         let [usual, other] = names;
-        if !self.has(usual) && self.has(other) {
+        if !self.is_given(usual) && self.is_given(other) {
             other
         } else {
             usual
@@ -160,14 +180,19 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The member `inner` of an object inside, or the field itself where it is
+    /// The name `inner` of an object inside, or the field itself where it is
     /// a plain text: requests write `"location": "x"`, answers
     /// `"location": {"name": "x"}`.
     pub(super) fn inner_text(&self, field: &str, inner: &str) -> String {
         match self.record(field) {
-            Some(record) => record.text(inner),
-            None => self.text(field),
+            Some(record) => record.name(inner),
+            None => self.name(field),
         }
+    }
+
+    /// The number `inner` of an object inside.
+    pub(super) fn inner_number(&self, field: &str, inner: &str) -> Option<i64> {
+        self.record(field)?.number(inner)
     }
 
     /// A list of texts. A list with gaps may come as an object with its
@@ -196,6 +221,21 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     }
+}
+
+/// Whether a text is the cleaned one but for the number of its blanks, and so
+/// safe to show.
+pub(super) fn has_words_of(raw: &str, cleaned: &str) -> bool {
+    let words = |text| str::split(text, ' ').filter(|word| !word.is_empty());
+    !cleaned.is_empty() && words(raw).eq(words(cleaned))
+}
+
+/// The number without a fraction, where a float says it without doubt.
+fn whole(number: f64) -> Option<i64> {
+    // Up to here every whole number is a float of its own.
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
+    (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
 }
 
 fn kind(value: &Value) -> &'static str {

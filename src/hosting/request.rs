@@ -2,17 +2,19 @@
 
 use super::server::InvalidSystem;
 
-/// A rule of the API that a request breaks. Names the field as the API does,
+/// A rule that a request breaks: the API's, or where it states none, what no
+/// such value can be without being a mistake. Names the field as the API does,
 /// and never repeats a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequest {
-    /// A text that is missing, too long, or has control characters.
+    /// A text that is missing, too long, or has control characters. The API
+    /// states no such bound; a longer one is no name.
     #[error("{field} must be a text of 1 to 255 characters without control characters")]
     Text {
         /// The field.
         field: &'static str,
     },
-    /// A secret that is missing.
+    /// A text that must be there.
     #[error("{field} must not be empty")]
     Empty {
         /// The field.
@@ -24,8 +26,10 @@ pub enum InvalidRequest {
     /// Not an e-mail address (4.2-6).
     #[error("emailAddress must be an e-mail address")]
     EmailAddress,
-    /// Not one line of a public key (2.19-3).
-    #[error("publicKey must be one line in OpenSSH form, such as `ssh-ed25519 AAAA… comment`")]
+    /// Not a public key (2.19-3).
+    #[error(
+        "publicKey must be a public key: one line in OpenSSH form, such as `ssh-ed25519 AAAA… comment`, or a block that begins with `BEGIN … PUBLIC KEY`"
+    )]
     PublicKey,
     /// A private key where a public one belongs.
     #[error("publicKey holds a private key: give the public one, and replace the pair")]
@@ -33,8 +37,8 @@ pub enum InvalidRequest {
     /// Dates the wrong way round (4.7-4).
     #[error("endDate must not be before startDate")]
     Dates,
-    /// Not a host name (2.17-1).
-    #[error("hostname must be a host name")]
+    /// Not a host name, with the Kubernetes-focused system (2.17-2).
+    #[error("hostname must be a host name with this system")]
     HostName,
     /// The document's form of an installation needs a key (2.17-7).
     #[error("{field} is needed to install this system")]
@@ -48,9 +52,10 @@ pub enum InvalidRequest {
         /// The zero-based place.
         index: usize,
     },
-    /// Neither of the two kinds of images, or both (2.17-12, 2.17-13).
+    /// Neither of the two kinds of images, or both, or one twice (2.17-12,
+    /// 2.17-13).
     #[error(
-        "os.kernelParams must hold either siderolink.api (vanilla image) or factoryhash (factory image)"
+        "os.kernelParams must hold either siderolink.api (vanilla image) or factoryhash (factory image), once"
     )]
     Image,
     /// `siderolink.api` without an address (2.17-12).
@@ -64,10 +69,4 @@ pub enum InvalidRequest {
     /// A rule about scripts or kernel parameters.
     #[error(transparent)]
     System(#[from] InvalidSystem),
-}
-
-/// Whether a text may go into a field for people: not empty, one line, at most
-/// 255 characters.
-pub(super) fn is_free_text(text: &str) -> bool {
-    super::server::is_line(text, 255)
 }

@@ -7,7 +7,7 @@ use super::client::{Call, Client};
 use super::error::Error;
 use super::identity::SshKeyId;
 use super::record::{self, Misfit, Record};
-use super::request::{InvalidRequest, is_free_text};
+use super::request::InvalidRequest;
 
 /// The longest public key, in bytes.
 const LONGEST: usize = 16384;
@@ -19,7 +19,9 @@ pub struct SshKey {
     pub id: SshKeyId,
     /// The name for people; not unique (2.19-6).
     pub name: String,
-    /// The public key with its comment, as it was stored (2.19-5).
+    /// The public key with its comment, as it was stored (2.19-5); empty where
+    /// the answer has none that could be one: of more than 16384 bytes, or with
+    /// characters that no key has.
     pub public_key: String,
     /// Unix seconds.
     pub created_at: Option<i64>,
@@ -32,8 +34,8 @@ struct SshKeyBody<'a> {
     public_key: &'a str,
 }
 
-/// Checks a public key by its form (2.19-3). Whether the key itself is sound
-/// is left to the API.
+/// Checks that a text is one line of a public key in OpenSSH form, as an order
+/// needs it (2.7-23). Whether the key itself is sound is left to the API.
 ///
 /// # Errors
 ///
@@ -56,12 +58,29 @@ pub fn check_public_key(key: &str) -> Result<(), InvalidRequest> {
     }
 }
 
+/// Checks a public key to be stored. The OpenSSH form is preferred (2.19-3), so
+/// the blocks that other programs write pass as well.
+fn check_stored_key(key: &str) -> Result<(), InvalidRequest> {
+    match check_public_key(key) {
+        Err(InvalidRequest::PublicKey) if is_key_block(key) => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether a text is a public key in a block of lines, as PEM or RFC 4716 has it.
+fn is_key_block(text: &str) -> bool {
+    let first = text.trim_start().lines().next().unwrap_or_default();
+    let is_block =
+        first.starts_with("----") && first.contains("BEGIN") && first.contains("PUBLIC KEY");
+    is_block && text.len() <= LONGEST
+}
+
 impl Client {
     /// All stored keys: `GET /v3/sshKey` (4.8-19), which has no pages.
     ///
     /// # Errors
     ///
-    /// As the answer says; 403 and 500 are known.
+    /// Those of any call, see [`crate::hosting`].
     pub async fn ssh_keys(&self) -> Result<Vec<SshKey>, Error> {
         let answer = self.get(&["sshKey"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(ssh_key).collect())
@@ -90,20 +109,24 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSent`] for a name or key that cannot be one,
+    /// [`Error::NotSent`] for an empty name, for what is no public key in any
+    /// form, and above all for a private one, whatever the API would say to it;
     /// [`Error::Refused`] with 422 for a key that the API cannot read (4.8-21);
     /// [`Error::Undecodable`] also when the answer shows another key.
     pub async fn create_ssh_key(&self, name: &str, public_key: &str) -> Result<SshKey, Error> {
-        if !is_free_text(name) {
-            return Err(InvalidRequest::Text { field: "name" }.into());
+        if name.is_empty() {
+            return Err(InvalidRequest::Empty { field: "name" }.into());
         }
-        check_public_key(public_key)?;
+        check_stored_key(public_key)?;
         let call = Call::new(Method::POST, &["sshKey"]).json(&SshKeyBody { name, public_key })?;
         self.call(call).await?.decode(|body| {
-            let stored = ssh_key(&record::one(body)?)?;
-            // The comment may change on the way, the key may not.
+            let record = record::one(body)?;
+            let stored = ssh_key(&record)?;
+            // The comment may change on the way, the key may not. A block may
+            // come back in OpenSSH form, so it is not compared.
             let core = |key: &str| key.split_whitespace().nth(1).map(str::to_owned);
-            if stored.public_key.is_empty() || core(&stored.public_key) == core(public_key) {
+            let untold = !record.is_given("publicKey") || is_key_block(public_key);
+            if untold || core(&stored.public_key) == core(public_key) {
                 Ok(stored)
             } else {
                 Err("the answer shows another key than the one sent".to_owned())
@@ -116,7 +139,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] where it is not there (4.8-25).
+    /// [`Error::NotFound`] where it is not there (4.8-25). The 400 for what is
+    /// no UUID (4.8-24) cannot come, as an [`SshKeyId`] is one.
     pub async fn delete_ssh_key(&self, id: &SshKeyId) -> Result<(), Error> {
         let path = ["sshKey", id.as_str()];
         self.call(Call::new(Method::DELETE, &path)).await.map(drop)
@@ -124,16 +148,28 @@ impl Client {
 }
 
 fn ssh_key(record: &Record<'_>) -> Result<SshKey, Misfit> {
-    let public_key = record.raw_text("publicKey");
-    if public_key.len() > LONGEST {
-        return Err("a stored key is longer than any key".to_owned());
-    }
     Ok(SshKey {
         id: SshKeyId::parse(record.raw_text("uuid"))
             .map_err(|_| "a stored key has no usable uuid".to_owned())?,
         name: record.text("name"),
-        // The usual cap on texts would cut an RSA key.
-        public_key: super::text::clean(public_key, LONGEST),
+        public_key: public_key(record.raw_text("publicKey")),
         created_at: record.seconds("createdAt"),
     })
+}
+
+/// The key to the letter (2.19-5), or nothing: a key that is cut or cleaned is
+/// another one.
+fn public_key(raw: &str) -> String {
+    // The usual cap on texts would cut an RSA key.
+    let cleaned = super::text::clean(raw, LONGEST);
+    let line = match is_key_block(raw) {
+        true => raw.replace(['\r', '\n'], " "),
+        // Whoever stored a file stored its line end too.
+        false => raw.trim_end_matches(['\r', '\n']).to_owned(),
+    };
+    if raw.len() <= LONGEST && record::has_words_of(&line, &cleaned) {
+        raw.to_owned()
+    } else {
+        String::new()
+    }
 }

@@ -12,7 +12,8 @@ use super::record::{self, Misfit, Record};
 /// One tag in the account's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagRecord {
-    /// The name.
+    /// The name. One that breaks the rule of tags is cleaned, and then never
+    /// equals a tag that fits it.
     pub tag: String,
     /// How many resources of any kind bear it, where the answer says so.
     pub resources: Option<i64>,
@@ -48,8 +49,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Undecodable`] when a single record cannot be read; 403 and 500
-    /// are known.
+    /// [`Error::Undecodable`] when a single record cannot be read.
     pub async fn tags(&self, page: Page) -> Result<Vec<TagRecord>, Error> {
         let call = Call::new(Method::GET, &["flexMetal", "tags"]).page(page);
         self.call(call).await?.decode(|body| {
@@ -83,7 +83,8 @@ impl Client {
     ///
     /// [`Error::NotSent`] for a tag that breaks the rule, [`Error::NotFound`]
     /// for one that is not there (4.6-12), [`Error::Refused`] with 409 where the
-    /// new name exists (4.6-7).
+    /// new name exists (4.6-7), or with 422 where it breaks the API's rule
+    /// (4.6-8).
     pub async fn rename_tag(&self, tag: &str, new: &str) -> Result<TagRecord, Error> {
         for tag in [tag, new] {
             check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
@@ -97,9 +98,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] where the account has no such tag;
-    /// [`Error::NotSent`] for a tag that breaks the rule. 403, 404 and 500 are
-    /// documented.
+    /// [`Error::NotFound`] where the account has no such tag (4.6-12);
+    /// [`Error::NotSent`] for a tag that breaks the rule;
+    /// [`Error::Undecodable`] also when the answer shows another tag.
     pub async fn tag(&self, tag: &str) -> Result<TagRecord, Error> {
         check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         let answer = self.get(&["flexMetal", "tags", tag]).await?;
@@ -112,7 +113,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::tag`].
+    /// As [`Client::tag`], but for the answer, which holds none.
     pub async fn delete_tag(&self, tag: &str) -> Result<(), Error> {
         check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         let path = ["flexMetal", "tags", tag];
@@ -130,10 +131,22 @@ fn this(body: &Value, tag: &str) -> Result<TagRecord, Misfit> {
     }
 }
 
+/// A tag of an answer, cleaned for people. One that is a tag only after the
+/// cleaning gets a character that no tag has: it must never equal a tag that
+/// somebody looks for, as that decides whose a machine is.
+pub(super) fn as_told(raw: &Value, cleaned: String) -> String {
+    let came_so = raw.as_str().is_none_or(|raw| raw == cleaned);
+    if came_so || check_tag(&cleaned).is_err() {
+        cleaned
+    } else {
+        cleaned + "\u{fffd}"
+    }
+}
+
 fn decode(record: &Record<'_>) -> TagRecord {
     let resources = record.record("resources");
     TagRecord {
-        tag: record.text("tag"),
+        tag: as_told(record.value("tag"), record.text("tag")),
         resources: resources.as_ref().and_then(|all| all.number("count")),
         servers: resources
             .and_then(|all| all.record("flexMetalServers"))

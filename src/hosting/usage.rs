@@ -39,8 +39,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSent`] for an end before its start; 403, 405, 422 and 500
-    /// are known (4.7-5).
+    /// [`Error::NotSent`] for an end before its start; [`Error::Refused`] with
+    /// 405 or 422 (4.7-5).
     pub async fn usage(&self, start: Option<Date>, end: Option<Date>) -> Result<Vec<Usage>, Error> {
         if let (Some(start), Some(end)) = (start, end)
             && end < start

@@ -6,13 +6,14 @@ use std::net::IpAddr;
 use http::Method;
 use ipnet::IpNet;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::client::{Call, Client};
 use super::error::Error;
 use super::identity::{ApiKeyId, WhitelistEntryId};
 use super::page::Page;
 use super::record::{self, Misfit, Record};
-use super::request::{InvalidRequest, is_free_text};
+use super::request::InvalidRequest;
 
 /// An entry as the API shows it (2.1). The addresses stay as they came: an
 /// entry that cannot be read as a range still has to be shown and removed.
@@ -28,8 +29,9 @@ pub struct WhitelistEntry {
     pub ip_range: Option<String>,
     /// Free text.
     pub comments: Option<String>,
-    /// Whether the entry counts.
-    pub active: bool,
+    /// Whether the entry counts; none where the answer does not tell it. Either
+    /// reading of doubt may shut somebody out, so none is made here.
+    pub active: Option<bool>,
     /// When it was changed, in Unix seconds.
     pub updated_at: Option<i64>,
 }
@@ -48,22 +50,20 @@ pub enum AddressRange {
 pub struct WhitelistRule {
     /// Which addresses.
     pub range: AddressRange,
-    /// Free text of at most 255 characters.
+    /// Free text; none clears what was there.
     pub comments: Option<String>,
     /// Whether the entry counts.
     pub active: bool,
 }
 
+/// All fields, `null` where there is no value (2.1-2 to 2.1-5): one that is left
+/// out of a change may stay as it was, and with it a wider range in force.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RuleBody<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     ip_start: Option<IpAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     ip_end: Option<IpAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     ip_range: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     comments: Option<&'a str>,
     active: u8,
 }
@@ -80,12 +80,7 @@ impl WhitelistRule {
         {
             return Err(InvalidRequest::AddressSpan);
         }
-        match &self.comments {
-            Some(comments) if !is_free_text(comments) => {
-                Err(InvalidRequest::Text { field: "comments" })
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn body(&self) -> RuleBody<'_> {
@@ -177,7 +172,7 @@ impl Client {
     }
 }
 
-fn entries(body: &serde_json::Value) -> Result<Vec<WhitelistEntry>, Misfit> {
+fn entries(body: &Value) -> Result<Vec<WhitelistEntry>, Misfit> {
     record::all(body)?.iter().map(entry).collect()
 }
 
@@ -191,7 +186,20 @@ fn entry(record: &Record<'_>) -> Result<WhitelistEntry, Misfit> {
         ip_end: record.optional_text("ipEnd"),
         ip_range: record.optional_text("ipRange"),
         comments: record.optional_text("comments"),
-        active: record.flag("active"),
+        active: active(record),
         updated_at: record.seconds("updatedAt"),
     })
+}
+
+/// The document has an integer without its values (2.1-6): 0 is no, any other
+/// number is yes.
+fn active(record: &Record<'_>) -> Option<bool> {
+    if let Some(number) = record.number("active") {
+        return Some(number != 0);
+    }
+    match record.value("active") {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(word) => word.trim().to_ascii_lowercase().parse().ok(),
+        _ => None,
+    }
 }

@@ -327,7 +327,9 @@ pub fn server(number: u8, m: &Machine) -> Server {
             Life::Released => ServerStatus::Released,
         },
         status_message: String::new(),
+        location_id: None,
         location: "here".into(),
+        instance_type_id: None,
         instance_type: "small".into(),
         os_slug: "some-os".into(),
         addresses: if m.delivered {

@@ -20,8 +20,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Undecodable`] when a single record cannot be read; 403 and 500
-    /// are known.
+    /// [`Error::Undecodable`] when a single record cannot be read.
     pub async fn hosts(&self, labels: Option<&str>, at: &HostCursor) -> Result<HostPage, Error> {
         let mut call = Call::new(Method::GET, &["host"]);
         match at {
@@ -119,8 +118,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotSent`] where a rule is broken, [`Error::NotFound`] where the
-    /// host is not there, [`Error::Refused`] with 422 where the API says no
-    /// (4.8-16). An error that may have taken effect is no reason to send it
+    /// host is not there (4.8-15), [`Error::Refused`] with 422 where a rule is
+    /// broken that is not known here (4.8-16), for an on-demand server (4.8-17),
+    /// or while an installation is under way (3.3-2). An error that may have taken effect is no reason to send it
     /// again before the host was looked at.
     pub async fn install_host(&self, id: HostId, request: &HostInstall) -> Result<(), Error> {
         request.check()?;

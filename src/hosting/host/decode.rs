@@ -20,6 +20,7 @@ pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
             Some(3) => HostKind::Virtual,
             other => HostKind::Other(other),
         },
+        server_id: record.number("serverId"),
         server_name: record.text("serverName"),
         live_host_name: record.text("liveHostName"),
         category: record.text("category"),
@@ -37,6 +38,8 @@ pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
             .collect(),
         status: record.text("status"),
         install_status: InstallStatus::parse(&record.text("installStatus")),
+        uptime: record.number("uptime"),
+        uplinks: record.value("uplinks").as_array().map(Vec::len),
         labels: record
             .records("labels")
             .iter()
@@ -48,15 +51,18 @@ pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
 fn hardware(record: &Record<'_>) -> HostHardware {
     let cpu = record.record("cpu");
     let count = |field: &str| cpu.as_ref().and_then(|cpu| cpu.number(field));
+    // Some answers repeat these outside of `cpu`.
+    let words = |inner: &str, outer: &str| {
+        let told = cpu.as_ref().and_then(|cpu| cpu.optional_text(inner));
+        told.unwrap_or_else(|| record.text(outer))
+    };
     HostHardware {
         brand: record.text("brand"),
         model: record.text("model"),
         service_tag: record.text("serviceTag"),
         rack: record.text("rackName"),
-        cpu: record
-            .optional_text("cpuInfo")
-            .or_else(|| cpu.as_ref()?.optional_text("info"))
-            .unwrap_or_default(),
+        cpu: words("info", "cpuInfo"),
+        cpu_type: words("type", "cpuType"),
         sockets: count("socket").or_else(|| record.number("numCpu")),
         cores: count("cores"),
         threads: count("threads"),
@@ -86,7 +92,9 @@ fn address(record: &Record<'_>) -> Option<HostAddress> {
         is_private: record.flag("private"),
         interface: record.text("interface"),
         mac_address: record.text("macAddress"),
+        reverse_dns: record.text("rDns"),
         gateway: record.optional_text("gateway"),
+        netmask: record.optional_text("netmask"),
         prefix: record.number("prefix"),
         vlan_id: record.number("vlanId"),
     })
@@ -103,16 +111,12 @@ pub(super) fn result(record: &Record<'_>) -> HostResult {
 /// treated as a message.
 pub(super) fn log_entry(record: &Record<'_>, hidden: Hidden<'_>) -> InstallLogEntry {
     let words = |field: &str| text::message(record.raw_text(field), hidden);
-    let category = words("issueCategory");
     InstallLogEntry {
         id: record.number("id"),
         is_open: record.flag("issueOpen"),
         written_at: record.seconds("dateStamp"),
-        category: if category.is_empty() {
-            words("catName")
-        } else {
-            category
-        },
+        category: words("issueCategory"),
+        category_name: words("catName"),
         description: words("issueDescription"),
         resolved: words("issueResolved"),
     }

@@ -4,12 +4,13 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::hosting::host::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
 use crate::hosting::identity::SshKeyId;
 use crate::hosting::request::InvalidRequest;
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::{
-    KernelParam, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_host_name,
-    kernel_param_bodies,
+    InvalidSystem, KernelParam, KernelParamBody, SystemFamily, check_kernel_params, check_script,
+    is_host_name, is_line, kernel_param_bodies,
 };
 
 /// The parameter that a vanilla image joins by (2.17-12).
@@ -17,19 +18,6 @@ const JOIN: &str = "siderolink.api";
 
 /// The parameter that names a factory image (2.17-13).
 const FACTORY: &str = "factoryhash";
-
-/// Which of the two descriptions the request follows. They contradict each
-/// other, and one account is served by one of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum InstallForm {
-    /// The document: `sshKeyId`, always required, and one text with all kernel
-    /// parameters (2.17-4, 2.17-7).
-    #[default]
-    Document,
-    /// What machine-readable descriptions say: `sshKeyUuid`, needed by Linux
-    /// alone, and an array of parameters (2.17-5, 2.17-8).
-    Observed,
-}
 
 /// How to install a host. All its data are lost.
 #[derive(Clone, PartialEq, Eq)]
@@ -39,7 +27,9 @@ pub struct HostInstall {
     /// Its family, which decides about the rules: the number alone does not
     /// tell. See [`SystemFamily::of_slug`].
     pub family: SystemFamily,
-    /// The host name; the API makes one up where there is none.
+    /// The host name; the API makes one up where there is none. Only the
+    /// Kubernetes-focused system needs a proper one, as its machine is named by
+    /// the first label (2.17-2).
     pub hostname: Option<String>,
     /// Kernel parameters, for the Kubernetes-focused system.
     pub kernel_params: Vec<KernelParam>,
@@ -50,7 +40,7 @@ pub struct HostInstall {
     /// Whether the disks are formatted quickly before; the API's default is
     /// true (2.17-10).
     pub quick_format: Option<bool>,
-    /// Which description to follow.
+    /// How the request is written.
     pub form: InstallForm,
 }
 
@@ -90,41 +80,55 @@ impl HostInstall {
     ///
     /// [`InvalidRequest`] names the field and its rule.
     pub fn check(&self) -> Result<(), InvalidRequest> {
-        if self
-            .hostname
-            .as_ref()
-            .is_some_and(|name| !is_host_name(name))
-        {
-            return Err(InvalidRequest::HostName);
+        let is_talos = self.family == SystemFamily::Talos;
+        if let Some(name) = &self.hostname {
+            if is_talos && !is_host_name(name) {
+                return Err(InvalidRequest::HostName);
+            }
+            if !is_line(name, 255) {
+                return Err(InvalidRequest::Text { field: "hostname" });
+            }
         }
-        let needs_key = match self.form {
-            InstallForm::Document => true,
-            InstallForm::Observed => self.family == SystemFamily::Linux,
+        let needs_key = match self.form.key_needed {
+            InstallKeyNeeded::Always => true,
+            InstallKeyNeeded::Linux => self.family == SystemFamily::Linux,
         };
         if needs_key && self.ssh_key.is_none() {
-            let field = self.form.key_name();
+            let field = self.form.key_name.as_str();
             return Err(InvalidRequest::InstallKey { field });
         }
         check_kernel_params(&self.kernel_params)?;
-        if self.family == SystemFamily::Talos {
+        if is_talos {
             self.check_image()?;
         }
-        if self.form == InstallForm::Document
+        if self.form.kernel_params == KernelParamsForm::Text
             && let Some(index) = self.kernel_params.iter().position(needs_quotes)
         {
             return Err(InvalidRequest::KernelText { index });
         }
         if let Some(script) = &self.post_install_script {
-            check_script(script, Some(self.family))?;
+            // A shebang is a rule of on-demand servers alone: here bash runs
+            // it whatever it begins with (2.17-6).
+            check_script(script, None)?;
+            if is_talos {
+                return Err(InvalidSystem::ScriptUnused.into());
+            }
         }
         Ok(())
     }
 
     fn check_image(&self) -> Result<(), InvalidRequest> {
-        let value = |key: &str| {
-            let param = self.kernel_params.iter().find(|param| param.key == key);
-            param.map(|param| param.value.expose())
+        let values = |key: &'static str| {
+            let params = self.kernel_params.iter();
+            params
+                .filter(move |param| param.key == key)
+                .map(|param| param.value.expose())
         };
+        // Of two, nobody could say which one counts.
+        if values(JOIN).count() > 1 {
+            return Err(InvalidRequest::Image);
+        }
+        let value = |key: &'static str| values(key).next();
         match (value(JOIN), value(FACTORY)) {
             (Some(address), None) if is_join_address(address) => Ok(()),
             (Some(_), None) => Err(InvalidRequest::JoinAddress),
@@ -136,14 +140,14 @@ impl HostInstall {
 
     pub(super) fn body(&self) -> impl Serialize {
         let key = self.ssh_key.as_ref().map(SshKeyId::as_str);
-        let (ssh_key_id, ssh_key_uuid) = match self.form {
-            InstallForm::Document => (key, None),
-            InstallForm::Observed => (None, key),
+        let (ssh_key_id, ssh_key_uuid) = match self.form.key_name {
+            InstallKeyName::SshKeyId => (key, None),
+            InstallKeyName::SshKeyUuid => (None, key),
         };
-        let kernel_params = match self.form {
+        let kernel_params = match self.form.kernel_params {
             _ if self.kernel_params.is_empty() => None,
-            InstallForm::Document => Some(KernelParamsBody::Text(self.kernel_text())),
-            InstallForm::Observed => Some(KernelParamsBody::Array(kernel_param_bodies(
+            KernelParamsForm::Text => Some(KernelParamsBody::Text(self.kernel_text())),
+            KernelParamsForm::Array => Some(KernelParamsBody::Array(kernel_param_bodies(
                 &self.kernel_params,
             ))),
         };
@@ -172,15 +176,6 @@ impl HostInstall {
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let params = self.kernel_params.iter().map(|param| &param.value);
         self.post_install_script.iter().chain(params).cloned()
-    }
-}
-
-impl InstallForm {
-    fn key_name(self) -> &'static str {
-        match self {
-            Self::Document => "sshKeyId",
-            Self::Observed => "sshKeyUuid",
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod calls;
 mod decode;
+mod form;
 mod install;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,8 @@ use std::collections::BTreeMap;
 use crate::hosting::identity::HostId;
 use crate::hosting::page::{Page, PageToken};
 
-pub use install::{HostInstall, InstallForm};
+pub use form::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
+pub use install::HostInstall;
 
 /// A host (2.20): what of its sixty fields is of use here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub struct Host {
     pub id: HostId,
     /// What kind of machine it is.
     pub kind: HostKind,
+    /// `serverId`, the number of the machine behind the host.
+    pub server_id: Option<i64>,
     /// The API's name of the machine.
     pub server_name: String,
     /// The host name that it runs under.
@@ -41,6 +45,11 @@ pub struct Host {
     pub status: String,
     /// How far its installation is.
     pub install_status: InstallStatus,
+    /// `uptime`, where it is told; its unit is not described.
+    pub uptime: Option<i64>,
+    /// How many uplinks it has, where they are told: what each of them holds is
+    /// not described. The count decides about interface names (2.17-15).
+    pub uplinks: Option<usize>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
 }
@@ -69,8 +78,11 @@ pub struct HostHardware {
     pub service_tag: String,
     /// Where it stands.
     pub rack: String,
-    /// The processors in the API's words.
+    /// The processors in the API's words: `cpu.info`, or `cpuInfo` where that
+    /// is empty.
     pub cpu: String,
+    /// The kind of the processors: `cpu.type`, or `cpuType` where that is empty.
+    pub cpu_type: String,
     /// Sockets.
     pub sockets: Option<i64>,
     /// Cores of all processors.
@@ -111,8 +123,12 @@ pub struct HostAddress {
     pub interface: String,
     /// The hardware address of the interface.
     pub mac_address: String,
+    /// The name that the address leads back to; empty where there is none.
+    pub reverse_dns: String,
     /// The gateway.
     pub gateway: Option<String>,
+    /// The mask of the network, as it came.
+    pub netmask: Option<String>,
     /// The length of the network's prefix.
     pub prefix: Option<i64>,
     /// The number of the VLAN.
@@ -176,8 +192,10 @@ pub struct InstallLogEntry {
     pub is_open: bool,
     /// When it was written, in Unix seconds.
     pub written_at: Option<i64>,
-    /// What it is about.
+    /// What it is about: `issueCategory`.
     pub category: String,
+    /// `catName`, which may say the same in other words.
+    pub category_name: String,
     /// What happened.
     pub description: String,
     /// What became of it.

@@ -23,6 +23,10 @@ impl Client {
     /// answer speaks of this order, and what the machine is found by when no
     /// answer came.
     ///
+    /// [`OrderOutcome::Refused`] holds a 400 for a body that the API cannot take
+    /// (4.4-11), a 422 for a broken rule, a quota that is used up, or no machine
+    /// that is free (4.4-12 to 4.4-14).
+    ///
     /// Once polled, the future must be polled to its end: dropped on the way
     /// it leaves an outcome that nobody knows.
     pub async fn order(&self, order: &Order, order_tag: &str) -> OrderOutcome {
@@ -69,20 +73,17 @@ impl Client {
     ///
     /// # Errors
     ///
+    /// [`Error::NotSent`] for a tag that breaks the rule;
     /// [`Error::Undecodable`] when a single record of the page cannot be read,
-    /// since a page with a gap proves nothing; else as the answer says. 403
-    /// and 500 are documented.
-    pub async fn servers(
-        &self,
-        filter: &ServerFilter<'_>,
-        page: Page,
-    ) -> Result<Vec<Server>, Error> {
+    /// since a page with a gap proves nothing; [`Error::Refused`] with 422 for a
+    /// page that the API does not give (8-7).
+    pub async fn servers(&self, filter: &ServerFilter, page: Page) -> Result<Vec<Server>, Error> {
         for tag in &filter.tags {
             check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         }
         let mut call = Call::new(Method::GET, &SERVERS).page(page);
         if let Some(status) = filter.status {
-            call = call.query("status", status);
+            call = call.query("status", status.as_str());
         }
         for tag in &filter.tags {
             call = call.query("tag", tag);
@@ -100,8 +101,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// 403, 404 and 500 are documented; [`Error::Undecodable`] also when the
-    /// answer shows another server.
+    /// [`Error::NotFound`] for a server that this account does not have
+    /// (4.4-28); [`Error::Undecodable`] also when the answer shows another
+    /// server.
     pub async fn server(&self, id: &ServerId) -> Result<Server, Error> {
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str()];
@@ -144,7 +146,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::server`].
+    /// As [`Client::server`]; and [`Error::Refused`] with 422 for a server that
+    /// is failed (4.4-22) or released already (4.4-24).
     pub async fn release(&self, id: &ServerId) -> Result<Server, Error> {
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str()];
@@ -157,8 +160,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSent`] for a tag that breaks the rule; 403, 404 and 500 are
-    /// documented.
+    /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::Refused`] with
+    /// 422 where the server bears 60 already (4.6-18); else as
+    /// [`Client::server`].
     pub async fn add_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
         self.change_tag(Method::POST, id, tag).await
     }
@@ -169,7 +173,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::add_tag`].
+    /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::NotFound`]
+    /// also where the server does not bear it (4.6-17); else as
+    /// [`Client::server`].
     pub async fn remove_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
         self.change_tag(Method::DELETE, id, tag).await
     }

@@ -1,7 +1,10 @@
 //! Reading server records.
 
+use serde_json::Value;
+
 use crate::hosting::record::{Misfit, Record};
 use crate::hosting::server::{Server, ServerId, ServerStatus};
+use crate::hosting::tag;
 use crate::hosting::text::{self, Hidden};
 
 /// Reads one server. Only two fields can spoil it: `uuid`, without which the
@@ -16,17 +19,34 @@ pub(in crate::hosting) fn server(
         name: record.text("name"),
         status: ServerStatus::parse(&record.text("status")),
         status_message: text::message(record.raw_text("statusMessage"), hidden),
+        location_id: record.inner_number("location", "id"),
         location: record.inner_text("location", "name"),
+        instance_type_id: record.inner_number("instanceType", "id"),
         instance_type: record.inner_text("instanceType", "name"),
         os_slug: record.inner_text("os", "slug"),
         addresses: addresses(record),
-        tags: record.texts("tags")?,
+        tags: tags(record)?,
         created_at: record.seconds("createdAt"),
         delivered_at: record.seconds("deliveredAt"),
         released_at: record.seconds("releasedAt"),
         contract_id: record.optional_text("contractId"),
         id,
     })
+}
+
+/// Tags decide whose a machine is: what only became one by cleaning is none.
+fn tags(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
+    let cleaned = record.texts("tags")?.into_iter();
+    let raw: Vec<&Value> = match record.value("tags") {
+        Value::Array(entries) => entries.iter().collect(),
+        Value::Object(entries) => entries.values().collect(),
+        _ => Vec::new(),
+    };
+    Ok(raw
+        .into_iter()
+        .zip(cleaned)
+        .map(|(raw, cleaned)| tag::as_told(raw, cleaned))
+        .collect())
 }
 
 fn addresses(record: &Record<'_>) -> Vec<String> {

@@ -4,6 +4,7 @@ mod calls;
 pub(super) mod decode;
 mod machine;
 mod order;
+mod partition;
 mod reinstall;
 mod status;
 mod system;
@@ -13,11 +14,12 @@ use std::fmt;
 use super::identity::is_uuid;
 
 pub use machine::HardwareListing;
-pub use order::{InvalidOrder, Order, OrderOutcome};
-pub(super) use order::{is_host_name, is_line};
+pub(super) use order::is_line;
+pub use order::{InvalidOrder, Order, OrderOutcome, is_host_name};
+pub use partition::{Partition, PartitionSize};
 pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
-pub use status::ServerStatus;
-pub use system::{InvalidSystem, KernelParam, Partition, PartitionSize, SystemFamily, UserData};
+pub use status::{ServerStatus, StatusFilter};
+pub use system::{InvalidSystem, KernelParam, SystemFamily, UserData};
 pub(super) use system::{KernelParamBody, check_kernel_params, check_script, kernel_param_bodies};
 
 /// The identity of a server: a UUID in its usual form of 36 characters.
@@ -70,8 +72,12 @@ pub struct Server {
     pub status: ServerStatus,
     /// Describes the problem of a failed server; our key is replaced in it.
     pub status_message: String,
+    /// The number of the location (2.6-7).
+    pub location_id: Option<i64>,
     /// The name of the location; case and blanks may differ from the order's.
     pub location: String,
+    /// The number of the instance type (2.6-8).
+    pub instance_type_id: Option<i64>,
     /// The name of the instance type; case and blanks may differ as well.
     pub instance_type: String,
     /// The slug of the operating system.
@@ -79,7 +85,8 @@ pub struct Server {
     /// IP addresses as text, in the API's order; empty until the network is
     /// configured.
     pub addresses: Vec<String>,
-    /// All tags.
+    /// All tags. One that fits the rule of tags (8-2) is here to the letter; any
+    /// other is cleaned, and never equals one that fits.
     pub tags: Vec<String>,
     /// Unix seconds.
     pub created_at: Option<i64>,
@@ -101,10 +108,10 @@ impl Server {
 /// Which servers to list. All conditions hold at once; none means all servers,
 /// the released ones included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ServerFilter<'a> {
+pub struct ServerFilter {
     /// A state as the API filters by it. Which states a word covers is not
     /// documented, so nothing may be proved by it.
-    pub status: Option<&'a str>,
+    pub status: Option<StatusFilter>,
     /// Only servers that bear all of these tags.
     pub tags: Vec<String>,
 }

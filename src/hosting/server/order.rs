@@ -5,12 +5,15 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::hosting::error::Error;
+use crate::hosting::identity::is_uuid;
+use crate::hosting::request::InvalidRequest;
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::Server;
+use crate::hosting::server::partition::Partition;
 use crate::hosting::server::system::{
-    InvalidSystem, KernelParam, Partition, SystemFamily, SystemView, UserData, UserDataBody,
-    check_script,
+    InvalidSystem, KernelParam, SystemFamily, SystemView, UserData, UserDataBody, check_script,
 };
+use crate::hosting::ssh_key::check_public_key;
 use crate::hosting::tag::{InvalidTag, check_tag};
 
 /// What to order (2.7). `Order::default()` is an empty one, for the fields that
@@ -42,8 +45,9 @@ pub struct Order {
     pub kernel_params: Vec<KernelParam>,
     /// Partitions of the first disk; none is the API's usual layout (2.8-11).
     pub partitions: Vec<Partition>,
-    /// For the slug `custom-ipxe`, and only there (2.8-14).
-    pub ipxe_script_url: Option<String>,
+    /// For the slug `custom-ipxe`, and only there (2.8-14). Secret, as such
+    /// addresses often hold credentials.
+    pub ipxe_script_url: Option<SecretText>,
 }
 
 impl fmt::Debug for Order {
@@ -61,7 +65,7 @@ impl fmt::Debug for Order {
             .field("has_user_data", &self.user_data.is_some())
             .field("kernel_params", &self.kernel_params)
             .field("partitions", &self.partitions)
-            .field("ipxe_script_url", &self.ipxe_script_url)
+            .field("has_ipxe_script_url", &self.ipxe_script_url.is_some())
             .finish()
     }
 }
@@ -79,26 +83,34 @@ pub enum OrderOutcome {
     Unknown(String),
 }
 
-/// A rule of the API that an order or a re-installation breaks. Names the field as the API does.
+/// A rule that an order or a re-installation breaks: the API's, or where it
+/// states none, what no such text can be without being a mistake. Names the
+/// field as the API does.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOrder {
-    /// Not a host name.
+    /// Not a host name, with the Kubernetes-focused system (2.7-1).
     #[error(
-        "name must be a host name: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most"
+        "name must be a host name with this system: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most"
     )]
     Name,
     /// An empty text, one with control characters, or one of more than 255
-    /// characters.
+    /// characters. The API states no such bound; a longer one is no name.
     #[error("{field} must be a text of 1 to 255 characters without control characters")]
     Text {
-        /// `location`, `instanceType` or `os.slug`.
+        /// `name`, `location`, `instanceType` or `os.slug`.
         field: &'static str,
     },
-    /// A key that is empty or has more than one line.
+    /// Neither a stored key nor a public one (2.7-6, 2.7-23).
     #[error(
-        "sshKey[{index}] must be one line that is not empty, and have at most 16384 characters"
+        "sshKey[{index}] must be the UUID of a stored key, or one line of a public key in OpenSSH form such as `ssh-ed25519 AAAA… comment`"
     )]
     SshKey {
+        /// The zero-based place.
+        index: usize,
+    },
+    /// A private key where a public one belongs.
+    #[error("sshKey[{index}] holds a private key: give the public one, and replace the pair")]
+    PrivateKey {
         /// The zero-based place.
         index: usize,
     },
@@ -140,9 +152,8 @@ impl Order {
     ///
     /// [`InvalidOrder`] names the field and its rule.
     pub fn check(&self) -> Result<(), InvalidOrder> {
-        if !is_host_name(&self.name) {
-            return Err(InvalidOrder::Name);
-        }
+        let family = SystemFamily::of_slug(&self.os_slug);
+        check_name(&self.name, Some(family))?;
         for (field, text) in [
             ("location", &self.location),
             ("instanceType", &self.instance_type),
@@ -168,7 +179,7 @@ impl Order {
         }
         self.system().check()?;
         if let Some(script) = &self.post_install_script {
-            check_script(script, Some(SystemFamily::of_slug(&self.os_slug)))?;
+            check_script(script, Some(family))?;
         }
         if let Some(data) = &self.user_data {
             data.check()?;
@@ -181,7 +192,7 @@ impl Order {
             slug: &self.os_slug,
             kernel_params: &self.kernel_params,
             partitions: &self.partitions,
-            ipxe_script_url: self.ipxe_script_url.as_deref(),
+            ipxe_script_url: self.ipxe_script_url.as_ref(),
         }
     }
 
@@ -190,7 +201,7 @@ impl Order {
         let params = self.kernel_params.iter().map(|param| &param.value);
         let data = self.user_data.iter().map(|data| &data.data);
         let secrets = self.post_install_script.iter().chain(data);
-        secrets.chain(params).cloned()
+        secrets.chain(params).chain(&self.ipxe_script_url).cloned()
     }
 
     /// The body of the request. `sshKey` is there even when it is empty, as
@@ -229,14 +240,32 @@ struct OrderBody<'a, Os> {
     user_data: Option<UserDataBody<'a>>,
 }
 
-pub(super) fn check_keys(keys: &[String]) -> Result<(), InvalidOrder> {
-    match keys.iter().position(|key| !is_line(key, 16384)) {
-        Some(index) => Err(InvalidOrder::SshKey { index }),
-        None => Ok(()),
+/// Checks a name for a system; `None` is one that nobody here knows.
+pub(super) fn check_name(name: &str, family: Option<SystemFamily>) -> Result<(), InvalidOrder> {
+    if family == Some(SystemFamily::Talos) && !is_host_name(name) {
+        return Err(InvalidOrder::Name);
     }
+    if !is_line(name, 255) {
+        return Err(InvalidOrder::Text { field: "name" });
+    }
+    Ok(())
 }
 
-pub(in crate::hosting) fn is_host_name(name: &str) -> bool {
+pub(super) fn check_keys(keys: &[String]) -> Result<(), InvalidOrder> {
+    for (index, key) in keys.iter().enumerate() {
+        match check_public_key(key) {
+            Err(InvalidRequest::PrivateKey) => return Err(InvalidOrder::PrivateKey { index }),
+            Err(_) if !is_uuid(key) => return Err(InvalidOrder::SshKey { index }),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text is a host name: labels of 1 to 63 letters, digits and inner
+/// hyphens, joined by dots, 253 characters at most. The API demands one of the
+/// Kubernetes-focused system alone (2.7-1).
+pub fn is_host_name(name: &str) -> bool {
     (1..=253).contains(&name.len())
         && name.split('.').all(|label| {
             (1..=63).contains(&label.len())

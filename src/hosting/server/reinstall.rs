@@ -5,9 +5,10 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::hosting::secret::SecretText;
-use crate::hosting::server::order::{InvalidOrder, check_keys, is_host_name, is_line};
+use crate::hosting::server::order::{InvalidOrder, check_keys, check_name, is_line};
+use crate::hosting::server::partition::Partition;
 use crate::hosting::server::system::{
-    KernelParam, Partition, SystemFamily, SystemView, UserData, UserDataBody, check_script,
+    KernelParam, SystemFamily, SystemView, UserData, UserDataBody, check_script,
 };
 
 /// How to install a server anew (2.9). Everything but the wipe is optional:
@@ -32,7 +33,7 @@ pub struct Reinstall {
 }
 
 /// A system with its settings (2.8).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct SystemChoice {
     /// The slug.
     pub slug: String,
@@ -40,8 +41,8 @@ pub struct SystemChoice {
     pub kernel_params: Vec<KernelParam>,
     /// Partitions of the first disk; none is the API's usual layout.
     pub partitions: Vec<Partition>,
-    /// For the slug `custom-ipxe`, and only there.
-    pub ipxe_script_url: Option<String>,
+    /// For the slug `custom-ipxe`, and only there; secret as in an order.
+    pub ipxe_script_url: Option<SecretText>,
 }
 
 /// The query `wipeDisk` (4.4-17). It is always sent, so that nothing hangs on
@@ -77,6 +78,17 @@ impl fmt::Debug for Reinstall {
     }
 }
 
+impl fmt::Debug for SystemChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemChoice")
+            .field("slug", &self.slug)
+            .field("kernel_params", &self.kernel_params)
+            .field("partitions", &self.partitions)
+            .field("has_ipxe_script_url", &self.ipxe_script_url.is_some())
+            .finish()
+    }
+}
+
 impl Reinstall {
     /// Checks the request by the API's rules (2.7 to 2.9).
     ///
@@ -84,11 +96,11 @@ impl Reinstall {
     ///
     /// [`InvalidOrder`] names the field and its rule.
     pub fn check(&self) -> Result<(), InvalidOrder> {
-        if self.name.as_ref().is_some_and(|name| !is_host_name(name)) {
-            return Err(InvalidOrder::Name);
+        let family = self.os.as_ref().map(|os| SystemFamily::of_slug(&os.slug));
+        if let Some(name) = &self.name {
+            check_name(name, family)?;
         }
         check_keys(self.ssh_keys.as_deref().unwrap_or_default())?;
-        let family = self.os.as_ref().map(|os| SystemFamily::of_slug(&os.slug));
         if let Some(os) = &self.os {
             if !is_line(&os.slug, 255) {
                 return Err(InvalidOrder::Text { field: "os.slug" });
@@ -120,9 +132,11 @@ impl Reinstall {
 
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let params = self.os.iter().flat_map(|os| &os.kernel_params);
+        let address = self.os.iter().flat_map(|os| &os.ipxe_script_url);
         let data = self.user_data.iter().map(|data| &data.data);
         let secrets = self.post_install_script.iter().chain(data);
-        secrets.chain(params.map(|param| &param.value)).cloned()
+        let params = params.map(|param| &param.value);
+        secrets.chain(params).chain(address).cloned()
     }
 }
 
@@ -132,7 +146,7 @@ impl SystemChoice {
             slug: &self.slug,
             kernel_params: &self.kernel_params,
             partitions: &self.partitions,
-            ipxe_script_url: self.ipxe_script_url.as_deref(),
+            ipxe_script_url: self.ipxe_script_url.as_ref(),
         }
     }
 }

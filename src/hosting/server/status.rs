@@ -1,4 +1,4 @@
-//! The states of a server.
+//! The states of a server, and the words that its list is filtered by.
 
 /// The state of a server (section 3.1), in both views that the API gives.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -83,5 +83,37 @@ impl ServerStatus {
     /// to take a paid machine for gone is the worse mistake.
     pub fn is_live(&self) -> bool {
         !matches!(self, Self::Failed | Self::Releasing | Self::Released)
+    }
+}
+
+/// A word that the list of servers is filtered by (4.4-2). Which states a word
+/// covers is documented of none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StatusFilter {
+    /// `creating`
+    Creating,
+    /// `provisioning`
+    Provisioning,
+    /// `delivered`
+    Delivered,
+    /// `failed`
+    Failed,
+    /// `releasing`
+    Releasing,
+    /// `released`
+    Released,
+}
+
+impl StatusFilter {
+    /// The API's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Creating => "creating",
+            Self::Provisioning => "provisioning",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Releasing => "releasing",
+            Self::Released => "released",
+        }
     }
 }

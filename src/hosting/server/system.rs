@@ -1,12 +1,12 @@
 //! The operating system of an order or a re-installation, with what is given
 //! to it (sections 2.7 to 2.9 of `docs/hosting-api.md`).
 
-use std::collections::HashSet;
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::hosting::secret::SecretText;
+use crate::hosting::server::partition::{Partition, check_partitions};
 
 /// What a slug says about the system behind it. The rules for scripts, keys
 /// and iPXE differ by this.
@@ -52,35 +52,6 @@ impl fmt::Debug for KernelParam {
         f.debug_struct("KernelParam")
             .field("key", &self.key)
             .finish_non_exhaustive()
-    }
-}
-
-/// A partition of the first disk (2.8-6).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Partition {
-    /// Where it is mounted, for example `/boot`.
-    pub target: String,
-    /// The file system, in the API's word (2.8-8).
-    pub filesystem: String,
-    /// How large it is.
-    pub size: PartitionSize,
-}
-
-/// The size of a partition (2.8-10).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartitionSize {
-    /// Megabytes, at least 1.
-    Megabytes(u32),
-    /// The rest of the disk.
-    Rest,
-}
-
-impl Serialize for PartitionSize {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Megabytes(size) => serializer.serialize_u32(*size),
-            Self::Rest => serializer.serialize_i8(-1),
-        }
     }
 }
 
@@ -146,8 +117,8 @@ pub enum InvalidSystem {
     /// An address with another system.
     #[error("os.ipxeScriptUrl is for the system custom-ipxe alone")]
     IpxeUnused,
-    /// Not an http address.
-    #[error("os.ipxeScriptUrl must be an absolute http or https URL")]
+    /// Not an address.
+    #[error("os.ipxeScriptUrl must be an absolute URL, such as https://boot.example.com/a.ipxe")]
     IpxeUrl,
 }
 
@@ -157,7 +128,7 @@ pub(super) struct SystemView<'a> {
     pub(super) slug: &'a str,
     pub(super) kernel_params: &'a [KernelParam],
     pub(super) partitions: &'a [Partition],
-    pub(super) ipxe_script_url: Option<&'a str>,
+    pub(super) ipxe_script_url: Option<&'a SecretText>,
 }
 
 impl<'a> SystemView<'a> {
@@ -168,7 +139,7 @@ impl<'a> SystemView<'a> {
         match self.ipxe_script_url {
             None if is_ipxe => Err(InvalidSystem::IpxeMissing),
             Some(_) if !is_ipxe => Err(InvalidSystem::IpxeUnused),
-            Some(url) if !is_web_address(url) => Err(InvalidSystem::IpxeUrl),
+            Some(url) if !is_address(url.expose()) => Err(InvalidSystem::IpxeUrl),
             _ => Ok(()),
         }
     }
@@ -179,7 +150,7 @@ impl<'a> SystemView<'a> {
             slug: self.slug,
             kernel_params: kernel_param_bodies(self.kernel_params),
             partitions: self.partitions,
-            ipxe_script_url: self.ipxe_script_url,
+            ipxe_script_url: self.ipxe_script_url.map(SecretText::expose),
         }
     }
 }
@@ -273,35 +244,10 @@ pub(in crate::hosting) fn check_kernel_params(params: &[KernelParam]) -> Result<
     }
 }
 
-fn check_partitions(partitions: &[Partition]) -> Result<(), InvalidSystem> {
-    let is_word = |text: &str| {
-        (1..=255).contains(&text.len())
-            && !text
-                .chars()
-                .any(|letter| letter.is_whitespace() || letter.is_control())
-    };
-    let mut targets = HashSet::new();
-    let mut rests = 0;
-    for (index, partition) in partitions.iter().enumerate() {
-        let empty = partition.size == PartitionSize::Megabytes(0);
-        if empty || !is_word(&partition.target) || !is_word(&partition.filesystem) {
-            return Err(InvalidSystem::Partition { index });
-        }
-        if !targets.insert(partition.target.as_str()) {
-            return Err(InvalidSystem::PartitionTwice { index });
-        }
-        rests += usize::from(partition.size == PartitionSize::Rest);
-    }
-    if rests > 1 {
-        return Err(InvalidSystem::PartitionRest);
-    }
-    Ok(())
-}
-
-/// Whether a text is an absolute http or https URL.
-fn is_web_address(text: &str) -> bool {
-    url::Url::parse(text)
-        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+/// Whether a text is an absolute URL. Of any scheme: iPXE reads more than http,
+/// and the API names none (2.8-13).
+fn is_address(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 /// The usual alphabet, padded, without line breaks.

@@ -36,7 +36,9 @@ async fn a_full_record_is_read_whole() {
             name: "node-1".to_owned(),
             status: ServerStatus::Delivered,
             status_message: "OK".to_owned(),
+            location_id: Some(6),
             location: "EU: Rotterdam".to_owned(),
+            instance_type_id: Some(3),
             instance_type: "bm7.std.8".to_owned(),
             os_slug: "debian-13".to_owned(),
             addresses: vec!["192.0.2.1".to_owned(), "2001:db8::1".to_owned()],
@@ -271,6 +273,8 @@ async fn the_catalogue_is_read() {
     assert_eq!(quotas[0].location, "EU: Rotterdam");
     let usage = &quotas[0].usages[0];
     assert_eq!(usage.instance_type, "bm7.std.8");
+    assert_eq!(quotas[0].location_id, Some(6));
+    assert_eq!(usage.instance_type_id, Some(3));
     assert_eq!(usage.contract_id, None);
     assert_eq!((usage.quota, usage.usage), (Some(10), Some(3)));
 }

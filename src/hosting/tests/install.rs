@@ -1,4 +1,4 @@
-//! What is installed: full orders, re-installations, dedicated hosts.
+//! What servers are installed with: full orders and re-installations.
 
 use serde_json::json;
 
@@ -6,15 +6,13 @@ use super::resources::{body, line, sent};
 use super::script::Script;
 use super::{ORDER_TAG, UUID, id, order, record};
 use crate::hosting::error::NotSent;
-use crate::hosting::host::{HostInstall, InstallForm};
-use crate::hosting::request::InvalidRequest;
 use crate::hosting::server::{
     DiskWipe, InvalidOrder, InvalidSystem, KernelParam, Partition, PartitionSize, Reinstall,
     SystemChoice, SystemFamily, UserData,
 };
-use crate::hosting::{Error, HostId, Order, SecretText, SshKeyId};
+use crate::hosting::{Error, Order, SecretText};
 
-fn param(key: &str, value: &str) -> KernelParam {
+pub(super) fn param(key: &str, value: &str) -> KernelParam {
     KernelParam {
         key: key.to_owned(),
         value: SecretText::new(value),
@@ -83,7 +81,7 @@ async fn an_order_carries_all_that_was_given() {
 
     let boot = Order {
         os_slug: "custom-ipxe".to_owned(),
-        ipxe_script_url: Some("https://boot.example.com/a.ipxe".to_owned()),
+        ipxe_script_url: Some(SecretText::new("https://boot.example.com/a.ipxe")),
         ..order()
     };
     let (request, _) = sent(200, &record().to_string(), async |client| {
@@ -132,7 +130,7 @@ fn systems_are_checked() {
     let ipxe = |slug: &'static str, url: Option<&'static str>| {
         move |order: &mut Order| {
             order.os_slug = slug.to_owned();
-            order.ipxe_script_url = url.map(str::to_owned);
+            order.ipxe_script_url = url.map(SecretText::new);
         }
     };
     assert_eq!(
@@ -143,7 +141,8 @@ fn systems_are_checked() {
         broken(ipxe("debian-13", Some("http://a/b"))),
         InvalidSystem::IpxeUnused
     );
-    for url in ["", "a/b", "ftp://a/b", "http://"] {
+    fine(ipxe("custom-ipxe", Some("tftp://a/b")));
+    for url in ["", "a/b", "/a/b", "http://"] {
         assert_eq!(
             broken(ipxe("custom-ipxe", Some(url))),
             InvalidSystem::IpxeUrl,
@@ -178,6 +177,11 @@ fn partitions_are_checked() {
     unnamed.target.clear();
     let mut unformatted = rest();
     unformatted.filesystem = "ext 4".to_owned();
+    // The document names no words.
+    fine(|order| {
+        order.partitions = vec![rest()];
+        order.partitions[0].filesystem = "zfs".to_owned();
+    });
     for wrong in [
         unnamed,
         unformatted,
@@ -257,113 +261,18 @@ async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
     script_alone.check().unwrap();
     let name = Reinstall {
         name: Some("-".to_owned()),
+        os: os("talos-omni-1110"),
         ..Reinstall::default()
     };
+    // Which system is kept is not known here either.
+    let name_alone = Reinstall {
+        name: name.name.clone(),
+        ..Reinstall::default()
+    };
+    name_alone.check().unwrap();
     for request in [no_keys, name] {
         let error = client.reinstall(&id(), &request).await.unwrap_err();
         assert!(matches!(error, Error::NotSent(NotSent::Order(_))));
     }
     assert!(script.requests().is_empty());
-}
-
-fn host_install() -> HostInstall {
-    let mut install = HostInstall::new(17, SystemFamily::Linux);
-    install.ssh_key = Some(SshKeyId::parse(UUID).unwrap());
-    install
-}
-
-#[tokio::test]
-async fn a_host_is_installed_in_both_forms() {
-    let mut install = host_install();
-    install.hostname = Some("db-1.example.com".to_owned());
-    install.kernel_params = vec![param("net.ifnames", "0"), param("quiet", "1")];
-    install.post_install_script = Some(SecretText::new("#!/bin/bash\n"));
-    install.quick_format = Some(false);
-    let (request, result) = sent(200, "[]", async |client| {
-        client.install_host(HostId(5), &install).await
-    })
-    .await;
-    assert_eq!(line(&request), "POST /v3/host/5/os/install");
-    assert_eq!(
-        body(&request),
-        json!({"hostname": "db-1.example.com",
-            "os": {"id": 17, "kernelParams": "net.ifnames=0 quiet=1"},
-            "postInstallScript": "#!/bin/bash\n", "sshKeyId": UUID, "quickFormat": false})
-    );
-    result.unwrap();
-
-    install.form = InstallForm::Observed;
-    let (request, _) = sent(200, "[]", async |client| {
-        client.install_host(HostId(5), &install).await
-    })
-    .await;
-    let other = body(&request);
-    assert_eq!(other["sshKeyUuid"], UUID);
-    assert!(other.get("sshKeyId").is_none());
-    assert_eq!(
-        other["os"]["kernelParams"],
-        json!([{"key": "net.ifnames", "value": "0"}, {"key": "quiet", "value": "1"}])
-    );
-
-    let (request, _) = sent(200, "[]", async |client| {
-        client.install_host(HostId(5), &host_install()).await
-    })
-    .await;
-    assert_eq!(body(&request), json!({"os": {"id": 17}, "sshKeyId": UUID}));
-}
-
-#[test]
-fn the_rules_of_a_host_installation_hold() {
-    let check = |change: &dyn Fn(&mut HostInstall)| {
-        let mut install = host_install();
-        change(&mut install);
-        install.check()
-    };
-    let talos = |params: Vec<KernelParam>| {
-        check(&|install| {
-            install.family = SystemFamily::Talos;
-            install.kernel_params = params.clone();
-        })
-    };
-    let join = || param("siderolink.api", "grpc://join.example.com:8090?jointoken=t");
-    talos(vec![join(), param("net.ifnames", "1")]).unwrap();
-    talos(vec![param("factoryhash", "abc")]).unwrap();
-    assert_eq!(talos(vec![]), Err(InvalidRequest::Image));
-    assert_eq!(
-        talos(vec![param("siderolink.api", "join")]),
-        Err(InvalidRequest::JoinAddress)
-    );
-    assert_eq!(
-        talos(vec![join(), param("factoryhash", "abc")]),
-        Err(InvalidRequest::Image)
-    );
-    assert_eq!(
-        talos(vec![param("factoryhash", "abc"), param("a", "b")]),
-        Err(InvalidRequest::FactoryParams)
-    );
-
-    let keyless = |form, family| {
-        check(&|install| {
-            install.ssh_key = None;
-            install.form = form;
-            install.family = family;
-        })
-    };
-    let missing = |field| Err(InvalidRequest::InstallKey { field });
-    let (windows, linux) = (SystemFamily::Windows, SystemFamily::Linux);
-    assert_eq!(keyless(InstallForm::Document, windows), missing("sshKeyId"));
-    assert_eq!(keyless(InstallForm::Observed, windows), Ok(()));
-    assert_eq!(keyless(InstallForm::Observed, linux), missing("sshKeyUuid"));
-    assert_eq!(
-        check(&|install| install.kernel_params = vec![param("a", "b c")]),
-        Err(InvalidRequest::KernelText { index: 0 })
-    );
-    assert_eq!(
-        check(&|install| install.hostname = Some("a_b".to_owned())),
-        Err(InvalidRequest::HostName)
-    );
-    assert!(matches!(
-        check(&|install| install.post_install_script = Some(SecretText::new("true"))),
-        Err(InvalidRequest::System(InvalidSystem::Shebang))
-    ));
 }

@@ -164,11 +164,12 @@ async fn a_root_password_comes_to_the_letter() {
 fn host(number: u64) -> Value {
     json!({"id": number, "serverType": 1, "serverName": "s", "category": "Dedicated Servers",
         "fmOrderId": null, "osId": 4, "dcLocationId": 6, "brand": "b", "model": "m",
+        "cpuInfo": "other", "cpuType": "quick", "serverId": 12, "uptime": 77, "uplinks": [{}, {}],
         "cpu": {"socket": 2, "cores": 32, "threads": 64, "info": "fast"},
         "memory": [{"size": 34_359_738_368_i64}], "disk": [{"size": 960_197_124_096_i64,
             "diskType": "nvme", "diskMedium": "ssd", "model": "d"}],
         "ipAddress": [{"ipAddress": "192.0.2.7", "version": 4, "type": 1, "private": 0,
-            "gateway": null, "prefix": 24}, {"version": 6}],
+            "rDns": "db.example.com", "netmask": "255.255.255.0", "gateway": null, "prefix": 24}, {"version": 6}],
         "status": "running", "installStatus": "installing",
         "labels": [{"key": "role", "value": "db"}, {"value": "x"}]})
 }
@@ -185,10 +186,16 @@ async fn hosts_are_read() {
     assert_eq!(found.order_id, None);
     assert_eq!(found.hardware.cores, Some(32));
     assert_eq!(found.hardware.cpu, "fast");
+    assert_eq!(found.hardware.cpu_type, "quick");
+    assert_eq!(found.server_id, Some(12));
+    assert_eq!((found.uptime, found.uplinks), (Some(77), Some(2)));
     assert_eq!(found.hardware.memory, [34_359_738_368]);
     assert_eq!(found.hardware.disks[0].medium, "ssd");
     assert_eq!(found.addresses.len(), 1);
-    assert_eq!(found.addresses[0].prefix, Some(24));
+    let address = &found.addresses[0];
+    assert_eq!(address.prefix, Some(24));
+    assert_eq!(address.netmask.as_deref(), Some("255.255.255.0"));
+    assert_eq!(address.reverse_dns, "db.example.com");
     assert_eq!(found.install_status, InstallStatus::Installing);
     assert!(found.install_status.is_under_way());
     assert_eq!(found.labels.len(), 1);
@@ -265,9 +272,10 @@ async fn hosts_are_powered_and_tell_how_they_are() {
     .await;
     assert!(matches!(nothing, Err(Error::Undecodable { .. })));
 
-    let log = json!([{"id": 1, "issueOpen": 1, "dateStamp": 1_728_030_905, "issueCategory": "",
+    let log =
+        json!([{"id": 1, "issueOpen": 1, "dateStamp": 1_728_030_905, "issueCategory": "Progress",
         "catName": "Install", "issueDescription": "half\r\nway", "issueResolved": null}])
-    .to_string();
+        .to_string();
     let (request, log) = sent(200, &log, async |client| {
         client.install_log(HostId(5), Page::first()).await
     })
@@ -275,6 +283,7 @@ async fn hosts_are_powered_and_tell_how_they_are() {
     assert_eq!(line(&request), "GET /v3/host/5/os/installLog");
     let log = log.unwrap();
     assert!(log[0].is_open);
-    assert_eq!(log[0].category, "Install");
+    assert_eq!(log[0].category, "Progress");
+    assert_eq!(log[0].category_name, "Install");
     assert_eq!(log[0].description, "half way");
 }

@@ -7,11 +7,13 @@
 )]
 
 mod decode;
+mod host_install;
 mod ids;
 mod inputs;
 mod install;
 mod listing;
 mod machine;
+mod names;
 mod never_panics;
 mod operations;
 mod order;
@@ -19,7 +21,10 @@ mod refusals;
 mod resources;
 mod script;
 mod secrets;
+mod ssh_keys;
 mod tls;
+mod tolerance;
+mod whitelist;
 mod wire;
 mod wire_changes;
 mod wire_server;

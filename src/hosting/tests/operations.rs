@@ -7,7 +7,7 @@ use super::script::{Script, answer};
 use super::{KEY, ORDER_TAG, UUID, id, order, record};
 use crate::hosting::error::NotSent;
 use crate::hosting::transport::Request;
-use crate::hosting::{Client, Error, OrderOutcome, Page, ServerFilter};
+use crate::hosting::{Client, Error, OrderOutcome, Page, ServerFilter, StatusFilter};
 
 /// Makes one call that is answered with this body, and gives its request.
 async fn sent<T>(body: serde_json::Value, call: impl AsyncFnOnce(Client) -> T) -> (Request, T) {
@@ -81,9 +81,34 @@ async fn every_operation_has_its_path() {
 }
 
 #[tokio::test]
+async fn a_listing_is_filtered_by_the_six_words_of_the_api() {
+    for (status, word) in [
+        (StatusFilter::Creating, "creating"),
+        (StatusFilter::Provisioning, "provisioning"),
+        (StatusFilter::Delivered, "delivered"),
+        (StatusFilter::Failed, "failed"),
+        (StatusFilter::Releasing, "releasing"),
+        (StatusFilter::Released, "released"),
+    ] {
+        let filter = ServerFilter {
+            status: Some(status),
+            tags: Vec::new(),
+        };
+        let (request, _) = sent(json!([]), async |client| {
+            client.servers(&filter, Page::first()).await
+        })
+        .await;
+        assert_eq!(
+            line(&request),
+            format!("GET https://api.example.com/v3/flexMetal/servers?status={word}")
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_listing_repeats_its_tags_and_names_its_page() {
     let filter = ServerFilter {
-        status: Some("delivered"),
+        status: Some(StatusFilter::Delivered),
         tags: vec!["fmo-cluster:01".to_owned(), "b".to_owned()],
     };
     let (request, result) = sent(json!([record(), record()]), async |client| {

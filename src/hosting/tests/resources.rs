@@ -1,7 +1,4 @@
-//! The requests and answers of whitelist, password, keys, tags, usage,
-//! capacity and health.
-
-use std::net::IpAddr;
+//! The requests and answers of password, tags, usage, capacity and health.
 
 use http::Method;
 use jiff::civil::date;
@@ -15,12 +12,7 @@ use crate::hosting::error::NotSent;
 use crate::hosting::health::Health;
 use crate::hosting::request::InvalidRequest;
 use crate::hosting::transport::Request;
-use crate::hosting::whitelist::{AddressRange, WhitelistRule};
-use crate::hosting::{
-    ApiKeyId, Client, Error, LocationId, Page, SecretText, SshKeyId, WhitelistEntryId,
-};
-
-const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3Nz me@here";
+use crate::hosting::{Client, Error, LocationId, Page, SecretText};
 
 /// Makes one call that is answered like this, and gives its request.
 pub(super) async fn sent<T>(
@@ -43,103 +35,6 @@ pub(super) fn line(request: &Request) -> String {
 
 pub(super) fn body(request: &Request) -> Value {
     serde_json::from_slice(request.body.as_ref().unwrap()).unwrap()
-}
-
-fn rule(range: AddressRange) -> WhitelistRule {
-    WhitelistRule {
-        range,
-        comments: Some("office".to_owned()),
-        active: true,
-    }
-}
-
-#[tokio::test]
-async fn a_whitelist_is_listed_and_changed() {
-    let key = ApiKeyId(7);
-    let entry = WhitelistEntryId(9);
-    let shown = json!([{"id": 9, "ipStart": null, "ipEnd": "", "ipRange": "192.0.2.0/24",
-        "comments": "office", "active": 1, "updatedAt": 1_728_030_905}])
-    .to_string();
-    let path = "/v3/account/apiKey/7/whitelist";
-
-    let (request, entries) = sent(200, &shown, async |client| {
-        client.whitelist(key, Page::new(0, 25)).await
-    })
-    .await;
-    assert_eq!(line(&request), format!("GET {path}"));
-    assert_eq!(request.headers["ranged-data"], "start=0,results=25");
-    let entries = entries.unwrap();
-    assert_eq!(entries[0].id, entry);
-    assert_eq!(entries[0].ip_start, None);
-    assert_eq!(entries[0].ip_end, None);
-    assert_eq!(entries[0].ip_range.as_deref(), Some("192.0.2.0/24"));
-    assert!(entries[0].active);
-
-    let net = rule(AddressRange::Net("192.0.2.77/24".parse().unwrap()));
-    let (request, result) = sent(200, &shown, async |client| {
-        client.add_to_whitelist(key, &net).await
-    })
-    .await;
-    assert_eq!(line(&request), format!("POST {path}"));
-    assert_eq!(
-        body(&request),
-        json!({"ipRange": "192.0.2.0/24", "comments": "office", "active": 1})
-    );
-    assert_eq!(result.unwrap().len(), 1);
-
-    let [start, end] = ["2001:db8::1", "2001:db8::9"].map(|ip| ip.parse::<IpAddr>().unwrap());
-    let mut span = rule(AddressRange::Span(start, end));
-    span.comments = None;
-    span.active = false;
-    let (request, result) = sent(200, &shown, async |client| {
-        client.change_whitelist(key, entry, &span).await
-    })
-    .await;
-    assert_eq!(line(&request), format!("PUT {path}/9"));
-    assert_eq!(
-        body(&request),
-        json!({"ipStart": "2001:db8::1", "ipEnd": "2001:db8::9", "active": 0})
-    );
-    result.unwrap();
-
-    let (request, result) = sent(204, "", async |client| {
-        client.remove_from_whitelist(key, entry).await
-    })
-    .await;
-    assert_eq!(line(&request), format!("DELETE {path}/9"));
-    assert!(request.body.is_none());
-    result.unwrap();
-}
-
-#[tokio::test]
-async fn a_whitelist_rule_that_makes_no_sense_is_not_sent() {
-    let (client, script) = Script::client(Vec::new());
-    let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-    let wrong = [
-        rule(AddressRange::Span(ip("192.0.2.9"), ip("192.0.2.1"))),
-        rule(AddressRange::Span(ip("192.0.2.9"), ip("2001:db8::1"))),
-    ];
-    for rule in wrong {
-        let error = client.add_to_whitelist(ApiKeyId(1), &rule).await;
-        assert!(matches!(
-            error,
-            Err(Error::NotSent(NotSent::Request(
-                InvalidRequest::AddressSpan
-            )))
-        ));
-    }
-    let mut long = rule(AddressRange::Net("192.0.2.0/24".parse().unwrap()));
-    long.comments = Some("x".repeat(256));
-    assert!(matches!(
-        long.check(),
-        Err(InvalidRequest::Text { field: "comments" })
-    ));
-    assert!(script.requests().is_empty());
-    let (_, entries) = sent(200, r#"[{"id":-1}]"#, async |client| {
-        client.whitelist(ApiKeyId(1), Page::first()).await
-    })
-    .await;
-    assert!(matches!(entries, Err(Error::Undecodable { .. })));
 }
 
 #[tokio::test]
@@ -187,73 +82,6 @@ async fn passwords_are_changed_and_reset() {
     for error in errors {
         assert!(matches!(error, Err(Error::NotSent(NotSent::Request(_)))));
     }
-    assert!(script.requests().is_empty());
-}
-
-#[tokio::test]
-async fn ssh_keys_are_stored_and_removed() {
-    let id = SshKeyId::parse(UUID).unwrap();
-    let key = json!({"uuid": UUID, "name": "laptop", "publicKey": PUBLIC_KEY,
-        "createdAt": 1_728_030_905});
-    let one = json!([key]).to_string();
-
-    let (request, keys) = sent(200, &one, async |client| client.ssh_keys().await).await;
-    assert_eq!(line(&request), "GET /v3/sshKey");
-    assert_eq!(keys.unwrap()[0].public_key, PUBLIC_KEY);
-    let (request, found) = sent(200, &one, async |client| client.ssh_key(&id).await).await;
-    assert_eq!(line(&request), format!("GET /v3/sshKey/{UUID}"));
-    assert_eq!(found.unwrap().id, id);
-    let (request, stored) = sent(200, &key.to_string(), async |client| {
-        client.create_ssh_key("laptop", PUBLIC_KEY).await
-    })
-    .await;
-    assert_eq!(line(&request), "POST /v3/sshKey");
-    assert_eq!(
-        body(&request),
-        json!({"name": "laptop", "publicKey": PUBLIC_KEY})
-    );
-    assert_eq!(stored.unwrap().name, "laptop");
-    let (request, result) = sent(204, "", async |client| client.delete_ssh_key(&id).await).await;
-    assert_eq!(line(&request), format!("DELETE /v3/sshKey/{UUID}"));
-    result.unwrap();
-
-    // An answer about another key.
-    let (_, stored) = sent(200, &one, async |client| {
-        client
-            .create_ssh_key("laptop", "ssh-ed25519 AAAAother")
-            .await
-    })
-    .await;
-    assert!(matches!(stored, Err(Error::Undecodable { .. })));
-    // A long one comes back whole.
-    let long = format!("ssh-rsa AAAA{} me", "b".repeat(2000));
-    let shown = json!({"uuid": UUID, "name": "n", "publicKey": long}).to_string();
-    let (_, found) = sent(200, &shown, async |client| client.ssh_key(&id).await).await;
-    assert_eq!(found.unwrap().public_key, long);
-}
-
-#[tokio::test]
-async fn what_is_no_public_key_is_not_sent() {
-    let (client, script) = Script::client(Vec::new());
-    let secret = "-----BEGIN OPENSSH PRIVATE KEY-----";
-    for key in [
-        "",
-        "AAAA",
-        "ssh-rsa",
-        "ssh-rsa BBBB",
-        "ssh-rsa AAAA\nx",
-        secret,
-    ] {
-        let error = client.create_ssh_key("name", key).await.unwrap_err();
-        assert!(matches!(error, Error::NotSent(NotSent::Request(_))));
-        assert_eq!(
-            error.explain().contains("private"),
-            key == secret,
-            "{error:?}"
-        );
-    }
-    assert!(client.create_ssh_key(" ", PUBLIC_KEY).await.is_err());
-    assert!(SshKeyId::parse("01923b7e0c1f7d3a9c520a1b2c3d4e5f").is_err());
     assert!(script.requests().is_empty());
 }
 

@@ -13,6 +13,7 @@ const PASSWORD: &str = "c4nary p\u{e4}ss\"word";
 const SCRIPT: &str = "#!/bin/sh\ncurl https://c4nary-script/$\"TOKEN\"\n";
 const PARAM: &str = "https://c4nary-param.example.com?jointoken=c4nary";
 const DATA: &str = "c4nary: user data\nin two lines";
+const BOOT: &str = "https://c4nary:pw@boot.example.com/a?token=c4nary";
 
 fn full_order() -> Order {
     Order {
@@ -115,5 +116,34 @@ async fn an_echo_of_the_request_is_shown_without_its_secrets() {
                 assert!(!text.contains(KEY));
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn the_address_of_an_ipxe_script_is_secret() {
+    let os = SystemChoice {
+        slug: "custom-ipxe".to_owned(),
+        ipxe_script_url: Some(SecretText::new(BOOT)),
+        ..SystemChoice::default()
+    };
+    let order = Order {
+        os_slug: os.slug.clone(),
+        ipxe_script_url: os.ipxe_script_url.clone(),
+        ..order()
+    };
+    let reinstall = Reinstall {
+        os: Some(os),
+        ..Reinstall::default()
+    };
+    let echo = || Ok(answer(422, format!("cannot read {BOOT}")));
+    let (client, _) = Script::client(vec![echo(), echo()]);
+    let texts = [
+        format!("{order:?}"),
+        format!("{reinstall:?}"),
+        format!("{:?}", client.order(&order, ORDER_TAG).await),
+        told(client.reinstall(&id(), &reinstall).await.map(drop)),
+    ];
+    for text in texts {
+        assert!(!shows_a_secret(&text), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use super::super::facts::{Facts, Hold};
 use crate::{
     account::view::Catalogue,
-    hosting::{Order, catalogue::Availability},
+    hosting::{Order, catalogue::Availability, server::is_host_name},
     kinds::Reason,
 };
 use sha2::{Digest as _, Sha256};
@@ -72,12 +72,19 @@ pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> R
         let known = catalogue
             .systems
             .iter()
-            .filter(|s| s.for_servers && s.active)
+            .filter(|s| s.for_servers && s.active && !s.slug.is_empty())
             .map(|s| s.slug.as_str());
         return Err(invalid(format!(
             "spec.os.slug: the provider has no system {:?}; it has {}",
             spec.os.slug,
             some_of(known)
+        )));
+    }
+    // The API asks this of one system only; here it holds for every server.
+    if !is_host_name(facts.hostname()) {
+        return Err(invalid(format!(
+            "spec.hostname: {:?} is no host name: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most; set one",
+            facts.hostname()
         )));
     }
     quota(facts, catalogue)?;

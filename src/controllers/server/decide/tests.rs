@@ -300,7 +300,9 @@ fn server(number: u8, status: ServerStatus, tags: &[&str]) -> Server {
         name: "web".into(),
         status,
         status_message: String::new(),
+        location_id: None,
         location: "here".into(),
+        instance_type_id: None,
         instance_type: "small".into(),
         os_slug: "some-os".into(),
         addresses: if delivered {

@@ -165,6 +165,13 @@ fn an_order_waits_for_each_of_its_causes() {
             true,
         ),
         (
+            "a host name that is none",
+            new.clone().spec(|s| s.hostname = Some("a_b".into())),
+            None,
+            Some(Reason::InvalidSpec),
+            true,
+        ),
+        (
             "refused a moment ago",
             refused.clone().facts(|f| f.now.wall = EPOCH + 5),
             None,
