@@ -216,7 +216,7 @@ impl Quota {
                 }
                 let taken = held(machines, *offer).filter(|machine| machine.contract == *pool);
                 let entry = types.entry(offer.instance_type).or_default();
-                entry.0 += quota;
+                entry.0 = entry.0.saturating_add(*quota);
                 entry.1 += taken.count();
             }
             let kinds = types.into_iter();
