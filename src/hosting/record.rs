@@ -15,6 +15,10 @@ use super::text::clean;
 /// The longest name, word or address that is kept, in bytes.
 const NAME: usize = 1024;
 
+/// The most memory that the parts of a body may take, in bytes. Eight times the
+/// longest body: no real answer comes near.
+const DEAREST: usize = 64 << 20;
+
 /// What did not fit. Holds field names and kinds, never a value.
 pub(super) type Misfit = String;
 
@@ -26,8 +30,30 @@ pub(super) fn body(bytes: &[u8]) -> Result<Value, Misfit> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err("the body is empty".to_owned());
     }
+    let cost = cost(bytes);
+    if cost > DEAREST {
+        return Err(format!("its parts would take {cost} bytes of memory"));
+    }
     // The parser's message has the place and no text of the body.
     serde_json::from_slice(bytes).map_err(|error| format!("the body is not JSON: {error}"))
+}
+
+/// What the parts of a body take at most once they are read: a small object is
+/// a whole node of a tree, a list begins with room for four.
+///
+/// Marks inside of texts count too: that is seldom much, and a guess too high
+/// does no harm.
+fn cost(bytes: &[u8]) -> usize {
+    bytes.iter().fold(0_usize, |cost, byte| {
+        cost.saturating_add(match byte {
+            b'{' => 640,
+            b'[' => 128,
+            // Lists grow by doubling; names of fields are texts of their own.
+            b',' => 64,
+            b':' => 32,
+            _ => 0,
+        })
+    })
 }
 
 /// All records of a listing: an array of objects, or one object alone.

@@ -126,6 +126,10 @@ pub(crate) struct Breach {
     pub(crate) message: String,
 }
 
+/// Most broken rules told at once: a body of one megabyte can break half a
+/// million, and the record would be many times as long as the body.
+pub(crate) const TOLD: usize = 100;
+
 /// A refusal: a status and the error record. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -171,7 +175,7 @@ impl Refusal {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code::CONFLICT, message)
     }
 
-    /// 422 with every broken rule.
+    /// 422 with the broken rules.
     pub(crate) fn breaches(errors: Vec<Breach>) -> Self {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         Self {

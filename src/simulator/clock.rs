@@ -149,7 +149,8 @@ impl Clock {
 }
 
 fn scaled(real: Duration, speed: f64) -> Duration {
-    Duration::try_from_secs_f64(real.as_secs_f64() * speed).unwrap_or_default()
+    // Beyond the end of time it stays there: nothing would be a step back.
+    Duration::try_from_secs_f64(real.as_secs_f64() * speed).unwrap_or(Duration::MAX)
 }
 
 /// A span given in seconds by a person or a test; `None` unless it is finite,
@@ -199,6 +200,15 @@ mod tests {
         clock.set_speed(0.0);
         assert!(clock.now() >= reached);
         assert_eq!(clock.now(), clock.now());
+    }
+
+    #[test]
+    fn no_speed_turns_time_back() {
+        let hour = Duration::from_hours(1);
+        for speed in [0.0, 5e-324, 1.0, 1e19, 1e308, f64::MAX] {
+            assert!(scaled(hour, speed) >= scaled(hour / 2, speed), "{speed}");
+            assert!(speed < 1.0 || scaled(hour, speed) >= hour, "{speed}");
+        }
     }
 
     #[test]

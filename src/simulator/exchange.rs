@@ -20,6 +20,7 @@ use super::keys::key_id;
 use super::ledger::{Entry, Outcome};
 use super::page::RANGED_DATA;
 use super::profile::WrongKey;
+use super::rules::MAX_TAGS;
 use super::serve::Peer;
 use super::world::{Caller, Shared};
 use super::{routes, wire};
@@ -29,12 +30,15 @@ const PRIVATE_TOKEN: &str = "private-token";
 /// Name of the header in which a proxy says for whom it asks.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
+/// Most bytes of a name, tag or header that the ledger keeps.
+const LONGEST_NOTE: usize = 1024;
+
 /// The connection shall be closed without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is dropped on purpose")]
 pub(crate) struct Broken;
 
-/// Handles one request. `body` is absent when it was longer than allowed.
+/// Handles one request. `body` is the refusal when it could not be read.
 ///
 /// # Errors
 /// When a fault wants the connection closed.
@@ -42,7 +46,7 @@ pub(crate) async fn exchange(
     shared: Shared,
     router: Router,
     mut head: Parts,
-    body: Option<Bytes>,
+    body: Result<Bytes, Refusal>,
 ) -> Result<Response, Broken> {
     head.uri = without_trailing_slash(&head.uri);
     let (seq, harm) = arrive(&shared, &head, body.as_deref().unwrap_or_default());
@@ -59,7 +63,7 @@ async fn answer(
     shared: &Shared,
     router: Router,
     head: Parts,
-    body: Option<Bytes>,
+    body: Result<Bytes, Refusal>,
     seq: u64,
     harm: &Harm,
 ) -> Result<Response, Broken> {
@@ -74,8 +78,8 @@ async fn answer(
     let emptied = harm.has(&Fault::EmptyList) && !changing && routes::is_list(head.uri.path());
     let response = match (admit(shared, &head), body) {
         (Err(refusal), _) => refusal.into_response(),
-        (Ok(_), None) => too_large().into_response(),
-        (Ok(caller), Some(body)) => {
+        (Ok(_), Err(unread)) => unread.into_response(),
+        (Ok(caller), Ok(body)) => {
             let mut request = Request::from_parts(head, Body::from(body));
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(harm.distortion());
@@ -132,7 +136,7 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
         path: path.to_owned(),
         template,
         query: query.to_owned(),
-        ranged_data: text(RANGED_DATA).map(str::to_owned),
+        ranged_data: text(RANGED_DATA).map(short).map(str::to_owned),
         key_id: text(PRIVATE_TOKEN).map(key_id),
         account,
         status: None,
@@ -150,7 +154,20 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
 /// hold secrets.
 fn order(body: &[u8]) -> Option<Value> {
     let body: Value = serde_json::from_slice(body).ok()?;
-    Some(json!({"name": body.get("name"), "tags": body.get("tags")}))
+    let name = body.get("name").and_then(Value::as_str).map(short);
+    // What no order can have is not kept: the ledger has many lines.
+    let tags = body.get("tags").and_then(Value::as_array);
+    let tags = tags.map(|tags| {
+        let texts = tags.iter().filter_map(Value::as_str);
+        texts.take(MAX_TAGS).map(short).collect::<Vec<_>>()
+    });
+    Some(json!({"name": name, "tags": tags}))
+}
+
+/// As much of a text from outside as the ledger keeps.
+fn short(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST_NOTE))
+        .unwrap_or_default()
 }
 
 async fn wait(harm: &Harm, early: bool) {
@@ -225,14 +242,6 @@ fn admit(shared: &Shared, head: &Parts) -> Result<Caller, Refusal> {
         code::INVALID_CREDENTIALS,
         "Invalid credentials",
     ))
-}
-
-fn too_large() -> Refusal {
-    Refusal::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        code::INVALID_BODY,
-        "the body is too large",
-    )
 }
 
 /// Real clients write both forms; both mean the same.

@@ -42,9 +42,9 @@ impl Range {
                 };
                 Some((net.network(), net.broadcast()))
             }
-            (None, Some(start), end) => {
+            (None, Some(start), Some(end)) => {
                 let start: IpAddr = start.parse().ok()?;
-                let end = end.as_ref().map_or(Ok(start), |end| end.parse()).ok()?;
+                let end: IpAddr = end.parse().ok()?;
                 (start.is_ipv4() == end.is_ipv4() && start <= end).then_some((start, end))
             }
             _ => None,
@@ -57,6 +57,12 @@ impl Range {
             start.is_ipv4() == caller.is_ipv4() && start <= caller && caller <= end
         })
     }
+}
+
+/// Whether a text can be sent as a key at all. An empty one would let in
+/// whoever sends an empty header.
+pub(crate) fn can_be_sent(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// A line of a whitelist.

@@ -5,8 +5,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::response::Response;
+use futures::StreamExt;
+use http::StatusCode;
 use http::request::Parts;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -16,11 +18,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::answer::{Refusal, code};
 use super::exchange::{Broken, exchange};
 use super::world::Shared;
 
 /// Longest request body.
 const LONGEST_BODY: usize = 1024 * 1024;
+
+/// How much of a longer one is read before the connection is closed instead.
+const LONGEST_PASSED: usize = 1024 * LONGEST_BODY;
 
 /// The address at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -81,13 +87,42 @@ impl Service {
         head: Parts,
         body: Incoming,
     ) -> Result<Response, Broken> {
-        let body = to_bytes(Body::new(body), LONGEST_BODY).await.ok();
+        let body = whole(body).await;
         let stop = self.stop.clone();
         let handled = self.tasks.spawn(async move {
             stop.run_until_cancelled(exchange(shared, router, head, body))
                 .await
         });
         handled.await.ok().flatten().unwrap_or(Err(Broken))
+    }
+}
+
+/// Reads a body. One that is too long is read to its end all the same, and
+/// forgotten: a client that still sends would meet a closed connection instead
+/// of the answer.
+///
+/// # Errors
+/// 413 when it is too long, 400 when it breaks off.
+pub(crate) async fn whole(body: Incoming) -> Result<Bytes, Refusal> {
+    let mut pieces = Body::new(body).into_data_stream();
+    let mut kept = Vec::new();
+    let mut length: usize = 0;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|_| Refusal::malformed("the body breaks off"))?;
+        length = length.saturating_add(piece.len());
+        match length {
+            ..=LONGEST_BODY => kept.extend_from_slice(&piece),
+            ..=LONGEST_PASSED => kept = Vec::new(),
+            _ => break,
+        }
+    }
+    match length {
+        ..=LONGEST_BODY => Ok(kept.into()),
+        _ => Err(Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            code::INVALID_BODY,
+            "the body is too large",
+        )),
     }
 }
 

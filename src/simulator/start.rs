@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use axum::body::Body;
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -24,7 +25,7 @@ use super::keys::Keys;
 use super::ledger::Ledger;
 use super::options::{ClockMode, Options};
 use super::profile::{Switches, UnknownSwitch};
-use super::serve::Service;
+use super::serve::{self, Service};
 use super::state::{Account, Chances, Login, Settings};
 use super::world::{Luck, Shared, World};
 use super::{control, routes};
@@ -138,12 +139,16 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let steering = control::router(shared.clone());
     let steered = shared.clone();
     service.listen(control, move |head, body: Incoming| {
-        let shared = steered.clone();
-        let answered = steering
-            .clone()
-            .oneshot(http::Request::from_parts(head, Body::new(body)));
+        let (shared, steering) = (steered.clone(), steering.clone());
         async move {
-            let Ok(response) = answered.await;
+            let response = match serve::whole(body).await {
+                Ok(body) => {
+                    let request = http::Request::from_parts(head, Body::from(body));
+                    let Ok(response) = steering.oneshot(request).await;
+                    response
+                }
+                Err(_) => control::Unfollowed::Unread.into_response(),
+            };
             let written = shared.lock().record(true);
             if let Some(written) = written
                 && written.wait().await.is_err()

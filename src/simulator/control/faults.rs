@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::faults::Rule;
 use super::super::world::Shared;
-use super::{Unfollowed, read};
+use super::{Path, Unfollowed, read};
 
 /// `GET /_simulator/faults`
 pub(super) async fn list(State(shared): State<Shared>) -> Json<Value> {

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::super::catalogue::Offer;
 use super::super::clock::Moment;
 use super::super::state::{Alteration, Machine, Newcomer, Status};
 use super::super::world::{Shared, World};
-use super::{Unfollowed, Which, read};
+use super::{Path, Query, Unfollowed, Which, read};
 
 /// `GET /_simulator/machines`: all of them, in order of creation.
 pub(super) async fn list(

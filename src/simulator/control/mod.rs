@@ -9,15 +9,20 @@ mod settings;
 mod time;
 
 use axum::body::Bytes;
+use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch, post};
 use axum::{Json, Router};
 use http::StatusCode;
+use http::request::Parts;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::world::{Shared, World};
+
+/// What is told of a key that no header can hold.
+const UNSENDABLE: &str = "key must be one or more visible characters of ASCII";
 
 /// A request to the control port that cannot be followed.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +36,12 @@ pub(crate) enum Unfollowed {
     /// Nothing of that name.
     #[error("nothing of that name")]
     NotFound,
+    /// It is there, but not to be asked like this.
+    #[error("not with this method")]
+    Method,
+    /// The body was not read.
+    #[error("the body is too large, or broke off")]
+    Unread,
 }
 
 impl IntoResponse for Unfollowed {
@@ -38,8 +49,45 @@ impl IntoResponse for Unfollowed {
         let status = match self {
             Self::Body(_) | Self::Value(_) => StatusCode::BAD_REQUEST,
             Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Unread => StatusCode::PAYLOAD_TOO_LARGE,
         };
         (status, Json(json!({"error": self.to_string()}))).into_response()
+    }
+}
+
+/// Parts of a path; one that cannot be read names nothing.
+struct Path<T>(T);
+
+impl<S, T> FromRequestParts<S> for Path<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned + Send,
+{
+    type Rejection = Unfollowed;
+
+    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Unfollowed> {
+        let read = axum::extract::Path::from_request_parts(head, state).await;
+        let axum::extract::Path(parts) = read.map_err(|_| Unfollowed::NotFound)?;
+        Ok(Self(parts))
+    }
+}
+
+/// A query; one that cannot be read is told in the words of this port.
+struct Query<T>(T);
+
+impl<S, T> FromRequestParts<S> for Query<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned,
+{
+    type Rejection = Unfollowed;
+
+    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Unfollowed> {
+        let read = axum::extract::Query::from_request_parts(head, state).await;
+        let axum::extract::Query(query) =
+            read.map_err(|rejection| Unfollowed::Value(rejection.body_text()))?;
+        Ok(Self(query))
     }
 }
 
@@ -105,5 +153,6 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/_simulator/availability", post(settings::availability))
         .route("/_simulator/keys", get(settings::keys).post(settings::key))
         .fallback(|| async { Unfollowed::NotFound })
+        .method_not_allowed_fallback(|| async { Unfollowed::Method })
         .with_state(shared)
 }

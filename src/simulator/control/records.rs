@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use super::super::accounts;
 use super::super::invariants::{Report, judge};
+use super::super::keys::can_be_sent;
 use super::super::ledger::Wanted;
 use super::super::world::Shared;
-use super::{Unfollowed, Which, read};
+use super::{Query, UNSENDABLE, Unfollowed, Which, read};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct LedgerQuery {
@@ -128,6 +129,12 @@ pub(super) async fn add_account(
     body: Bytes,
 ) -> Result<Json<Value>, Unfollowed> {
     let wanted: NewAccount = read(&body)?;
+    if !can_be_sent(&wanted.key) {
+        return Err(Unfollowed::Value(UNSENDABLE.to_owned()));
+    }
+    if wanted.name.is_empty() {
+        return Err(Unfollowed::Value("name must not be empty".to_owned()));
+    }
     let (mut world, now) = shared.settled();
     let world = &mut *world;
     if world.account_named(&wanted.name).is_some() || world.keys.knows(&wanted.key) {

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::clock::span;
-use super::super::keys::{KeyRecord, key_id};
+use super::super::keys::{KeyRecord, can_be_sent, key_id};
 use super::super::options::Delivery;
 use super::super::profile::Row;
 use super::super::state::Settings;
 use super::super::world::Shared;
 use super::machines::offer;
-use super::{Unfollowed, Which, read};
+use super::{Query, UNSENDABLE, Unfollowed, Which, read};
 
 /// `GET /_simulator/switches`
 pub(super) async fn switches(State(shared): State<Shared>) -> Json<Vec<Row>> {
@@ -205,6 +205,9 @@ pub(super) async fn key(
     body: Bytes,
 ) -> Result<Json<Value>, Unfollowed> {
     let KeyChange { key, valid } = read(&body)?;
+    if !can_be_sent(&key) {
+        return Err(Unfollowed::Value(UNSENDABLE.to_owned()));
+    }
     let mut world = shared.lock();
     let of = which.place(&world)?;
     let account = world.accounts[of].name.clone();

@@ -104,7 +104,7 @@ impl Harm {
             Fault::Delay { ms, before } if *before == early => *ms,
             _ => 0,
         });
-        Duration::from_millis(total.sum())
+        Duration::from_millis(total.fold(0, u64::saturating_add))
     }
 
     /// Why what the request begins will fail.
@@ -133,6 +133,17 @@ impl Harm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delays_add_up_without_end() {
+        let delay = Fault::Delay {
+            ms: u64::MAX,
+            before: true,
+        };
+        let harm = Harm(vec![delay.clone(), delay]);
+        assert_eq!(harm.delay(true), Duration::from_millis(u64::MAX));
+        assert_eq!(harm.delay(false), Duration::ZERO);
+    }
 
     #[test]
     fn pages_shift_only_after_the_first() {

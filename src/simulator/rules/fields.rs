@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::super::answer::Breach;
+use super::super::answer::{Breach, TOLD};
 use super::super::profile::{Switches, UnknownFields};
 use super::breach;
 
@@ -33,9 +33,9 @@ impl<'a> Fields<'a> {
 
     /// Notes a breach unless the rule holds.
     pub(super) fn ensure(&mut self, holds: bool, property: &str, message: &str) {
-        if !holds {
-            self.breaches
-                .push(breach(format!("{}{property}", self.prefix), message));
+        if !holds && self.breaches.len() < TOLD {
+            let named = format!("{}{property}", self.prefix);
+            self.breaches.push(breach(named, message));
         }
     }
 
@@ -50,8 +50,7 @@ impl<'a> Fields<'a> {
             .into_iter()
             .flat_map(|fields| fields.keys());
         for name in named.filter(|name| !known.contains(&name.as_str())) {
-            self.breaches
-                .push(breach(format!("{}{name}", self.prefix), "unknown field"));
+            self.ensure(false, name, "unknown field");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The `os` object of section 2.8.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::super::answer::Breach;
@@ -76,8 +78,9 @@ pub(super) fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec
 
 fn partitions(fields: &mut Fields<'_>, switches: &Switches) {
     let all = fields.list("partitions").unwrap_or_default();
-    let targets: Vec<&Value> = all.iter().filter_map(|one| one.get("target")).collect();
-    let twice = (1..targets.len()).any(|place| targets[..place].contains(&targets[place]));
+    let targets = all.iter().filter_map(|one| one.get("target")?.as_str());
+    let mut seen = HashSet::new();
+    let twice = !targets.into_iter().all(|target| seen.insert(target));
     fields.ensure(!twice, "partitions", "must not name a target twice");
     let rests = all.iter().filter(|one| one["size"] == -1).count();
     fields.ensure(rests <= 1, "partitions", "must have one rest at the most");

@@ -197,7 +197,7 @@ impl Quota {
                     continue;
                 }
                 let entry = types.entry(offer.instance_type).or_default();
-                entry.0 += quota;
+                entry.0 = entry.0.saturating_add(*quota);
                 entry.1 += taken.from(*offer, pool);
             }
             let kinds = types.into_iter();

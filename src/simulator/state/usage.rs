@@ -76,8 +76,8 @@ impl Account {
                 // Billed by the hour begun.
                 "totalHours": minutes.div_ceil(60),
                 "totalMinutes": minutes,
-                "bandwidthIn": minutes * rate * 1_000_000,
-                "totalEgressBytes": minutes * rate * 4_000_000,
+                "bandwidthIn": minutes.saturating_mul(rate * 1_000_000),
+                "totalEgressBytes": minutes.saturating_mul(rate * 4_000_000),
             }))
         });
         records.collect()
