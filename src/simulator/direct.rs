@@ -33,7 +33,7 @@ impl Direct {
     pub async fn call(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Unanswered> {
         let (head, body) = request.into_parts();
         let (shared, router) = (self.shared.clone(), self.router.clone());
-        let answer = exchange(shared, router, head, Some(body)).await;
+        let answer = exchange(shared, router, head, Ok(body)).await;
         let (head, body) = answer.map_err(|_| Unanswered)?.into_parts();
         let body = to_bytes(body, usize::MAX).await.map_err(|_| Unanswered)?;
         Ok(Response::from_parts(head, body))

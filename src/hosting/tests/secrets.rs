@@ -144,6 +144,6 @@ async fn the_address_of_an_ipxe_script_is_secret() {
         told(client.reinstall(&id(), &reinstall).await.map(drop)),
     ];
     for text in texts {
-        assert!(!shows_a_secret(&text), "{text}");
+        assert!(!text.contains("c4nary"), "{text}");
     }
 }
