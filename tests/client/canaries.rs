@@ -7,20 +7,21 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Twelve characters that every secret begins with.
-pub(crate) const BEGIN: &str = "Zq7vK2xW9pLm";
+/// What every secret begins with, behind a letter of its own: two that began
+/// alike could be taken for each other.
+pub(crate) const BEGIN: &str = "q7vK2xW9pLm";
 /// What every secret ends with.
 pub(crate) const END: &str = "tR4nB8cY6hJd";
 
-pub(crate) const KEY: &str = "Zq7vK2xW9pLm/api+key=1tR4nB8cY6hJd";
-pub(crate) const WRONG_KEY: &str = "Zq7vK2xW9pLm/wrong+key=1tR4nB8cY6hJd";
-pub(crate) const OLD_PASSWORD: &str = "Zq7vK2xW9pLm öld \"pass\" & 1% tR4nB8cY6hJd";
-pub(crate) const NEW_PASSWORD: &str = "Zq7vK2xW9pLm\\new/päss<word>tR4nB8cY6hJd";
-pub(crate) const WRONG_HASH: &str = "Zq7vK2xW9pLm-no-hash-tR4nB8cY6hJd";
+pub(crate) const KEY: &str = "Kq7vK2xW9pLm/api+key=1tR4nB8cY6hJd";
+pub(crate) const WRONG_KEY: &str = "Wq7vK2xW9pLm/wrong+key=1tR4nB8cY6hJd";
+pub(crate) const OLD_PASSWORD: &str = "Oq7vK2xW9pLm öld \"pass\" & 1% tR4nB8cY6hJd";
+pub(crate) const NEW_PASSWORD: &str = "Nq7vK2xW9pLm\\new/päss<word>tR4nB8cY6hJd";
+pub(crate) const WRONG_HASH: &str = "Hq7vK2xW9pLm-no-hash-tR4nB8cY6hJd";
 pub(crate) const SCRIPT: &str =
-    "#!/bin/sh\nZq7vK2xW9pLm=\"$1\"\ncurl -H 'x: y' \"https://a.example/?t=tR4nB8cY6hJd\"\n";
-pub(crate) const USER_DATA: &str = "Zq7vK2xW9pLm: user data\nin lines: tR4nB8cY6hJd";
-pub(crate) const KERNEL_VALUE: &str = "https://Zq7vK2xW9pLm.example:443?jointoken=tR4nB8cY6hJd";
+    "#!/bin/sh\nSq7vK2xW9pLm=\"$1\"\ncurl -H 'x: y' \"https://a.example/?t=tR4nB8cY6hJd\"\n";
+pub(crate) const USER_DATA: &str = "Dq7vK2xW9pLm: user data\nin lines: tR4nB8cY6hJd";
+pub(crate) const KERNEL_VALUE: &str = "https://Pq7vK2xW9pLm.example:443?jointoken=tR4nB8cY6hJd";
 
 /// What gives away a secret that the simulator makes up: a root password or
 /// the hash of a reset. A beginning counts as much as the whole.
@@ -94,7 +95,7 @@ fn marks_are_found_in_every_spelling() {
             URL_SAFE_NO_PAD.encode(format!("a{secret}")),
             STANDARD_NO_PAD.encode(format!("ab{secret}")),
             // Cut on either side.
-            secret[..secret.find(BEGIN).unwrap() + 12].to_owned(),
+            secret[..secret.find(BEGIN).unwrap() + BEGIN.len()].to_owned(),
             secret[secret.find(END).unwrap()..].to_owned(),
         ];
         for spelling in spellings {

@@ -2,6 +2,7 @@
 //! told, that one call is one request, and that nobody is told of a change
 //! that was made: it was not.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flexmetal_operator::hosting::error::Error;
@@ -254,4 +255,19 @@ async fn a_request_that_is_still_on_its_way_leaves_doubt_as_well() {
                 .all(|entry| entry.effect().is_null() && !entry.is_over())
         );
     }
+}
+
+#[test]
+fn every_fault_of_the_page_is_here() {
+    let page = include_str!("../../docs/simulator.md");
+    let (_, faults) = page.split_once("## Faults").unwrap();
+    let (faults, _) = faults.split_once("\n## ").unwrap();
+    let rows = faults.lines().filter_map(|row| row.strip_prefix("| `"));
+    let name = |text: &str| text.split('"').nth(1).map(str::to_owned);
+    let page: BTreeSet<_> = rows.filter_map(name).collect();
+    let here = without_effect().into_iter().chain(with_effect(true));
+    let here = here.chain(of_lists()).map(|it| it.fault.to_string());
+    let here = here.filter_map(|fault| name(&fault));
+    let here: BTreeSet<_> = here.chain(["delay".to_owned()]).collect();
+    assert_eq!(page, here);
 }

@@ -33,7 +33,7 @@ fn carried(operation: Operation, scene: &Scene) -> Vec<String> {
 /// How an answer may repeat a secret.
 fn echoes(secret: &str) -> Vec<String> {
     let percent: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-    let mark = secret.find(BEGIN).map_or(0, |at| at + BEGIN.len());
+    let mark = secret.find(BEGIN).map_or(12, |at| at + BEGIN.len());
     let cut: String = secret.chars().take(mark + 5).collect();
     vec![
         secret.to_owned(),
