@@ -6,7 +6,9 @@
     reason = "what is spawned here ends with the runtime of its test"
 )]
 
+mod answers;
 mod decode;
+mod every_call;
 mod ids;
 mod inputs;
 mod install;
