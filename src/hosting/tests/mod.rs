@@ -6,8 +6,10 @@
     reason = "what is spawned here ends with the runtime of its test"
 )]
 
+mod answers;
 mod decode;
 mod host_install;
+mod every_call;
 mod ids;
 mod inputs;
 mod install;
