@@ -97,7 +97,8 @@ impl Running {
         format!("http://{}", self.control)
     }
 
-    /// The API without its sockets.
+    /// The API without its sockets. With a state file, [`Running::stop`] waits
+    /// until the last of these is dropped.
     pub fn direct(&self) -> Direct {
         self.direct.clone()
     }
@@ -105,6 +106,8 @@ impl Running {
     /// Ends it at once; requests in flight are broken off.
     pub async fn stop(self) {
         drop(self.stop);
+        // It holds the state file too.
+        drop(self.direct);
         self.service.ended().await;
         if let Some(state) = self.state {
             state.closed().await;
