@@ -6,9 +6,10 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
 use super::error::{Error, NotSent, Refusal};
+use super::hidden::Hidden;
 use super::page::PageToken;
-use super::record::{self, Misfit, Record};
-use super::text::{self, Hidden};
+use super::record::{self, Body, Misfit, Record};
+use super::text;
 use super::transport::{Cut, Response, TransportError};
 
 /// The most entries of `errors` that are kept.
@@ -23,16 +24,18 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
     /// Where the listing goes on, on paths that have this.
     pub(super) next: Option<PageToken>,
+    /// What no text of the body may show.
+    hidden: Hidden,
 }
 
 impl Answer {
     /// Reads the body with `read`, which sees plain JSON.
     pub(super) fn decode<T>(
         &self,
-        read: impl FnOnce(&Value) -> Result<T, Misfit>,
+        read: impl FnOnce(Body<'_>) -> Result<T, Misfit>,
     ) -> Result<T, Error> {
         record::body(&self.body)
-            .and_then(|body| read(&body))
+            .and_then(|body| read(Body::new(&body, &self.hidden)))
             .map_err(|why| Error::Undecodable {
                 status: self.status,
                 why,
@@ -52,7 +55,7 @@ impl From<TransportError> for Error {
 
 /// Sorts an answer. The status decides first: a refusal stays a refusal when
 /// its text broke off on the way.
-pub(super) fn sort(response: Response, cap: usize, hidden: Hidden<'_>) -> Result<Answer, Error> {
+pub(super) fn sort(response: Response, cap: usize, hidden: Hidden) -> Result<Answer, Error> {
     let status = response.status;
     if status.is_success() {
         return match response.cut {
@@ -60,12 +63,13 @@ pub(super) fn sort(response: Response, cap: usize, hidden: Hidden<'_>) -> Result
                 status: status.as_u16(),
                 body: response.body,
                 next: page_token(&response.headers),
+                hidden,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap }),
             Some(Cut::Broken(cause)) => Err(Error::Interrupted(cause)),
         };
     }
-    let refusal = refusal(status, &response.body, hidden);
+    let refusal = refusal(status, &response.body, &hidden);
     Err(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Error::AccessDenied(refusal),
         StatusCode::NOT_FOUND => Error::NotFound(refusal),
@@ -79,7 +83,7 @@ pub(super) fn sort(response: Response, cap: usize, hidden: Hidden<'_>) -> Result
     })
 }
 
-fn refusal(status: StatusCode, body: &[u8], hidden: Hidden<'_>) -> Refusal {
+fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
     let mut refusal = Refusal {
         status: status.as_u16(),
         code: None,
@@ -88,12 +92,14 @@ fn refusal(status: StatusCode, body: &[u8], hidden: Hidden<'_>) -> Refusal {
     };
     match record::body(body) {
         Ok(value) => {
-            if let Some(record) = first(&value) {
+            if let Some(record) = first(&value, hidden) {
                 refusal.code = record.number("errorCode");
-                refusal.message = text::message(words(&record), hidden);
-                refusal.fields = fields(&record, hidden);
-            } else if let Some(words) = record::scalar(&value) {
-                refusal.message = text::message(&words, hidden);
+                refusal.message = words(&record);
+                refusal.fields = fields(&record);
+            } else if let Value::String(words) = &value {
+                refusal.message = hidden.message(words);
+            } else if let Value::Number(number) = &value {
+                refusal.message = number.to_string();
             }
         }
         Err(_) => {
@@ -103,7 +109,7 @@ fn refusal(status: StatusCode, body: &[u8], hidden: Hidden<'_>) -> Refusal {
             } else {
                 words.into_owned()
             };
-            refusal.message = text::message(&words, hidden);
+            refusal.message = hidden.message(&words);
         }
     }
     if refusal.message.is_empty() && refusal.fields.is_empty() {
@@ -113,34 +119,29 @@ fn refusal(status: StatusCode, body: &[u8], hidden: Hidden<'_>) -> Refusal {
 }
 
 /// The error record of a body: an object, or the first one of an array.
-fn first(value: &Value) -> Option<Record<'_>> {
+fn first<'a>(value: &'a Value, hidden: &'a Hidden) -> Option<Record<'a>> {
     match value {
-        Value::Array(entries) => entries.iter().find_map(Record::of),
-        other => Record::of(other),
+        Value::Array(entries) => entries.iter().find_map(|entry| Record::of(entry, hidden)),
+        other => Record::of(other, hidden),
     }
 }
 
 /// What the record says. What stands in front of the API (a gateway, a
 /// filter) has words of its own.
-fn words<'a>(record: &Record<'a>) -> &'a str {
+fn words(record: &Record<'_>) -> String {
     ["errorMessage", "message", "error", "detail"]
         .iter()
-        .map(|field| record.raw_text(field))
-        .find(|words| !words.is_empty())
+        .find(|field| !record.raw_text(field).is_empty())
+        .map(|field| record.message(field))
         .unwrap_or_default()
 }
 
-fn fields(record: &Record<'_>, hidden: Hidden<'_>) -> Vec<(String, String)> {
+fn fields(record: &Record<'_>) -> Vec<(String, String)> {
     record
         .records("errors")
         .iter()
         .take(FIELDS)
-        .map(|field| {
-            (
-                text::message(field.raw_text("property"), hidden),
-                text::message(field.raw_text("message"), hidden),
-            )
-        })
+        .map(|field| (field.message("property"), field.message("message")))
         .filter(|(property, message)| !property.is_empty() || !message.is_empty())
         .collect()
 }

@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::answer::{self, Answer};
 use super::endpoint::BaseUrl;
 use super::error::{Error, NotSent};
+use super::hidden::Hidden;
 use super::http::{ClientError, HttpTransport};
 use super::page::{Page, PageToken};
 use super::secret::{ApiKey, SecretText};
-use super::text::Hidden;
 use super::transport::{Cause, Request, Transport};
 
 /// The most bytes of a listing or record.
@@ -132,11 +132,6 @@ impl Client {
         &self.inner.base_url
     }
 
-    /// The key, for texts that it must not stand in.
-    pub(super) fn hidden(&self) -> Hidden<'_> {
-        Hidden::new(&self.inner.key, &[])
-    }
-
     /// Asks for something.
     pub(super) async fn get(&self, path: &[&str]) -> Result<Answer, Error> {
         self.call(Call::new(Method::GET, path)).await
@@ -153,8 +148,7 @@ impl Client {
         );
         let result = match self.inner.transport.send(request).await {
             Ok(response) => {
-                let hidden = Hidden::new(&self.inner.key, &secrets);
-                answer::sort(response, cap, hidden)
+                answer::sort(response, cap, Hidden::new(&self.inner.key, &secrets))
             }
             Err(error) => Err(error.into()),
         };

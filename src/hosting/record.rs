@@ -10,7 +10,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use super::text::clean;
+use super::hidden::Hidden;
 
 /// The longest name, word or address that is kept, in bytes.
 const NAME: usize = 1024;
@@ -18,8 +18,24 @@ const NAME: usize = 1024;
 /// What did not fit. Holds field names and kinds, never a value.
 pub(super) type Misfit = String;
 
+/// The JSON of an answer, and what none of its texts may show.
+#[derive(Clone, Copy)]
+pub(super) struct Body<'a> {
+    value: &'a Value,
+    hidden: &'a Hidden,
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn new(value: &'a Value, hidden: &'a Hidden) -> Self {
+        Self { value, hidden }
+    }
+}
+
 /// One JSON object of an answer.
-pub(super) struct Record<'a>(&'a Map<String, Value>);
+pub(super) struct Record<'a> {
+    fields: &'a Map<String, Value>,
+    hidden: &'a Hidden,
+}
 
 /// Reads a whole body.
 pub(super) fn body(bytes: &[u8]) -> Result<Value, Misfit> {
@@ -34,22 +50,23 @@ pub(super) fn body(bytes: &[u8]) -> Result<Value, Misfit> {
 ///
 /// `null` is no empty listing: nobody may conclude from it that nothing is
 /// there.
-pub(super) fn all(body: &Value) -> Result<Vec<Record<'_>>, Misfit> {
-    match body {
+pub(super) fn all(body: Body<'_>) -> Result<Vec<Record<'_>>, Misfit> {
+    let hidden = body.hidden;
+    match body.value {
         Value::Array(entries) => entries
             .iter()
             .enumerate()
             .map(|(index, entry)| {
-                Record::of(entry).ok_or_else(|| format!("entry {index} is {}", kind(entry)))
+                Record::of(entry, hidden).ok_or_else(|| format!("entry {index} is {}", kind(entry)))
             })
             .collect(),
-        Value::Object(record) => Ok(vec![Record(record)]),
+        Value::Object(fields) => Ok(vec![Record { fields, hidden }]),
         other => Err(format!("expected records, found {}", kind(other))),
     }
 }
 
 /// The one record of an answer: an object, or an array of exactly one.
-pub(super) fn one(body: &Value) -> Result<Record<'_>, Misfit> {
+pub(super) fn one(body: Body<'_>) -> Result<Record<'_>, Misfit> {
     let mut records = all(body)?;
     match (records.pop(), records.len()) {
         (Some(record), 0) => Ok(record),
@@ -59,8 +76,9 @@ pub(super) fn one(body: &Value) -> Result<Record<'_>, Misfit> {
 }
 
 impl<'a> Record<'a> {
-    pub(super) fn of(value: &'a Value) -> Option<Self> {
-        value.as_object().map(Record)
+    pub(super) fn of(value: &'a Value, hidden: &'a Hidden) -> Option<Self> {
+        let fields = value.as_object()?;
+        Some(Self { fields, hidden })
     }
 
     /// The text of a field that no record of its kind can do without.
@@ -70,16 +88,37 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn has(&self, field: &str) -> bool {
-        self.0.contains_key(field)
+        self.fields.contains_key(field)
     }
 
     pub(super) fn value(&self, field: &str) -> &'a Value {
-        self.0.get(field).unwrap_or(&Value::Null)
+        self.fields.get(field).unwrap_or(&Value::Null)
     }
 
     /// The text of a field, cleaned; empty where there is none.
     pub(super) fn text(&self, field: &str) -> String {
-        scalar(self.value(field)).unwrap_or_default()
+        match self.value(field) {
+            Value::String(text) => self.hidden.text(text, NAME),
+            Value::Number(number) => number.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// The text of a field that is longer than any name, cleaned.
+    pub(super) fn long_text(&self, field: &str, cap: usize) -> String {
+        self.hidden.long_text(self.raw_text(field), cap)
+    }
+
+    /// The words of a field for people, cleaned, and without all that the call
+    /// carried.
+    pub(super) fn message(&self, field: &str) -> String {
+        self.hidden.message(self.raw_text(field))
+    }
+
+    /// An object or list inside as it came, its texts and names cleaned.
+    pub(super) fn tree(&self, field: &str) -> Option<Value> {
+        let value = self.value(field);
+        (value.is_object() || value.is_array()).then(|| cleaned(value, self.hidden))
     }
 
     /// The text of a field, as it came.
@@ -148,14 +187,22 @@ impl<'a> Record<'a> {
 
     /// An object inside; one without fields where there is none.
     pub(super) fn record(&self, field: &str) -> Option<Record<'a>> {
-        Record::of(self.value(field))
+        Record::of(self.value(field), self.hidden)
     }
 
     /// The objects of a list inside; whatever else the list holds is left out.
     pub(super) fn records(&self, field: &str) -> Vec<Record<'a>> {
         match self.value(field) {
-            Value::Array(entries) => entries.iter().filter_map(Record::of).collect(),
-            Value::Object(record) => vec![Record(record)],
+            Value::Array(entries) => {
+                let records = entries.iter();
+                records
+                    .filter_map(|entry| Record::of(entry, self.hidden))
+                    .collect()
+            }
+            Value::Object(fields) => vec![Record {
+                fields,
+                hidden: self.hidden,
+            }],
             _ => Vec::new(),
         }
     }
@@ -177,8 +224,11 @@ impl<'a> Record<'a> {
     /// misfit, as a tag that is overlooked could make a machine look like
     /// nobody's.
     pub(super) fn texts(&self, field: &str) -> Result<Vec<String>, Misfit> {
-        let read =
-            |value: &Value| scalar(value).ok_or_else(|| format!("{field} holds {}", kind(value)));
+        let read = |value: &Value| match value {
+            Value::String(text) => Ok(self.hidden.exact(text, NAME)),
+            Value::Number(number) => Ok(number.to_string()),
+            other => Err(format!("{field} holds {}", kind(other))),
+        };
         match self.value(field) {
             Value::Null => Ok(Vec::new()),
             Value::String(text) if text.is_empty() => Ok(Vec::new()),
@@ -189,12 +239,15 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A text or a number, as a cleaned text.
-pub(super) fn scalar(value: &Value) -> Option<String> {
+fn cleaned(value: &Value, hidden: &Hidden) -> Value {
     match value {
-        Value::String(text) => Some(clean(text, NAME)),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
+        Value::String(text) => Value::String(hidden.text(text, NAME)),
+        Value::Array(entries) => entries.iter().map(|it| cleaned(it, hidden)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (hidden.text(name, NAME), cleaned(value, hidden)))
+            .collect(),
+        other => other.clone(),
     }
 }
 

@@ -133,7 +133,7 @@ fn ssh_key(record: &Record<'_>) -> Result<SshKey, Misfit> {
             .map_err(|_| "a stored key has no usable uuid".to_owned())?,
         name: record.text("name"),
         // The usual cap on texts would cut an RSA key.
-        public_key: super::text::clean(public_key, LONGEST),
+        public_key: record.long_text("publicKey", LONGEST),
         created_at: record.seconds("createdAt"),
     })
 }

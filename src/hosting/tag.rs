@@ -2,12 +2,11 @@
 
 use http::Method;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::client::{Call, Client};
 use super::error::Error;
 use super::page::Page;
-use super::record::{self, Misfit, Record};
+use super::record::{self, Body, Misfit, Record};
 
 /// One tag in the account's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +120,7 @@ impl Client {
 }
 
 /// The one tag of an answer, which must be this one.
-fn this(body: &Value, tag: &str) -> Result<TagRecord, Misfit> {
+fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, Misfit> {
     let found = decode(&record::one(body)?);
     if found.tag == tag {
         Ok(found)

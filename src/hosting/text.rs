@@ -1,32 +1,7 @@
 //! Texts from outside, made safe to show.
 
-use super::secret::{ApiKey, SecretText};
-
 /// The most bytes of a message that are kept.
 pub(super) const MESSAGE: usize = 1024;
-
-/// What stands in place of our key.
-const MASK: &str = "[API key]";
-
-/// What stands in place of another secret.
-const HIDDEN: &str = "[hidden]";
-
-/// The most bytes of a text that other secrets are looked for in.
-const SEARCHED: usize = 4 * MESSAGE;
-
-/// What must not stand in a text from outside: our key, and what else the call
-/// carried.
-#[derive(Clone, Copy)]
-pub(super) struct Hidden<'a> {
-    key: &'a ApiKey,
-    secrets: &'a [SecretText],
-}
-
-impl<'a> Hidden<'a> {
-    pub(super) fn new(key: &'a ApiKey, secrets: &'a [SecretText]) -> Self {
-        Self { key, secrets }
-    }
-}
 
 /// Takes out what could forge or disturb a line of a log, and cuts at `cap`
 /// bytes. A run of blanks and control characters becomes one blank.
@@ -51,85 +26,6 @@ pub(super) fn clean(text: &str, cap: usize) -> String {
         clean.push(letter);
     }
     clean
-}
-
-/// A message for people: our secrets replaced, then cleaned.
-pub(super) fn message(text: &str, hidden: Hidden<'_>) -> String {
-    // The key is looked for in the cleaned text, as a control character inside
-    // would hide it, and before the cut, which would leave its begin.
-    let mut whole = clean(text, usize::MAX);
-    for spelling in spellings(hidden.key.expose()) {
-        if whole.contains(&spelling) {
-            whole = whole.replace(&spelling, MASK);
-        }
-    }
-    if !hidden.secrets.is_empty() {
-        whole = clean(&whole, SEARCHED);
-        for secret in hidden.secrets {
-            whole = without_secret(whole, secret);
-        }
-    }
-    clean(&whole, MESSAGE)
-}
-
-/// Replaces a secret, each of its longer lines, and the begin of either, as
-/// whoever echoes a value may cut it.
-fn without_secret(mut text: String, secret: &SecretText) -> String {
-    let whole = clean(secret.expose(), usize::MAX);
-    if whole.is_empty() {
-        return text;
-    }
-    if whole.chars().count() < 4 {
-        // Too short to be told from other words.
-        return if text.contains(&whole) {
-            HIDDEN.to_owned()
-        } else {
-            text
-        };
-    }
-    let lines = secret.expose().lines().map(|line| clean(line, usize::MAX));
-    let lines = lines.filter(|line| line.chars().count() >= 8 && *line != whole);
-    for piece in std::iter::once(whole.clone()).chain(lines) {
-        for spelling in spellings(&piece) {
-            text = without_piece(&text, &spelling);
-        }
-    }
-    text
-}
-
-fn without_piece(text: &str, piece: &str) -> String {
-    // As much as is surely no chance.
-    let begin: String = piece.chars().take(12).collect();
-    let mut left = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(&begin) {
-        left.push_str(&rest[..at]);
-        left.push_str(HIDDEN);
-        let echo = rest[at..].chars().zip(piece.chars());
-        let length: usize = echo
-            .take_while(|(echoed, own)| echoed == own)
-            .map(|(echoed, _)| echoed.len_utf8())
-            .sum();
-        rest = &rest[at + length..];
-    }
-    left.push_str(rest);
-    left
-}
-
-/// A secret as it may stand in an echo of the request.
-fn spellings(plain: &str) -> Vec<String> {
-    let quoted = serde_json::Value::from(plain).to_string();
-    let percent: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();
-    let mut all = vec![
-        plain.to_owned(),
-        quoted.trim_matches('"').to_owned(),
-        plain.replace('/', "\\/"),
-        percent,
-    ];
-    // The longest first: a spelling may hold another one.
-    all.sort_by_key(|spelling| std::cmp::Reverse(spelling.len()));
-    all.dedup();
-    all
 }
 
 /// Characters without a shape that reorder or hide what stands around them.

@@ -11,7 +11,7 @@ use super::client::{Call, Client};
 use super::error::Error;
 use super::identity::{ApiKeyId, WhitelistEntryId};
 use super::page::Page;
-use super::record::{self, Misfit, Record};
+use super::record::{self, Body, Misfit, Record};
 use super::request::{InvalidRequest, is_free_text};
 
 /// An entry as the API shows it (2.1). The addresses stay as they came: an
@@ -177,7 +177,7 @@ impl Client {
     }
 }
 
-fn entries(body: &serde_json::Value) -> Result<Vec<WhitelistEntry>, Misfit> {
+fn entries(body: Body<'_>) -> Result<Vec<WhitelistEntry>, Misfit> {
     record::all(body)?.iter().map(entry).collect()
 }
 

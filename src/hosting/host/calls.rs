@@ -142,12 +142,6 @@ impl Client {
         let id = id.to_string();
         let path = ["host", id.as_str(), "os", "installLog"];
         let answer = self.call(Call::new(Method::GET, &path).page(page)).await?;
-        answer.decode(|body| {
-            let records = record::all(body)?;
-            let entries = records.iter();
-            Ok(entries
-                .map(|entry| decode::log_entry(entry, self.hidden()))
-                .collect())
-        })
+        answer.decode(|body| Ok(record::all(body)?.iter().map(decode::log_entry).collect()))
     }
 }

@@ -5,7 +5,6 @@ use crate::hosting::host::{
 };
 use crate::hosting::identity::HostId;
 use crate::hosting::record::{Misfit, Record};
-use crate::hosting::text::{self, Hidden};
 
 /// Reads one host. Only `id` can spoil it.
 pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
@@ -101,8 +100,8 @@ pub(super) fn result(record: &Record<'_>) -> HostResult {
 
 /// Reads a log entry. It is text of a machine that ran our script, so it is
 /// treated as a message.
-pub(super) fn log_entry(record: &Record<'_>, hidden: Hidden<'_>) -> InstallLogEntry {
-    let words = |field: &str| text::message(record.raw_text(field), hidden);
+pub(super) fn log_entry(record: &Record<'_>) -> InstallLogEntry {
+    let words = |field: &str| record.message(field);
     let category = words("issueCategory");
     InstallLogEntry {
         id: record.number("id"),

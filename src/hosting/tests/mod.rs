@@ -7,6 +7,7 @@
 )]
 
 mod decode;
+mod echoes;
 mod ids;
 mod inputs;
 mod install;
