@@ -22,8 +22,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
-    /// Where the listing goes on, on paths that have this.
-    pub(super) next: Option<PageToken>,
+    /// Where the listing goes on, on paths that have this. A token that cannot
+    /// be sent back is no end, so only the caller can tell what it means.
+    pub(super) next: Result<Option<PageToken>, Misfit>,
     /// What no text of the body may show.
     hidden: Hidden,
 }
@@ -36,10 +37,15 @@ impl Answer {
     ) -> Result<T, Error> {
         record::body(&self.body)
             .and_then(|body| read(Body::new(&body, &self.hidden)))
-            .map_err(|why| Error::Undecodable {
-                status: self.status,
-                why,
-            })
+            .map_err(|why| self.misfit(why))
+    }
+
+    /// This answer is not what the operation gives.
+    pub(super) fn misfit(&self, why: Misfit) -> Error {
+        Error::Undecodable {
+            status: self.status,
+            why,
+        }
     }
 }
 
@@ -146,13 +152,32 @@ fn fields(record: &Record<'_>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The header `PAGE-TOKEN`, where it can be sent back as it came.
-fn page_token(headers: &HeaderMap) -> Option<PageToken> {
-    let token = headers.get("page-token")?.to_str().ok()?;
+/// The header `PAGE-TOKEN`.
+fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, Misfit> {
+    let Some(token) = headers.get("page-token") else {
+        return Ok(None);
+    };
+    let token = token.to_str().map(str::trim);
+    if token.is_ok_and(|token| token.is_empty()) {
+        return Ok(None);
+    }
     let expires = headers
         .get(header::EXPIRES)
         .and_then(|date| http_date(date.to_str().ok()?));
-    PageToken::new(token, expires)
+    let token = token.ok();
+    match token.and_then(|token| PageToken::new(token, expires, now(headers))) {
+        Some(token) => Ok(Some(token)),
+        None => Err("the PAGE-TOKEN cannot be sent back".to_owned()),
+    }
+}
+
+/// The server's own clock where it tells it, so that a wrong clock on this
+/// side does not matter.
+fn now(headers: &HeaderMap) -> jiff::Timestamp {
+    headers
+        .get(header::DATE)
+        .and_then(|date| http_date(date.to_str().ok()?))
+        .unwrap_or_else(jiff::Timestamp::now)
 }
 
 /// `Retry-After` in both its forms: seconds, or a date.
@@ -161,14 +186,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let wait = match wait.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => {
-            // Against the server's own clock where it tells it, so that a
-            // wrong clock on this side does not matter.
-            let now = headers
-                .get(header::DATE)
-                .and_then(|date| http_date(date.to_str().ok()?))
-                .unwrap_or_else(jiff::Timestamp::now);
             // A date in the past means: now.
-            Duration::try_from(http_date(wait)?.duration_since(now)).unwrap_or_default()
+            Duration::try_from(http_date(wait)?.duration_since(now(headers))).unwrap_or_default()
         }
     };
     Some(wait.min(LONGEST_WAIT))

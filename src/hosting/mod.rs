@@ -16,6 +16,7 @@
 
 mod answer;
 mod client;
+mod completeness;
 mod hidden;
 mod http;
 mod lists;

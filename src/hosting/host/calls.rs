@@ -10,6 +10,7 @@ use crate::hosting::host::{
 use crate::hosting::identity::HostId;
 use crate::hosting::page::Page;
 use crate::hosting::record;
+use crate::hosting::request::InvalidRequest;
 
 impl Client {
     /// A part of the list of hosts: `GET /v3/host` (4.8-1). On-demand servers
@@ -20,21 +21,25 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Undecodable`] when a single record cannot be read; 403 and 500
-    /// are known.
+    /// [`Error::NotSent`] for a token that has expired; [`Error::Undecodable`]
+    /// when a single record cannot be read, or the answer goes on at a token
+    /// that cannot be sent back; 403 and 500 are known.
     pub async fn hosts(&self, labels: Option<&str>, at: &HostCursor) -> Result<HostPage, Error> {
         let mut call = Call::new(Method::GET, &["host"]);
         match at {
             HostCursor::Range(page) => call = call.page(*page),
+            HostCursor::Token(token) if token.is_expired() => {
+                return Err(InvalidRequest::PageToken.into());
+            }
             HostCursor::Token(token) => call = call.token(token),
         }
         if let Some(labels) = labels {
             call = call.query("labels", labels);
         }
-        let mut answer = self.call(call).await?;
+        let answer = self.call(call).await?;
         Ok(HostPage {
             hosts: answer.decode(|body| record::all(body)?.iter().map(decode::host).collect())?,
-            next: answer.next.take(),
+            next: answer.next.clone().map_err(|why| answer.misfit(why))?,
         })
     }
 

@@ -186,10 +186,10 @@ impl Client {
         if server.id.as_str().eq_ignore_ascii_case(id.as_str()) {
             return Ok(server);
         }
-        Err(Error::Undecodable {
-            status: answer.status,
-            why: format!("asked for server {id}, the answer shows {}", server.id),
-        })
+        Err(answer.misfit(format!(
+            "asked for server {id}, the answer shows {}",
+            server.id
+        )))
     }
 }
 

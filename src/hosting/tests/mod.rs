@@ -21,6 +21,7 @@ mod resources;
 mod script;
 mod secrets;
 mod tls;
+mod tokens;
 mod wire;
 mod wire_changes;
 mod wire_server;
