@@ -5,12 +5,12 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
-use super::error::{Error, NotSent, Refusal};
+use super::error::{Error, Interruption, NotSent, Refusal};
 use super::hidden::Hidden;
 use super::page::PageToken;
 use super::record::{self, Body, Misfit, Record};
 use super::text;
-use super::transport::{Cut, Response, TransportError};
+use super::transport::{Cause, Cut, Response, TransportError};
 
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;
@@ -27,6 +27,8 @@ pub(super) struct Answer {
     pub(super) next: Result<Option<PageToken>, Misfit>,
     /// What no text of the body may show.
     hidden: Hidden,
+    /// Whether the operation may be repeated.
+    idempotent: bool,
 }
 
 impl Answer {
@@ -45,23 +47,32 @@ impl Answer {
         Error::Undecodable {
             status: self.status,
             why,
+            idempotent: self.idempotent,
         }
     }
 }
 
-impl From<TransportError> for Error {
-    fn from(error: TransportError) -> Self {
-        match error {
-            TransportError::Build(cause) => Self::NotSent(NotSent::Build(cause)),
-            TransportError::Connect(cause) => Self::NotSent(NotSent::Connect(cause)),
-            TransportError::Interrupted(cause) => Self::Interrupted(cause),
-        }
+/// Sorts what came instead of an answer.
+pub(super) fn broken(error: TransportError, idempotent: bool) -> Error {
+    match error {
+        TransportError::Build(cause) => Error::NotSent(NotSent::Build(cause)),
+        TransportError::Connect(cause) => Error::NotSent(NotSent::Connect(cause)),
+        TransportError::Interrupted(cause) => interrupted(cause, idempotent),
     }
+}
+
+fn interrupted(cause: Cause, idempotent: bool) -> Error {
+    Error::Interrupted(Interruption { cause, idempotent })
 }
 
 /// Sorts an answer. The status decides first: a refusal stays a refusal when
 /// its text broke off on the way.
-pub(super) fn sort(response: Response, cap: usize, hidden: Hidden) -> Result<Answer, Error> {
+pub(super) fn sort(
+    response: Response,
+    cap: usize,
+    hidden: Hidden,
+    idempotent: bool,
+) -> Result<Answer, Error> {
     let status = response.status;
     if status.is_success() {
         return match response.cut {
@@ -70,19 +81,21 @@ pub(super) fn sort(response: Response, cap: usize, hidden: Hidden) -> Result<Ans
                 body: response.body,
                 next: page_token(&response.headers),
                 hidden,
+                idempotent,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap }),
-            Some(Cut::Broken(cause)) => Err(Error::Interrupted(cause)),
+            Some(Cut::Broken(cause)) => Err(interrupted(cause, idempotent)),
         };
     }
-    let refusal = refusal(status, &response.body, &hidden);
+    let refusal = Refusal {
+        retry_after: retry_after(&response.headers),
+        idempotent,
+        ..refusal(status, &response.body, &hidden)
+    };
     Err(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Error::AccessDenied(refusal),
         StatusCode::NOT_FOUND => Error::NotFound(refusal),
-        StatusCode::TOO_MANY_REQUESTS => Error::RateLimited {
-            retry_after: retry_after(&response.headers),
-            refusal,
-        },
+        StatusCode::TOO_MANY_REQUESTS => Error::RateLimited(refusal),
         status if status.is_client_error() => Error::Refused(refusal),
         status if status.is_server_error() => Error::Server(refusal),
         _ => Error::Unexpected(refusal),
@@ -95,6 +108,8 @@ fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
         code: None,
         message: String::new(),
         fields: Vec::new(),
+        retry_after: None,
+        idempotent: false,
     };
     match record::body(body) {
         Ok(value) => {

@@ -140,6 +140,7 @@ impl Client {
     /// Makes one call, with at most one request.
     pub(super) async fn call(&self, mut call: Call<'_>) -> Result<Answer, Error> {
         let secrets = std::mem::take(&mut call.secrets);
+        let idempotent = call.idempotent;
         let request = self.request(call)?;
         let (method, path, cap) = (
             request.method.clone(),
@@ -148,9 +149,14 @@ impl Client {
         );
         let result = match self.inner.transport.send(request).await {
             Ok(response) => {
-                answer::sort(response, cap, Hidden::new(&self.inner.key, &secrets))
+                answer::sort(
+                response,
+                cap,
+                Hidden::new(&self.inner.key, &secrets),
+                idempotent,
+            )
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(answer::broken(error, idempotent)),
         };
         match &result {
             Ok(answer) => tracing::debug!(%method, path, status = answer.status, "call"),
@@ -205,12 +211,14 @@ pub(super) struct Call<'a> {
     body: Option<Vec<u8>>,
     secrets: Vec<SecretText>,
     is_order: bool,
+    idempotent: bool,
 }
 
 impl<'a> Call<'a> {
     /// A call to `/v3/` and these segments.
     pub(super) fn new(method: Method, path: &'a [&'a str]) -> Self {
         Self {
+            idempotent: method == Method::GET,
             method,
             path,
             query: Vec::new(),
@@ -247,6 +255,13 @@ impl<'a> Call<'a> {
     pub(super) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
         self.body = Some(serde_json::to_vec(body).map_err(not_built)?);
         Ok(self)
+    }
+
+    /// Once or twice is the same: the call may be repeated when nobody knows
+    /// what became of it.
+    pub(super) fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
     }
 
     /// The order has a time-out of its own.

@@ -21,6 +21,7 @@ mod hidden;
 mod http;
 mod lists;
 mod record;
+mod refusal;
 mod text;
 
 pub mod capacity;

@@ -119,7 +119,8 @@ impl Client {
     /// [`Error::NotFound`] where it is not there (4.8-25).
     pub async fn delete_ssh_key(&self, id: &SshKeyId) -> Result<(), Error> {
         let path = ["sshKey", id.as_str()];
-        self.call(Call::new(Method::DELETE, &path)).await.map(drop)
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        self.call(call).await.map(drop)
     }
 }
 

@@ -115,7 +115,8 @@ impl Client {
     pub async fn delete_tag(&self, tag: &str) -> Result<(), Error> {
         check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         let path = ["flexMetal", "tags", tag];
-        self.call(Call::new(Method::DELETE, &path)).await.map(drop)
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        self.call(call).await.map(drop)
     }
 }
 

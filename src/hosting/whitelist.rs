@@ -155,7 +155,9 @@ impl Client {
         rule.check()?;
         let (key, entry) = (key.to_string(), entry.to_string());
         let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
-        let call = Call::new(Method::PUT, &path).json(&rule.body())?;
+        let call = Call::new(Method::PUT, &path)
+            .idempotent()
+            .json(&rule.body())?;
         self.call(call).await?.decode(entries)
     }
 
@@ -173,7 +175,8 @@ impl Client {
     ) -> Result<(), Error> {
         let (key, entry) = (key.to_string(), entry.to_string());
         let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
-        self.call(Call::new(Method::DELETE, &path)).await.map(drop)
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        self.call(call).await.map(drop)
     }
 }
 

@@ -145,7 +145,8 @@ impl Client {
     pub async fn release(&self, id: &ServerId) -> Result<Server, Error> {
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str()];
-        let answer = self.call(Call::new(Method::DELETE, &path)).await?;
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        let answer = self.call(call).await?;
         Self::this_server(&answer, id)
     }
 
@@ -175,7 +176,8 @@ impl Client {
         check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str(), "tag", tag];
-        let answer = self.call(Call::new(method, &path)).await?;
+        let call = Call::new(method, &path).idempotent();
+        let answer = self.call(call).await?;
         Self::this_server(&answer, id)
     }
 

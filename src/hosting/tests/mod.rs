@@ -17,6 +17,7 @@ mod never_panics;
 mod operations;
 mod order;
 mod refusals;
+mod repeats;
 mod resources;
 mod script;
 mod secrets;
