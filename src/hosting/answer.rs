@@ -172,14 +172,13 @@ fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, Misfit> {
     let Some(token) = headers.get("page-token") else {
         return Ok(None);
     };
-    let token = token.to_str().map(str::trim);
-    if token.is_ok_and(|token| token.is_empty()) {
+    let token = token.to_str().ok().map(str::trim);
+    if token == Some("") {
         return Ok(None);
     }
     let expires = headers
         .get(header::EXPIRES)
         .and_then(|date| http_date(date.to_str().ok()?));
-    let token = token.ok();
     match token.and_then(|token| PageToken::new(token, expires, now(headers))) {
         Some(token) => Ok(Some(token)),
         None => Err("the PAGE-TOKEN cannot be sent back".to_owned()),

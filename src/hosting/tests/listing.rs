@@ -95,10 +95,10 @@ async fn pages_of_one_record_cannot_be_read() {
 
 #[tokio::test]
 async fn a_list_without_end_is_given_up() {
-    let mut number = 0;
+    let mut start = 0;
     let listing = Listing::new(number, move |_| {
-        let page: Vec<usize> = (number..number + 50).collect();
-        number += 49;
+        let page: Vec<usize> = (start..start + 50).collect();
+        start += 49;
         async move { Ok(page.into()) }.boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
