@@ -15,6 +15,10 @@ use super::transport::{Cause, Cut, Response, TransportError};
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;
 
+/// The most bytes of an error answer that are read. Anything that is said to
+/// people is said by then.
+pub(super) const REFUSAL_CAP: usize = 64 << 10;
+
 /// The longest wait that is believed.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -29,6 +33,8 @@ pub(super) struct Answer {
     hidden: Hidden,
     /// Whether the operation may be repeated.
     idempotent: bool,
+    /// The most bytes that were to be taken.
+    cap: usize,
 }
 
 impl Answer {
@@ -37,7 +43,7 @@ impl Answer {
         &self,
         read: impl FnOnce(Body<'_>) -> Result<T, Misfit>,
     ) -> Result<T, Error> {
-        record::body(&self.body)
+        record::body(&self.body, self.cap)
             .and_then(|body| read(Body::new(&body, &self.hidden)))
             .map_err(|why| self.misfit(why))
     }
@@ -82,6 +88,7 @@ pub(super) fn sort(
                 next: page_token(&response.headers),
                 hidden,
                 idempotent,
+                cap,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap }),
             Some(Cut::Broken(cause)) => Err(interrupted(cause, idempotent)),
@@ -111,7 +118,8 @@ fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
         retry_after: None,
         idempotent: false,
     };
-    match record::body(body) {
+    let body = &body[..body.len().min(REFUSAL_CAP)];
+    match record::body(body, REFUSAL_CAP) {
         Ok(value) => {
             if let Some(record) = first(&value, hidden) {
                 refusal.code = record.number("errorCode");

@@ -36,7 +36,7 @@ impl Client {
     ///
     /// As the answer says; 403 and 500 are documented.
     pub async fn quota_usage(&self) -> Result<Vec<LocationQuota>, Error> {
-        let answer = self.get(&["flexMetal", "quota", "usage"]).await?;
+        let answer = self.get_large(&["flexMetal", "quota", "usage"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(quota).collect())
     }
 }

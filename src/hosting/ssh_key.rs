@@ -63,7 +63,7 @@ impl Client {
     ///
     /// As the answer says; 403 and 500 are known.
     pub async fn ssh_keys(&self) -> Result<Vec<SshKey>, Error> {
-        let answer = self.get(&["sshKey"]).await?;
+        let answer = self.get_large(&["sshKey"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(ssh_key).collect())
     }
 

@@ -44,27 +44,24 @@ fn is_invisible(letter: char) -> bool {
 /// What is left of a page of HTML for a reader: the text between the tags,
 /// without scripts and styles.
 pub(super) fn without_markup(page: &str) -> String {
+    // Once for the whole page. ASCII lowering keeps all byte positions.
+    let lower = page.to_ascii_lowercase();
     let mut text = String::new();
-    let mut rest = page;
-    while let Some((before, tag_on)) = rest.split_once('<') {
-        text.push_str(before);
+    let mut at = 0;
+    while let Some(open) = lower[at..].find('<').map(|before| at + before) {
+        text.push_str(&page[at..open]);
         text.push(' ');
-        // ASCII lowering keeps all byte positions.
-        let lower = tag_on.get(..6).map(str::to_ascii_lowercase);
-        let end = match lower.as_deref() {
-            Some(tag) if tag.starts_with("script") => "</script",
-            Some(tag) if tag.starts_with("style") => "</style",
-            _ => "",
+        let tag = &lower[open..];
+        let end = if tag.starts_with("<script") {
+            tag.find("</script")
+        } else if tag.starts_with("<style") {
+            tag.find("</style")
+        } else {
+            Some(0)
         };
-        let inside = match end {
-            "" => tag_on,
-            end => match tag_on.to_ascii_lowercase().find(end) {
-                Some(at) => &tag_on[at..],
-                None => "",
-            },
-        };
-        rest = inside.split_once('>').map_or("", |(_, after)| after);
+        let close = end.and_then(|end| Some(open + end + tag[end..].find('>')? + 1));
+        at = close.unwrap_or(page.len());
     }
-    text.push_str(rest);
+    text.push_str(&page[at..]);
     text
 }

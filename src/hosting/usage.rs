@@ -47,7 +47,7 @@ impl Client {
             return Err(InvalidRequest::Dates.into());
         }
         let [start, end] = [start, end].map(|date| date.map(|date| date.to_string()));
-        let mut call = Call::new(Method::GET, &["flexMetal", "usage"]);
+        let mut call = Call::new(Method::GET, &["flexMetal", "usage"]).large();
         if let Some(start) = &start {
             call = call.query("startDate", start);
         }

@@ -25,7 +25,7 @@ impl Client {
     /// when a single record cannot be read, or the answer goes on at a token
     /// that cannot be sent back; 403 and 500 are known.
     pub async fn hosts(&self, labels: Option<&str>, at: &HostCursor) -> Result<HostPage, Error> {
-        let mut call = Call::new(Method::GET, &["host"]);
+        let mut call = Call::new(Method::GET, &["host"]).large();
         match at {
             HostCursor::Range(page) => call = call.page(*page),
             HostCursor::Token(token) if token.is_expired() => {

@@ -31,7 +31,10 @@ async fn the_begin_of_the_key_is_hidden_as_the_whole_is() {
         ),
         answer(403, format!("bad key {}", &KEY[..5])),
         // Whoever said it, shortened it.
-        answer(403, json!({"errorMessage": format!("no key {}...", &KEY[..16])}).to_string()),
+        answer(
+            403,
+            json!({"errorMessage": format!("no key {}...", &KEY[..16])}).to_string(),
+        ),
         // Written as in an address, and further on than that spelling goes.
         answer(403, format!("{}-and-more", KEY.replace('/', "\\/"))),
     ];
@@ -57,7 +60,10 @@ async fn a_secret_that_holds_the_key_is_hidden_to_its_end() {
     };
     let (client, _) = Script::client(vec![Ok(answer(422, format!("bad: {script}")))]);
     let outcome = format!("{:?}", client.order(&order, ORDER_TAG).await);
-    assert!(!outcome.contains("c4nary") && !outcome.contains(&KEY[..5]), "{outcome}");
+    assert!(
+        !outcome.contains("c4nary") && !outcome.contains(&KEY[..5]),
+        "{outcome}"
+    );
 }
 
 /// Puts the key into every text of a value, names apart.
@@ -109,7 +115,10 @@ async fn no_record_shows_the_key() {
         })
         .await,
         told(usage, async |it| it.usage(None, None).await).await,
-        told(host, async |it| it.hosts(None, &HostCursor::Range(page)).await).await,
+        told(host, async |it| {
+            it.hosts(None, &HostCursor::Range(page)).await
+        })
+        .await,
         told(entry, async |it| it.whitelist(ApiKeyId(1), page).await).await,
         told(key, async |it| it.ssh_keys().await).await,
         told(plan, async |it| it.plans().await).await,
@@ -119,7 +128,10 @@ async fn no_record_shows_the_key() {
         told(tag, async |it| it.tags(page).await).await,
         told(quota, async |it| it.quota_usage().await).await,
         told(json!({"status": "a"}), async |it| it.health().await).await,
-        told(json!({"result": "a"}), async |it| it.start_host(HostId(1)).await).await,
+        told(json!({"result": "a"}), async |it| {
+            it.start_host(HostId(1)).await
+        })
+        .await,
     ];
     for text in texts {
         assert!(text.contains("[API key]"), "{text}");

@@ -21,6 +21,7 @@ mod repeats;
 mod resources;
 mod script;
 mod secrets;
+mod sizes;
 mod tls;
 mod tokens;
 mod wire;

@@ -81,7 +81,10 @@ async fn harmful(outcomes: impl Fn() -> Vec<Outcome>) -> Vec<(&'static str, Erro
             ("password", new.err()),
             ("rename", client().rename_tag("a", "b").await.err()),
             ("restart", client().restart_host(HostId(1)).await.err()),
-            ("install", client().install_host(HostId(1), &install).await.err()),
+            (
+                "install",
+                client().install_host(HostId(1), &install).await.err(),
+            ),
         ]);
     }
     told(errors)
@@ -119,7 +122,8 @@ async fn what_was_surely_not_done_may_be_asked_for_again() {
     for (call, error) in harmless(clear)
         .await
         .into_iter()
-        .chain(harmful(clear).await) {
+        .chain(harmful(clear).await)
+    {
         assert!(error.is_retryable_as_is(), "{call}: {error:?}");
         assert!(!error.may_have_taken_effect(), "{call}: {error:?}");
     }

@@ -39,9 +39,7 @@ async fn tokens_lead_through_the_hosts() {
     let read = async |pages| {
         let (client, script) = Script::client(pages);
         let hosts = client.all_hosts(None).collect().await;
-        let ids = |hosts: Vec<Host>| {
-            hosts.iter().map(|host| host.id.0).collect::<Vec<_>>()
-        };
+        let ids = |hosts: Vec<Host>| hosts.iter().map(|host| host.id.0).collect::<Vec<_>>();
         let requests = script.requests().len();
         (
             hosts
@@ -105,7 +103,10 @@ async fn a_token_that_cannot_be_sent_back_is_no_end() {
 async fn a_token_is_sent_while_it_is_good() {
     let [date, expires] = ["08:00:00", "08:10:00"].map(|at| format!("Sat, 21 Nov 2026 {at} GMT"));
     let past = "Mon, 01 Jan 2001 00:00:00 GMT";
-    assert!(matches!(gap(dated("a", past, &date)).await, (Some(Gap::Expired), 1)));
+    assert!(matches!(
+        gap(dated("a", past, &date)).await,
+        (Some(Gap::Expired), 1)
+    ));
     // By the API's own clock, however wrong that is.
     assert!(matches!(gap(dated("a", &expires, &date)).await, (None, 2)));
     // A text that is no date says nothing.
