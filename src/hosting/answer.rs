@@ -48,6 +48,34 @@ impl Answer {
             .map_err(|why| self.misfit(why))
     }
 
+    /// The success of an operation that has nothing to show (204): no body, or
+    /// JSON that is no error record. A page of HTML is somebody else's success.
+    pub(super) fn done(&self) -> Result<(), Error> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.decode(record::no_error)
+    }
+
+    /// The success of an operation whose answer is not described: nothing, or
+    /// records, of which the first is read.
+    pub(super) fn may_show<T: Default>(
+        &self,
+        read: impl FnOnce(&Record<'_>) -> T,
+    ) -> Result<T, Error> {
+        if self.is_empty() {
+            return Ok(T::default());
+        }
+        self.decode(|body| {
+            record::no_error(body)?;
+            Ok(record::all(body)?.first().map(read).unwrap_or_default())
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        record::is_blank(&self.body) || self.body.trim_ascii() == b"null"
+    }
+
     /// This answer is not what the operation gives.
     pub(super) fn misfit(&self, why: Misfit) -> Error {
         Error::Undecodable {

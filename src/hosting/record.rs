@@ -72,6 +72,22 @@ fn takes_too_much(bytes: &[u8], cap: usize) -> bool {
     objects > cap / 64 || entries > cap / 8
 }
 
+/// That a body holds no error record (2.2), as one may come with any status.
+pub(super) fn no_error(body: Body<'_>) -> Result<(), Misfit> {
+    let is_error = |value: &Value| {
+        let code = value.get("errorCode");
+        code.is_some_and(|code| !code.is_null())
+    };
+    let found = match body.value {
+        Value::Array(entries) => entries.iter().any(is_error),
+        other => is_error(other),
+    };
+    if found {
+        return Err("the answer holds an error record".to_owned());
+    }
+    Ok(())
+}
+
 /// All records of a listing: an array of objects, or one object alone.
 ///
 /// `null` is no empty listing: nobody may conclude from it that nothing is
@@ -111,6 +127,11 @@ impl<'a> Record<'a> {
     pub(super) fn required_text(&self, field: &str) -> Result<String, Misfit> {
         self.optional_text(field)
             .ok_or_else(|| format!("a record has no {field}"))
+    }
+
+    /// Whether any of these fields is there, whatever it holds.
+    pub(super) fn has_any(&self, fields: &[&str]) -> bool {
+        fields.iter().any(|field| self.has(field))
     }
 
     pub(super) fn has(&self, field: &str) -> bool {

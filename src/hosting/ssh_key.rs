@@ -120,7 +120,7 @@ impl Client {
     pub async fn delete_ssh_key(&self, id: &SshKeyId) -> Result<(), Error> {
         let path = ["sshKey", id.as_str()];
         let call = Call::new(Method::DELETE, &path).idempotent();
-        self.call(call).await.map(drop)
+        self.call(call).await?.done()
     }
 }
 

@@ -116,7 +116,7 @@ impl Client {
         check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         let path = ["flexMetal", "tags", tag];
         let call = Call::new(Method::DELETE, &path).idempotent();
-        self.call(call).await.map(drop)
+        self.call(call).await?.done()
     }
 }
 

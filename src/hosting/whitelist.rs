@@ -136,7 +136,7 @@ impl Client {
         let key = key.to_string();
         let path = ["account", "apiKey", key.as_str(), "whitelist"];
         let call = Call::new(Method::POST, &path).json(&rule.body())?;
-        self.call(call).await?.decode(entries)
+        self.call(call).await?.decode(changed)
     }
 
     /// Changes an entry:
@@ -158,7 +158,7 @@ impl Client {
         let call = Call::new(Method::PUT, &path)
             .idempotent()
             .json(&rule.body())?;
-        self.call(call).await?.decode(entries)
+        self.call(call).await?.decode(changed)
     }
 
     /// Removes an entry:
@@ -176,7 +176,15 @@ impl Client {
         let (key, entry) = (key.to_string(), entry.to_string());
         let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
         let call = Call::new(Method::DELETE, &path).idempotent();
-        self.call(call).await.map(drop)
+        self.call(call).await?.done()
+    }
+}
+
+/// An empty array does not show that the entry is there (1-6).
+fn changed(body: Body<'_>) -> Result<Vec<WhitelistEntry>, Misfit> {
+    match entries(body)? {
+        entries if entries.is_empty() => Err("the answer shows no whitelist entry".to_owned()),
+        entries => Ok(entries),
     }
 }
 

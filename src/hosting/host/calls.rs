@@ -65,8 +65,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] where it is not there (4.8-15). What a success says
-    /// is not described, so nothing in it is an error.
+    /// [`Error::NotFound`] where it is not there (4.8-15);
+    /// [`Error::Undecodable`] where a success is neither empty nor records.
+    /// What is in those is not described, so a field that is missing is no
+    /// error.
     pub async fn start_host(&self, id: HostId) -> Result<HostResult, Error> {
         self.act_on_host(id, "start").await
     }
@@ -93,10 +95,7 @@ impl Client {
         let id = id.to_string();
         let path = ["host", id.as_str(), action];
         let answer = self.call(Call::new(Method::PUT, &path)).await?;
-        // The document shows no answer: the status is all there is to go by.
-        Ok(answer
-            .decode(|body| Ok(decode::result(&record::one(body)?)))
-            .unwrap_or_default())
+        answer.may_show(decode::result)
     }
 
     /// Asks whether a host runs: `GET /v3/host/{hostId}/status` (4.8-10).
@@ -118,14 +117,15 @@ impl Client {
     /// (4.8-11). **All its data are lost.** How far it is tells
     /// [`Host::install_status`].
     ///
-    /// The answer repeats the request (4.8-12) and is not read: it may hold the
-    /// script.
+    /// The answer repeats the request (4.8-12). Nothing of it is kept: it may
+    /// hold the script.
     ///
     /// # Errors
     ///
     /// [`Error::NotSent`] where a rule is broken, [`Error::NotFound`] where the
     /// host is not there, [`Error::Refused`] with 422 where the API says no
-    /// (4.8-16). An error that may have taken effect is no reason to send it
+    /// (4.8-16), [`Error::Undecodable`] where a success is neither empty nor
+    /// records. An error that may have taken effect is no reason to send it
     /// again before the host was looked at.
     pub async fn install_host(&self, id: HostId, request: &HostInstall) -> Result<(), Error> {
         request.check()?;
@@ -134,7 +134,7 @@ impl Client {
         let call = Call::new(Method::POST, &path)
             .hiding(request.secrets())
             .json(&request.body())?;
-        self.call(call).await.map(drop)
+        self.call(call).await?.may_show(|_| ())
     }
 
     /// One page of a host's installation log:
@@ -142,11 +142,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] where the host is not there (4.8-15).
+    /// [`Error::NotFound`] where the host is not there (4.8-15);
+    /// [`Error::Undecodable`] when a record has no field of an entry (2.22).
     pub async fn install_log(&self, id: HostId, page: Page) -> Result<Vec<InstallLogEntry>, Error> {
         let id = id.to_string();
         let path = ["host", id.as_str(), "os", "installLog"];
         let answer = self.call(Call::new(Method::GET, &path).page(page)).await?;
-        answer.decode(|body| Ok(record::all(body)?.iter().map(decode::log_entry).collect()))
+        answer.decode(|body| record::all(body)?.iter().map(decode::log_entry).collect())
     }
 }

@@ -98,12 +98,26 @@ pub(super) fn result(record: &Record<'_>) -> HostResult {
     }
 }
 
+/// The fields of a log entry (2.22).
+const LOG_FIELDS: [&str; 7] = [
+    "id",
+    "issueOpen",
+    "dateStamp",
+    "issueCategory",
+    "issueDescription",
+    "issueResolved",
+    "catName",
+];
+
 /// Reads a log entry. It is text of a machine that ran our script, so it is
 /// treated as a message.
-pub(super) fn log_entry(record: &Record<'_>) -> InstallLogEntry {
+pub(super) fn log_entry(record: &Record<'_>) -> Result<InstallLogEntry, Misfit> {
+    if !record.has_any(&LOG_FIELDS) {
+        return Err("a log entry has no field of one".to_owned());
+    }
     let words = |field: &str| record.message(field);
     let category = words("issueCategory");
-    InstallLogEntry {
+    Ok(InstallLogEntry {
         id: record.number("id"),
         is_open: record.flag("issueOpen"),
         written_at: record.seconds("dateStamp"),
@@ -114,5 +128,5 @@ pub(super) fn log_entry(record: &Record<'_>) -> InstallLogEntry {
         },
         description: words("issueDescription"),
         resolved: words("issueResolved"),
-    }
+    })
 }

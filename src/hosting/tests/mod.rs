@@ -6,6 +6,7 @@
     reason = "what is spawned here ends with the runtime of its test"
 )]
 
+mod bodies;
 mod decode;
 mod echoes;
 mod ids;

@@ -20,6 +20,7 @@ fn unclear() -> Vec<Outcome> {
         Ok(answer(500, "")),
         Ok(answer(408, "")),
         Ok(answer(409, "")),
+        Ok(answer(200, "<html>Please log in</html>")),
         Err(TransportError::Interrupted("reset".into())),
     ]
 }
