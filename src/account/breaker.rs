@@ -87,6 +87,8 @@ mod tests {
             code: None,
             message: "Invalid credentials".into(),
             fields: vec![],
+            retry_after: None,
+            idempotent: true,
         }
     }
 

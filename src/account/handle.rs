@@ -339,6 +339,7 @@ impl Account {
             Err(other) => Err(Error::Undecodable {
                 status: 200,
                 why: other.to_string(),
+                idempotent: true,
             }),
         }
     }

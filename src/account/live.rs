@@ -194,16 +194,18 @@ impl Core {
 
     /// What an answer says of the account itself.
     pub(super) fn heard(&self, result: Result<(), &Error>) {
+        // Whatever is refused may come with a wait: 503 above all.
+        if let Err(error) = result
+            && (matches!(error, Error::RateLimited(_)) || error.retry_after().is_some())
+        {
+            self.budget.slow_down(error.retry_after());
+        }
         let news = match result {
             Ok(()) => self.knowledge().breaker.accepted(),
             Err(Error::AccessDenied(refusal)) => self
                 .knowledge()
                 .breaker
                 .rejected(refusal.clone(), clock::now().mono),
-            Err(Error::RateLimited { retry_after, .. }) => {
-                self.budget.slow_down(*retry_after);
-                false
-            }
             Err(_) => false,
         };
         if news {

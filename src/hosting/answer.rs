@@ -5,14 +5,19 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
-use super::error::{Error, NotSent, Refusal};
+use super::error::{Error, Interruption, NotSent, Refusal};
+use super::hidden::Hidden;
 use super::page::PageToken;
-use super::record::{self, Misfit, Record};
-use super::text::{self, Hidden};
-use super::transport::{Cut, Response, TransportError};
+use super::record::{self, Body, Misfit, Record};
+use super::text;
+use super::transport::{Cause, Cut, Response, TransportError};
 
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;
+
+/// The most bytes of an error answer that are read. Anything that is said to
+/// people is said by then.
+pub(super) const REFUSAL_CAP: usize = 64 << 10;
 
 /// The longest wait that is believed.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -21,38 +26,87 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
-    /// Where the listing goes on, on paths that have this.
-    pub(super) next: Option<PageToken>,
+    /// Where the listing goes on, on paths that have this. A token that cannot
+    /// be sent back is no end, so only the caller can tell what it means.
+    pub(super) next: Result<Option<PageToken>, Misfit>,
+    /// What no text of the body may show.
+    hidden: Hidden,
+    /// Whether the operation may be repeated.
+    idempotent: bool,
+    /// The most bytes that were to be taken.
+    cap: usize,
 }
 
 impl Answer {
     /// Reads the body with `read`, which sees plain JSON.
     pub(super) fn decode<T>(
         &self,
-        read: impl FnOnce(&Value) -> Result<T, Misfit>,
+        read: impl FnOnce(Body<'_>) -> Result<T, Misfit>,
     ) -> Result<T, Error> {
-        record::body(&self.body)
-            .and_then(|body| read(&body))
-            .map_err(|why| Error::Undecodable {
-                status: self.status,
-                why,
-            })
+        record::body(&self.body, self.cap)
+            .and_then(|body| read(Body::new(&body, &self.hidden)))
+            .map_err(|why| self.misfit(why))
     }
-}
 
-impl From<TransportError> for Error {
-    fn from(error: TransportError) -> Self {
-        match error {
-            TransportError::Build(cause) => Self::NotSent(NotSent::Build(cause)),
-            TransportError::Connect(cause) => Self::NotSent(NotSent::Connect(cause)),
-            TransportError::Interrupted(cause) => Self::Interrupted(cause),
+    /// The success of an operation that has nothing to show (204): no body, or
+    /// JSON that is no error record. A page of HTML is somebody else's success.
+    pub(super) fn done(&self) -> Result<(), Error> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.decode(record::no_error)
+    }
+
+    /// The success of an operation whose answer is not described: nothing, or
+    /// records, of which the first is read.
+    pub(super) fn may_show<T: Default>(
+        &self,
+        read: impl FnOnce(&Record<'_>) -> T,
+    ) -> Result<T, Error> {
+        if self.is_empty() {
+            return Ok(T::default());
+        }
+        self.decode(|body| {
+            record::no_error(body)?;
+            Ok(record::all(body)?.first().map(read).unwrap_or_default())
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        record::is_blank(&self.body) || self.body.trim_ascii() == b"null"
+    }
+
+    /// This answer is not what the operation gives.
+    pub(super) fn misfit(&self, why: Misfit) -> Error {
+        Error::Undecodable {
+            status: self.status,
+            why,
+            idempotent: self.idempotent,
         }
     }
 }
 
+/// Sorts what came instead of an answer.
+pub(super) fn broken(error: TransportError, idempotent: bool) -> Error {
+    match error {
+        TransportError::Build(cause) => Error::NotSent(NotSent::Build(cause)),
+        TransportError::Connect(cause) => Error::NotSent(NotSent::Connect(cause)),
+        TransportError::Interrupted(cause) => interrupted(cause, idempotent),
+    }
+}
+
+fn interrupted(cause: Cause, idempotent: bool) -> Error {
+    Error::Interrupted(Interruption { cause, idempotent })
+}
+
 /// Sorts an answer. The status decides first: a refusal stays a refusal when
 /// its text broke off on the way.
-pub(super) fn sort(response: Response, cap: usize, hidden: Hidden<'_>) -> Result<Answer, Error> {
+pub(super) fn sort(
+    response: Response,
+    cap: usize,
+    hidden: Hidden,
+    idempotent: bool,
+) -> Result<Answer, Error> {
     let status = response.status;
     if status.is_success() {
         return match response.cut {
@@ -60,40 +114,49 @@ pub(super) fn sort(response: Response, cap: usize, hidden: Hidden<'_>) -> Result
                 status: status.as_u16(),
                 body: response.body,
                 next: page_token(&response.headers),
+                hidden,
+                idempotent,
+                cap,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap }),
-            Some(Cut::Broken(cause)) => Err(Error::Interrupted(cause)),
+            Some(Cut::Broken(cause)) => Err(interrupted(cause, idempotent)),
         };
     }
-    let refusal = refusal(status, &response.body, hidden);
+    let refusal = Refusal {
+        retry_after: retry_after(&response.headers),
+        idempotent,
+        ..refusal(status, &response.body, &hidden)
+    };
     Err(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Error::AccessDenied(refusal),
         StatusCode::NOT_FOUND => Error::NotFound(refusal),
-        StatusCode::TOO_MANY_REQUESTS => Error::RateLimited {
-            retry_after: retry_after(&response.headers),
-            refusal,
-        },
+        StatusCode::TOO_MANY_REQUESTS => Error::RateLimited(refusal),
         status if status.is_client_error() => Error::Refused(refusal),
         status if status.is_server_error() => Error::Server(refusal),
         _ => Error::Unexpected(refusal),
     })
 }
 
-fn refusal(status: StatusCode, body: &[u8], hidden: Hidden<'_>) -> Refusal {
+fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
     let mut refusal = Refusal {
         status: status.as_u16(),
         code: None,
         message: String::new(),
         fields: Vec::new(),
+        retry_after: None,
+        idempotent: false,
     };
-    match record::body(body) {
+    let body = &body[..body.len().min(REFUSAL_CAP)];
+    match record::body(body, REFUSAL_CAP) {
         Ok(value) => {
-            if let Some(record) = first(&value) {
+            if let Some(record) = first(&value, hidden) {
                 refusal.code = record.number("errorCode");
-                refusal.message = text::message(words(&record), hidden);
-                refusal.fields = fields(&record, hidden);
-            } else if let Some(words) = record::scalar(&value) {
-                refusal.message = text::message(&words, hidden);
+                refusal.message = words(&record);
+                refusal.fields = fields(&record);
+            } else if let Value::String(words) = &value {
+                refusal.message = hidden.message(words);
+            } else if let Value::Number(number) = &value {
+                refusal.message = number.to_string();
             }
         }
         Err(_) => {
@@ -103,7 +166,7 @@ fn refusal(status: StatusCode, body: &[u8], hidden: Hidden<'_>) -> Refusal {
             } else {
                 words.into_owned()
             };
-            refusal.message = text::message(&words, hidden);
+            refusal.message = hidden.message(&words);
         }
     }
     if refusal.message.is_empty() && refusal.fields.is_empty() {
@@ -113,45 +176,58 @@ fn refusal(status: StatusCode, body: &[u8], hidden: Hidden<'_>) -> Refusal {
 }
 
 /// The error record of a body: an object, or the first one of an array.
-fn first(value: &Value) -> Option<Record<'_>> {
+fn first<'a>(value: &'a Value, hidden: &'a Hidden) -> Option<Record<'a>> {
     match value {
-        Value::Array(entries) => entries.iter().find_map(Record::of),
-        other => Record::of(other),
+        Value::Array(entries) => entries.iter().find_map(|entry| Record::of(entry, hidden)),
+        other => Record::of(other, hidden),
     }
 }
 
 /// What the record says. What stands in front of the API (a gateway, a
 /// filter) has words of its own.
-fn words<'a>(record: &Record<'a>) -> &'a str {
+fn words(record: &Record<'_>) -> String {
     ["errorMessage", "message", "error", "detail"]
         .iter()
-        .map(|field| record.raw_text(field))
-        .find(|words| !words.is_empty())
+        .find(|field| !record.raw_text(field).is_empty())
+        .map(|field| record.message(field))
         .unwrap_or_default()
 }
 
-fn fields(record: &Record<'_>, hidden: Hidden<'_>) -> Vec<(String, String)> {
+fn fields(record: &Record<'_>) -> Vec<(String, String)> {
     record
         .records("errors")
         .iter()
         .take(FIELDS)
-        .map(|field| {
-            (
-                text::message(field.raw_text("property"), hidden),
-                text::message(field.raw_text("message"), hidden),
-            )
-        })
+        .map(|field| (field.message("property"), field.message("message")))
         .filter(|(property, message)| !property.is_empty() || !message.is_empty())
         .collect()
 }
 
-/// The header `PAGE-TOKEN`, where it can be sent back as it came.
-fn page_token(headers: &HeaderMap) -> Option<PageToken> {
-    let token = headers.get("page-token")?.to_str().ok()?;
+/// The header `PAGE-TOKEN`.
+fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, Misfit> {
+    let Some(token) = headers.get("page-token") else {
+        return Ok(None);
+    };
+    let token = token.to_str().ok().map(str::trim);
+    if token == Some("") {
+        return Ok(None);
+    }
     let expires = headers
         .get(header::EXPIRES)
         .and_then(|date| http_date(date.to_str().ok()?));
-    PageToken::new(token, expires)
+    match token.and_then(|token| PageToken::new(token, expires, now(headers))) {
+        Some(token) => Ok(Some(token)),
+        None => Err("the PAGE-TOKEN cannot be sent back".to_owned()),
+    }
+}
+
+/// The server's own clock where it tells it, so that a wrong clock on this
+/// side does not matter.
+fn now(headers: &HeaderMap) -> jiff::Timestamp {
+    headers
+        .get(header::DATE)
+        .and_then(|date| http_date(date.to_str().ok()?))
+        .unwrap_or_else(jiff::Timestamp::now)
 }
 
 /// `Retry-After` in both its forms: seconds, or a date.
@@ -160,14 +236,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let wait = match wait.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => {
-            // Against the server's own clock where it tells it, so that a
-            // wrong clock on this side does not matter.
-            let now = headers
-                .get(header::DATE)
-                .and_then(|date| http_date(date.to_str().ok()?))
-                .unwrap_or_else(jiff::Timestamp::now);
             // A date in the past means: now.
-            Duration::try_from(http_date(wait)?.duration_since(now)).unwrap_or_default()
+            Duration::try_from(http_date(wait)?.duration_since(now(headers))).unwrap_or_default()
         }
     };
     Some(wait.min(LONGEST_WAIT))

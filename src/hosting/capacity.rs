@@ -63,7 +63,7 @@ impl Client {
     pub async fn instance_types(&self, location: LocationId) -> Result<Vec<InstanceType>, Error> {
         let location = location.to_string();
         let path = ["flexMetal", "location", location.as_str(), "instanceTypes"];
-        let answer = self.get(&path).await?;
+        let answer = self.get_large(&path).await?;
         answer.decode(|body| record::all(body)?.iter().map(instance_type).collect())
     }
 
@@ -74,7 +74,7 @@ impl Client {
     ///
     /// Those of any call, see [`crate::hosting`].
     pub async fn capacity_commits(&self) -> Result<Vec<CapacityCommit>, Error> {
-        let answer = self.get(&["flexMetal", "capacity", "commit"]).await?;
+        let answer = self.get_large(&["flexMetal", "capacity", "commit"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(capacity).collect())
     }
 }

@@ -165,7 +165,7 @@ impl Client {
     ///
     /// Those of any call, see [`crate::hosting`].
     pub async fn locations(&self) -> Result<Vec<Location>, Error> {
-        let answer = self.get(&["flexMetal", "location"]).await?;
+        let answer = self.get_large(&["flexMetal", "location"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(location).collect())
     }
 
@@ -175,7 +175,7 @@ impl Client {
     ///
     /// Those of any call, see [`crate::hosting`].
     pub async fn plans(&self) -> Result<Vec<Plan>, Error> {
-        let answer = self.get(&["flexMetal", "plans"]).await?;
+        let answer = self.get_large(&["flexMetal", "plans"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(plan).collect())
     }
 
@@ -186,7 +186,7 @@ impl Client {
     ///
     /// Those of any call, see [`crate::hosting`].
     pub async fn operating_systems(&self) -> Result<Vec<OperatingSystem>, Error> {
-        let answer = self.get(&["operatingsystem"]).await?;
+        let answer = self.get_large(&["operatingsystem"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(operating_system).collect())
     }
 }

@@ -10,17 +10,18 @@ use serde::Serialize;
 use super::answer::{self, Answer};
 use super::endpoint::BaseUrl;
 use super::error::{Error, NotSent};
+use super::hidden::Hidden;
 use super::http::{ClientError, HttpTransport};
 use super::page::{Page, PageToken};
 use super::secret::{ApiKey, SecretText};
-use super::text::Hidden;
 use super::transport::{Cause, Request, Transport};
 
-/// The most bytes of a listing or record.
-const READ_CAP: usize = 8 << 20;
+/// The most bytes of an answer: a record, or a page of 50 of them.
+const CAP: usize = 1 << 20;
 
-/// The most bytes of the answer to a change.
-const MUTATION_CAP: usize = 1 << 20;
+/// The most bytes of a list without pages, of hosts with all their hardware,
+/// and of a hardware listing.
+const LARGE_CAP: usize = 8 << 20;
 
 /// How the API is reached. Build it with [`ClientOptions::new`] and change
 /// what differs.
@@ -132,19 +133,20 @@ impl Client {
         &self.inner.base_url
     }
 
-    /// The key, for texts that it must not stand in.
-    pub(super) fn hidden(&self) -> Hidden<'_> {
-        Hidden::new(&self.inner.key, &[])
-    }
-
     /// Asks for something.
     pub(super) async fn get(&self, path: &[&str]) -> Result<Answer, Error> {
         self.call(Call::new(Method::GET, path)).await
     }
 
+    /// Asks for a list without pages, or for something as large.
+    pub(super) async fn get_large(&self, path: &[&str]) -> Result<Answer, Error> {
+        self.call(Call::new(Method::GET, path).large()).await
+    }
+
     /// Makes one call, with at most one request.
     pub(super) async fn call(&self, mut call: Call<'_>) -> Result<Answer, Error> {
         let secrets = std::mem::take(&mut call.secrets);
+        let idempotent = call.idempotent;
         let request = self.request(call)?;
         let (method, path, cap) = (
             request.method.clone(),
@@ -152,11 +154,13 @@ impl Client {
             request.cap,
         );
         let result = match self.inner.transport.send(request).await {
-            Ok(response) => {
-                let hidden = Hidden::new(&self.inner.key, &secrets);
-                answer::sort(response, cap, hidden)
-            }
-            Err(error) => Err(error.into()),
+            Ok(response) => answer::sort(
+                response,
+                cap,
+                Hidden::new(&self.inner.key, &secrets),
+                idempotent,
+            ),
+            Err(error) => Err(answer::broken(error, idempotent)),
         };
         match &result {
             Ok(answer) => tracing::debug!(%method, path, status = answer.status, "call"),
@@ -185,10 +189,10 @@ impl Client {
             headers.insert(header::CONTENT_TYPE, json);
         }
         let timeouts = self.inner.timeouts;
-        let (deadline, cap) = match (&call.method, call.is_order) {
-            (_, true) => (timeouts.order, MUTATION_CAP),
-            (&Method::GET, _) => (timeouts.read, READ_CAP),
-            _ => (timeouts.mutation, MUTATION_CAP),
+        let deadline = match (&call.method, call.is_order) {
+            (_, true) => timeouts.order,
+            (&Method::GET, _) => timeouts.read,
+            _ => timeouts.mutation,
         };
         Ok(Request {
             method: call.method,
@@ -196,7 +200,7 @@ impl Client {
             headers,
             body: call.body,
             deadline,
-            cap,
+            cap: call.cap,
         })
     }
 }
@@ -211,12 +215,15 @@ pub(super) struct Call<'a> {
     body: Option<Vec<u8>>,
     secrets: Vec<SecretText>,
     is_order: bool,
+    idempotent: bool,
+    cap: usize,
 }
 
 impl<'a> Call<'a> {
     /// A call to `/v3/` and these segments.
     pub(super) fn new(method: Method, path: &'a [&'a str]) -> Self {
         Self {
+            idempotent: method == Method::GET,
             method,
             path,
             query: Vec::new(),
@@ -225,6 +232,7 @@ impl<'a> Call<'a> {
             body: None,
             secrets: Vec::new(),
             is_order: false,
+            cap: CAP,
         }
     }
 
@@ -253,6 +261,19 @@ impl<'a> Call<'a> {
     pub(super) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
         self.body = Some(serde_json::to_vec(body).map_err(not_built)?);
         Ok(self)
+    }
+
+    /// The answer may be larger than a page of a list.
+    pub(super) fn large(mut self) -> Self {
+        self.cap = LARGE_CAP;
+        self
+    }
+
+    /// Once or twice is the same: the call may be repeated when nobody knows
+    /// what became of it.
+    pub(super) fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
     }
 
     /// The order has a time-out of its own.

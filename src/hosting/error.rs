@@ -1,13 +1,16 @@
 //! What can go wrong in a call, in one small enum.
 
 use std::error::Error as StdError;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::time::Duration;
 
 use super::request::InvalidRequest;
 use super::server::InvalidOrder;
 use super::tag::InvalidTag;
+use super::text;
 use super::transport::Cause;
+
+pub use super::refusal::Refusal;
 
 /// A call that did not give its result.
 ///
@@ -21,7 +24,7 @@ pub enum Error {
     NotSent(#[source] NotSent),
     /// The request was sent, at least in part, and no whole answer came.
     #[error("the request was sent, but no whole answer came")]
-    Interrupted(#[source] Cause),
+    Interrupted(#[source] Interruption),
     /// The API refused the request: a 4xx that has no variant of its own.
     #[error("the hosting API refused the request: {0}")]
     Refused(Refusal),
@@ -32,13 +35,8 @@ pub enum Error {
     #[error("the hosting API does not know it: {0}")]
     NotFound(Refusal),
     /// 429.
-    #[error("the hosting API asks for fewer requests: {refusal}")]
-    RateLimited {
-        /// How long the API asks to wait (`Retry-After`), at most a day.
-        retry_after: Option<Duration>,
-        /// What it said.
-        refusal: Refusal,
-    },
+    #[error("the hosting API asks for fewer requests: {0}")]
+    RateLimited(Refusal),
     /// 5xx.
     #[error("the hosting API failed: {0}")]
     Server(Refusal),
@@ -52,6 +50,8 @@ pub enum Error {
         status: u16,
         /// What did not fit; holds no text of the body.
         why: String,
+        /// Whether what was asked for is idempotent.
+        idempotent: bool,
     },
     /// A 2xx whose body is larger than anything the operation gives.
     #[error("the answer of the hosting API is larger than {cap} bytes")]
@@ -87,71 +87,46 @@ impl From<InvalidRequest> for Error {
     }
 }
 
-/// An answer with an error status (2.2, section 7).
-///
-/// All texts are cleaned: no control characters, at most 1 KiB, our key
-/// replaced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The HTTP status.
-    pub status: u16,
-    /// `errorCode`, where the body holds one.
-    pub code: Option<i64>,
-    /// `errorMessage`, or the text of a body in another form; may be empty.
-    pub message: String,
-    /// `errors`: property and message.
-    pub fields: Vec<(String, String)>,
+/// How an exchange broke off.
+#[derive(Debug)]
+pub struct Interruption {
+    /// What broke.
+    pub cause: Cause,
+    /// Whether what was asked for is idempotent, as
+    /// [`Error::is_retryable_as_is`] has to know.
+    pub idempotent: bool,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "status {}", self.status)?;
-        if let Some(code) = self.code {
-            write!(f, ", code {code}")?;
-        }
-        if !self.message.is_empty() {
-            write!(f, ": {}", self.message)?;
-        }
-        for (index, (property, message)) in self.fields.iter().enumerate() {
-            f.write_str(if index == 0 { " (" } else { "; " })?;
-            if !property.is_empty() {
-                write!(f, "{property}: ")?;
-            }
-            f.write_str(message)?;
-        }
-        if !self.fields.is_empty() {
-            f.write_str(")")?;
-        }
-        Ok(())
+        self.cause.fmt(f)
     }
 }
 
-impl Refusal {
-    /// Whether this status says for sure that nothing was done.
-    ///
-    /// A short list of what it may be, rather than of what it may not be: a
-    /// status that nobody thought of is no proof. 408 and 409 are left out,
-    /// as both can follow a request that was carried out.
-    pub fn is_certain(&self) -> bool {
-        matches!(
-            self.status,
-            400 | 401 | 403 | 404 | 405 | 413 | 415 | 422 | 429
-        )
+impl StdError for Interruption {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.cause.source()
     }
 }
 
 impl Error {
-    /// Whether the same call may succeed later with nothing changed by
-    /// anyone. Every operation but the order may then simply be made again;
-    /// the order is never repeated on this answer alone.
+    /// Whether the very same call may be made again: it may succeed later with
+    /// nothing changed by anyone, and to have made it twice does no harm.
+    ///
+    /// Harmless is what did not take effect for sure, and what is idempotent:
+    /// questions, releases, a tag put on or taken off, removals, and the new
+    /// rule of a whitelist entry. After anything else the outcome has to be
+    /// looked for first: a second order is a second machine, a second
+    /// re-installation a second wipe.
     pub fn is_retryable_as_is(&self) -> bool {
         match self {
-            Self::NotSent(NotSent::Connect(_))
-            | Self::Interrupted(_)
-            | Self::RateLimited { .. }
-            | Self::Server(_)
-            | Self::Undecodable { .. } => true,
-            Self::Refused(refusal) => matches!(refusal.status, 408 | 409 | 423 | 425),
+            Self::NotSent(NotSent::Connect(_)) | Self::RateLimited(_) => true,
+            Self::Interrupted(broken) => broken.idempotent,
+            Self::Server(refusal) => refusal.idempotent,
+            Self::Undecodable { idempotent, .. } => *idempotent,
+            Self::Refused(refusal) => {
+                refusal.idempotent && matches!(refusal.status, 408 | 409 | 423 | 425)
+            }
             Self::NotSent(_)
             | Self::AccessDenied(_)
             | Self::NotFound(_)
@@ -168,7 +143,7 @@ impl Error {
             Self::Refused(refusal)
             | Self::AccessDenied(refusal)
             | Self::NotFound(refusal)
-            | Self::RateLimited { refusal, .. } => !refusal.is_certain(),
+            | Self::RateLimited(refusal) => !refusal.is_certain(),
             Self::Interrupted(_)
             | Self::Server(_)
             | Self::Unexpected(_)
@@ -189,7 +164,7 @@ impl Error {
             Self::Refused(_) => "Refused",
             Self::AccessDenied(_) => "AccessDenied",
             Self::NotFound(_) => "NotFound",
-            Self::RateLimited { .. } => "RateLimited",
+            Self::RateLimited(_) => "RateLimited",
             Self::Server(_) => "ServerError",
             Self::Unexpected(_) => "UnexpectedAnswer",
             Self::Undecodable { .. } => "UndecodableAnswer",
@@ -197,29 +172,47 @@ impl Error {
         }
     }
 
-    /// The HTTP status of the answer, if one came.
-    pub fn status(&self) -> Option<u16> {
+    /// The error answer, if one came.
+    pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal)
             | Self::AccessDenied(refusal)
             | Self::NotFound(refusal)
-            | Self::RateLimited { refusal, .. }
+            | Self::RateLimited(refusal)
             | Self::Server(refusal)
-            | Self::Unexpected(refusal) => Some(refusal.status),
-            Self::Undecodable { status, .. } => Some(*status),
-            Self::NotSent(_) | Self::Interrupted(_) | Self::TooLarge { .. } => None,
+            | Self::Unexpected(refusal) => Some(refusal),
+            Self::Undecodable { .. }
+            | Self::NotSent(_)
+            | Self::Interrupted(_)
+            | Self::TooLarge { .. } => None,
         }
     }
 
-    /// The message with all its causes in one line, for people.
+    /// The HTTP status of the answer, if one came.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Undecodable { status, .. } => Some(*status),
+            other => other.refusal().map(|refusal| refusal.status),
+        }
+    }
+
+    /// How long the API asks to wait before the next call, whatever it refused
+    /// (7-7).
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.refusal()?.retry_after
+    }
+
+    /// The message with all its causes in one line, for people; cleaned, and at
+    /// most 4 KiB.
     pub fn explain(&self) -> String {
-        let mut text = self.to_string();
+        // A cause may hold what the other side sent.
+        let mut line = self.to_string();
         let mut cause = self.source();
         while let Some(next) = cause {
-            // Writing into a String cannot fail.
-            let _ = write!(text, ": {next}");
+            let words = text::clean(&next.to_string(), text::MESSAGE);
+            line = format!("{line}: {words}");
             cause = next.source();
         }
-        text
+        text::clean(&line, 4 * text::MESSAGE)
     }
 }

@@ -6,6 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
 
+use super::answer::REFUSAL_CAP;
 use super::endpoint::BaseUrl;
 use super::transport::{Cut, Request, Response, Transport, TransportError};
 
@@ -98,7 +99,7 @@ impl Transport for HttpTransport {
 }
 
 async fn send(client: &reqwest::Client, request: Request) -> Result<Response, TransportError> {
-    let cap = request.cap;
+    let whole = request.cap;
     let mut builder = client
         .request(request.method, request.url)
         .headers(request.headers)
@@ -109,12 +110,20 @@ async fn send(client: &reqwest::Client, request: Request) -> Result<Response, Tr
     }
     let mut response = builder.send().await.map_err(sort)?;
     let status = response.status();
+    let cap = if status.is_success() {
+        whole
+    } else {
+        whole.min(REFUSAL_CAP)
+    };
     let headers = std::mem::take(response.headers_mut());
     let mut body = Vec::new();
     let cut = loop {
         match response.chunk().await {
             Ok(None) => break None,
-            Ok(Some(chunk)) if body.len() + chunk.len() > cap => break Some(Cut::TooLarge),
+            Ok(Some(chunk)) if body.len() + chunk.len() > cap => {
+                body.extend_from_slice(&chunk[..cap - body.len()]);
+                break Some(Cut::TooLarge);
+            }
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Err(error) => break Some(Cut::Broken(error.without_url().into())),
         }

@@ -15,61 +15,13 @@ use futures::{Stream, stream};
 use super::error::Error;
 use super::page::{Page, PageToken};
 
+pub use super::completeness::{Complete, Gap, Incomplete};
+
 /// The most requests for one list.
 const MOST_PAGES: usize = 5000;
 
-/// Why a list is not complete.
-#[derive(Debug, thiserror::Error)]
-pub enum Gap {
-    /// A page could not be had.
-    #[error(transparent)]
-    Failed(#[from] Error),
-    /// The list changed while it was read.
-    #[error("the list changed while it was read")]
-    Shifted,
-    /// One record came twice.
-    #[error("the list shows one record twice")]
-    Repeated,
-    /// A page was shorter than others, and yet more records follow.
-    #[error("the list goes on behind a short page")]
-    Short,
-    /// The API gives one record at a time, so that pages cannot overlap.
-    #[error("the hosting API gives single records where a page was asked for")]
-    NoOverlap,
-    /// It does not end.
-    #[error("the list does not end")]
-    Endless,
-    /// Somebody went on reading behind a gap.
-    #[error("the list was given up before")]
-    GivenUp,
-}
-
-/// All records of a list: nothing was missed, as far as the API can be asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complete<T>(Vec<T>);
-
-impl<T> Complete<T> {
-    /// The records, in the API's order.
-    pub fn records(&self) -> &[T] {
-        &self.0
-    }
-
-    /// The records, in the API's order.
-    pub fn into_records(self) -> Vec<T> {
-        self.0
-    }
-}
-
-/// Some records of a list. What is not among them may be there all the same.
-#[derive(Debug, thiserror::Error)]
-#[error("the list is not complete")]
-pub struct Incomplete<T: std::fmt::Debug> {
-    /// What was seen, each record once.
-    pub seen: Vec<T>,
-    /// Why there is no more.
-    #[source]
-    pub gap: Gap,
-}
+/// The most records of one list: they are all kept in memory.
+const MOST_RECORDS: usize = 100_000;
 
 /// What to ask for next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,14 +47,20 @@ impl<T> From<Vec<T>> for Batch<T> {
 
 type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Error>> + Send + 'a>;
 
+/// Tells the records of a list apart. Gets the zero-based place as well, for
+/// those that have nothing else of their own.
+pub(super) type Identity<T> = fn(&T, usize) -> String;
+
 /// A list that is being read.
 ///
 /// Read it with [`Listing::next_page`], as a stream, or at once with
 /// [`Listing::collect`].
 pub struct Listing<'a, T> {
     fetch: Fetch<'a, T>,
-    identity: fn(&T) -> String,
+    identity: Identity<T>,
     seen: HashSet<String>,
+    /// The new records of a page that showed a gap.
+    rest: Vec<T>,
     last: Option<String>,
     size: u32,
     /// The most records that came at once.
@@ -125,15 +83,15 @@ enum At {
 }
 
 impl<'a, T: Send + 'a> Listing<'a, T> {
-    /// `identity` tells the records of this list apart.
     pub(super) fn new(
-        identity: fn(&T) -> String,
+        identity: Identity<T>,
         fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Error>> + Send + 'a,
     ) -> Self {
         Self {
             fetch: Box::new(fetch),
             identity,
             seen: HashSet::new(),
+            rest: Vec::new(),
             last: None,
             size: Page::MOST,
             longest: 0,
@@ -169,6 +127,9 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             let ask = match &self.at {
                 At::Complete => return Ok(None),
                 At::GivenUp => return Err(Gap::GivenUp),
+                // To send it would be worse than useless: its empty answer
+                // would pass for the end.
+                At::Token(token) if token.is_expired() => return Err(Gap::Expired),
                 At::Token(token) => Ask::Token(token.clone()),
                 At::Overlap => self.range(usize::from(self.last.is_some()))?,
                 At::Short(_) => self.range(0)?,
@@ -177,10 +138,18 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
                 return Err(Gap::Endless);
             }
             self.asked += 1;
+            let most = match &ask {
+                Ask::Range(page) => page.results() as usize,
+                // How many a token leads to is up to the API.
+                Ask::Token(_) => usize::MAX,
+            };
             let batch = (self.fetch)(ask).await?;
+            if batch.records.len() > most {
+                return Err(self.broken(Gap::Oversized, batch.records));
+            }
             let news = match std::mem::replace(&mut self.at, At::GivenUp) {
                 At::Token(token) => self.follow(Some(&token), batch)?,
-                At::Short(most) => self.behind_the_end(most, &batch)?,
+                At::Short(most) => self.behind_the_end(most, batch.records)?,
                 _ if batch.next.is_some() => self.follow(None, batch)?,
                 _ => self.overlapping(batch.records)?,
             };
@@ -197,18 +166,15 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// A page that the API leads from or to by a token. Such a list ends where
-    /// no token comes, or nothing comes.
+    /// no token comes; an empty page with a new one is no end.
     fn follow(&mut self, from: Option<&PageToken>, batch: Batch<T>) -> Result<Vec<T>, Gap> {
         if from.is_none() && self.last.is_some() {
             // It began as a list of ranges.
-            return Err(Gap::Shifted);
+            return Err(self.broken(Gap::Shifted, batch.records));
         }
         self.at = match batch.next {
-            Some(token) if batch.records.is_empty() || from == Some(&token) => {
-                if !batch.records.is_empty() {
-                    return Err(Gap::Endless);
-                }
-                At::Complete
+            Some(token) if from == Some(&token) => {
+                return Err(self.broken(Gap::Endless, batch.records));
             }
             Some(token) => At::Token(token),
             None => At::Complete,
@@ -217,18 +183,18 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// A page behind the end, as the page before was short.
-    fn behind_the_end(&mut self, most: u32, batch: &Batch<T>) -> Result<Vec<T>, Gap> {
-        if batch.records.is_empty() {
+    fn behind_the_end(&mut self, most: u32, records: Vec<T>) -> Result<Vec<T>, Gap> {
+        if records.is_empty() {
             self.at = At::Complete;
-            return Ok(Vec::new());
+            return Ok(records);
         }
         if most < self.longest {
-            return Err(Gap::Short);
+            return Err(self.broken(Gap::Short, records));
         }
         // The API gives fewer at once than it was asked for. This page is
         // asked for again, small enough to overlap.
         if most < 2 {
-            return Err(Gap::NoOverlap);
+            return Err(self.broken(Gap::NoOverlap, records));
         }
         self.size = most;
         self.at = At::Overlap;
@@ -245,8 +211,10 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             }
             None => {}
             Some(last) => {
-                if records.first().map(self.identity).as_ref() != Some(last) {
-                    return Err(Gap::Shifted);
+                let place = self.seen.len().saturating_sub(1);
+                let first = records.first().map(|it| (self.identity)(it, place));
+                if first.as_ref() != Some(last) {
+                    return Err(self.broken(Gap::Shifted, records));
                 }
                 records.remove(0);
             }
@@ -260,14 +228,36 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     fn keep(&mut self, records: Vec<T>) -> Result<Vec<T>, Gap> {
-        for record in &records {
-            let identity = (self.identity)(record);
-            self.last = Some(identity.clone());
-            if !self.seen.insert(identity) {
-                return Err(Gap::Repeated);
+        let came = records.len();
+        let news = self.news(records);
+        let gap = if news.len() < came {
+            Gap::Repeated
+        } else if self.seen.len() > MOST_RECORDS {
+            Gap::Endless
+        } else {
+            return Ok(news);
+        };
+        self.rest = news;
+        Err(gap)
+    }
+
+    /// A gap, on a page that has records all the same.
+    fn broken(&mut self, gap: Gap, records: Vec<T>) -> Gap {
+        self.rest = self.news(records);
+        gap
+    }
+
+    /// What was not seen before.
+    fn news(&mut self, records: Vec<T>) -> Vec<T> {
+        let mut news = Vec::with_capacity(records.len());
+        for record in records {
+            let identity = (self.identity)(&record, self.seen.len());
+            if self.seen.insert(identity.clone()) {
+                self.last = Some(identity);
+                news.push(record);
             }
         }
-        Ok(records)
+        news
     }
 
     /// The pages as a stream. A stream that ends without an error was of a
@@ -296,7 +286,10 @@ impl<'a, T: std::fmt::Debug + Send + 'a> Listing<'a, T> {
             match self.next_page().await {
                 Ok(Some(page)) => seen.extend(page),
                 Ok(None) => return Ok(Complete(seen)),
-                Err(gap) => return Err(Incomplete { seen, gap }),
+                Err(gap) => {
+                    seen.append(&mut self.rest);
+                    return Err(Incomplete { seen, gap });
+                }
             }
         }
     }

@@ -25,7 +25,7 @@ impl Client {
     /// All servers that a filter lets through (4.4-1).
     pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
         // The API may tell cases of a UUID apart; two spellings are one machine.
-        let identity = |server: &Server| server.id.as_str().to_ascii_lowercase();
+        let identity = |server: &Server, _| server.id.as_str().to_ascii_lowercase();
         Listing::new(identity, move |ask| {
             async move { Ok(self.servers(filter, range(&ask)).await?.into()) }.boxed()
         })
@@ -37,7 +37,7 @@ impl Client {
         id: &'a ServerId,
         kind: Option<&'a str>,
     ) -> Listing<'a, Command> {
-        let identity = |command: &Command| command.id.as_str().to_ascii_lowercase();
+        let identity = |command: &Command, _| command.id.as_str().to_ascii_lowercase();
         Listing::new(identity, move |ask| {
             async move { Ok(self.commands(id, kind, range(&ask)).await?.into()) }.boxed()
         })
@@ -46,7 +46,7 @@ impl Client {
     /// All tags of the account (4.6-1).
     pub fn all_tags(&self) -> Listing<'_, TagRecord> {
         Listing::new(
-            |tag: &TagRecord| tag.tag.clone(),
+            |tag: &TagRecord, _| tag.tag.clone(),
             move |ask| async move { Ok(self.tags(range(&ask)).await?.into()) }.boxed(),
         )
     }
@@ -54,16 +54,17 @@ impl Client {
     /// The whole whitelist of an API key (4.1-1).
     pub fn all_of_whitelist(&self, key: ApiKeyId) -> Listing<'_, WhitelistEntry> {
         Listing::new(
-            |entry: &WhitelistEntry| entry.id.to_string(),
+            |entry: &WhitelistEntry, _| entry.id.to_string(),
             move |ask| async move { Ok(self.whitelist(key, range(&ask)).await?.into()) }.boxed(),
         )
     }
 
     /// The whole installation log of a host (4.8-13).
     pub fn all_of_install_log(&self, id: HostId) -> Listing<'_, InstallLogEntry> {
-        let identity = |entry: &InstallLogEntry| match entry.id {
+        // The same line may stand in a log twice.
+        let identity = |entry: &InstallLogEntry, place| match entry.id {
             Some(id) => id.to_string(),
-            None => format!("{entry:?}"),
+            None => format!("{place} {entry:?}"),
         };
         Listing::new(identity, move |ask| {
             async move { Ok(self.install_log(id, range(&ask)).await?.into()) }.boxed()
@@ -76,7 +77,7 @@ impl Client {
     /// page on where pages are asked for by token (4.8-4), so hosts that it
     /// would leave out may be among them.
     pub fn all_hosts<'a>(&'a self, labels: Option<&'a str>) -> Listing<'a, Host> {
-        let identity = |host: &Host| host.id.to_string();
+        let identity = |host: &Host, _| host.id.to_string();
         Listing::new(identity, move |ask| {
             async move {
                 let cursor = match ask {

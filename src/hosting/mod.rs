@@ -23,9 +23,12 @@
 
 mod answer;
 mod client;
+mod completeness;
+mod hidden;
 mod http;
 mod lists;
 mod record;
+mod refusal;
 mod text;
 
 pub mod capacity;

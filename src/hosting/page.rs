@@ -1,5 +1,10 @@
 //! Pages of a listing.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
 /// One page of a listing (the header `RANGED-DATA`, 8-6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
@@ -47,28 +52,48 @@ impl Page {
 }
 
 /// Where a listing of hosts goes on (4.8-3). Its text means nothing here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Eq)]
 pub struct PageToken {
     text: String,
-    expires: Option<jiff::Timestamp>,
+    expires: Option<Timestamp>,
+    good_until: Option<Instant>,
+}
+
+/// A token is its text.
+impl PartialEq for PageToken {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
 }
 
 impl PageToken {
     /// The longest token that is sent back, in bytes.
     const LONGEST: usize = 4096;
 
-    pub(super) fn new(text: &str, expires: Option<jiff::Timestamp>) -> Option<Self> {
-        let text = text.trim();
+    /// A token that came just now, and `now` by the clock that `expires` is
+    /// from; `None` for a text that is too long, or none.
+    pub(super) fn new(text: &str, expires: Option<Timestamp>, now: Timestamp) -> Option<Self> {
+        let left = expires.map(|expires| {
+            // A date in the past means: good no more.
+            Duration::try_from(expires.duration_since(now)).unwrap_or_default()
+        });
         let fits = (1..=Self::LONGEST).contains(&text.len());
         fits.then(|| Self {
             text: text.to_owned(),
             expires,
+            good_until: left.and_then(|left| Instant::now().checked_add(left)),
         })
     }
 
     /// Until when the API takes it, where the answer said so.
-    pub fn expires(&self) -> Option<jiff::Timestamp> {
+    pub fn expires(&self) -> Option<Timestamp> {
         self.expires
+    }
+
+    /// Whether the API takes it no more. Counted from when it came, so that a
+    /// wrong clock on this side does not matter.
+    pub fn is_expired(&self) -> bool {
+        self.good_until.is_some_and(|until| Instant::now() >= until)
     }
 
     pub(super) fn header(&self) -> &str {

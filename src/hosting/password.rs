@@ -54,7 +54,7 @@ impl Client {
         let call = Call::new(Method::PUT, &path)
             .hiding([current.clone(), new.clone()])
             .json(&body)?;
-        self.call(call).await.map(drop)
+        self.call(call).await?.done()
     }
 
     /// Begins a reset: `POST /v3/account/password/reset` (4.2-5). A hash goes
@@ -69,7 +69,7 @@ impl Client {
         }
         let path = ["account", "password", "reset"];
         let call = Call::new(Method::POST, &path).json(&ResetBody { email_address })?;
-        self.call(call).await.map(drop)
+        self.call(call).await?.done()
     }
 
     /// Ends a reset with the hash that came by mail:
@@ -94,7 +94,7 @@ impl Client {
         let call = Call::new(Method::PUT, &path)
             .hiding([new.clone(), reset_hash.clone()])
             .json(&body)?;
-        self.call(call).await.map(drop)
+        self.call(call).await?.done()
     }
 }
 

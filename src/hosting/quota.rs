@@ -41,7 +41,7 @@ impl Client {
     /// Those of any call, see [`crate::hosting`];
     /// [`Error::Undecodable`] also for a quota of nowhere.
     pub async fn quota_usage(&self) -> Result<Vec<LocationQuota>, Error> {
-        let answer = self.get(&["flexMetal", "quota", "usage"]).await?;
+        let answer = self.get_large(&["flexMetal", "quota", "usage"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(quota).collect())
     }
 }

@@ -10,72 +10,105 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use super::text::clean;
+use super::hidden::Hidden;
 
 /// The longest name, word or address that is kept, in bytes.
 const NAME: usize = 1024;
 
-/// The most memory that the parts of a body may take, in bytes. Eight times the
-/// longest body: no real answer comes near.
-const DEAREST: usize = 64 << 20;
-
 /// What did not fit. Holds field names and kinds, never a value.
 pub(super) type Misfit = String;
 
-/// One JSON object of an answer.
-pub(super) struct Record<'a>(&'a Map<String, Value>);
+/// The JSON of an answer, and what none of its texts may show.
+#[derive(Clone, Copy)]
+pub(super) struct Body<'a> {
+    value: &'a Value,
+    hidden: &'a Hidden,
+}
 
-/// Reads a whole body.
-pub(super) fn body(bytes: &[u8]) -> Result<Value, Misfit> {
-    if bytes.iter().all(u8::is_ascii_whitespace) {
+impl<'a> Body<'a> {
+    pub(super) fn new(value: &'a Value, hidden: &'a Hidden) -> Self {
+        Self { value, hidden }
+    }
+}
+
+/// One JSON object of an answer.
+pub(super) struct Record<'a> {
+    fields: &'a Map<String, Value>,
+    hidden: &'a Hidden,
+}
+
+/// Reads a whole body, of at most `cap` bytes.
+pub(super) fn body(bytes: &[u8], cap: usize) -> Result<Value, Misfit> {
+    if is_blank(bytes) {
         return Err("the body is empty".to_owned());
     }
-    let cost = cost(bytes);
-    if cost > DEAREST {
-        return Err(format!("its parts would take {cost} bytes of memory"));
+    if takes_too_much(bytes, cap) {
+        return Err("the body has more values than any answer".to_owned());
     }
     // The parser's message has the place and no text of the body.
     serde_json::from_slice(bytes).map_err(|error| format!("the body is not JSON: {error}"))
 }
 
-/// What the parts of a body take at most once they are read: a small object is
-/// a whole node of a tree, a list begins with room for four.
-///
-/// Marks inside of texts count too: that is seldom much, and a guess too high
-/// does no harm.
-fn cost(bytes: &[u8]) -> usize {
-    bytes.iter().fold(0_usize, |cost, byte| {
-        cost.saturating_add(match byte {
-            b'{' => 640,
-            b'[' => 128,
-            // Lists grow by doubling; names of fields are texts of their own.
-            b',' => 64,
-            b':' => 32,
-            _ => 0,
-        })
-    })
+pub(super) fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(u8::is_ascii_whitespace)
+}
+
+/// Whether the tree of a body would take many times the memory of its text:
+/// some hundred bytes an object, however small that is. Bounds it to about
+/// twenty times the cap.
+fn takes_too_much(bytes: &[u8], cap: usize) -> bool {
+    let (mut objects, mut entries) = (0_usize, 0_usize);
+    let (mut is_text, mut is_escaped) = (false, false);
+    for byte in bytes {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => objects += 1,
+            b',' if !is_text => entries += 1,
+            _ => {}
+        }
+    }
+    objects > cap / 64 || entries > cap / 8
+}
+
+/// That a body holds no error record (2.2), as one may come with any status.
+pub(super) fn no_error(body: Body<'_>) -> Result<(), Misfit> {
+    let is_error = |value: &Value| {
+        let code = value.get("errorCode");
+        code.is_some_and(|code| !code.is_null())
+    };
+    let found = match body.value {
+        Value::Array(entries) => entries.iter().any(is_error),
+        other => is_error(other),
+    };
+    if found {
+        return Err("the answer holds an error record".to_owned());
+    }
+    Ok(())
 }
 
 /// All records of a listing: an array of objects, or one object alone.
 ///
 /// `null` is no empty listing: nobody may conclude from it that nothing is
 /// there.
-pub(super) fn all(body: &Value) -> Result<Vec<Record<'_>>, Misfit> {
-    match body {
+pub(super) fn all(body: Body<'_>) -> Result<Vec<Record<'_>>, Misfit> {
+    let hidden = body.hidden;
+    match body.value {
         Value::Array(entries) => entries
             .iter()
             .enumerate()
             .map(|(index, entry)| {
-                Record::of(entry).ok_or_else(|| format!("entry {index} is {}", kind(entry)))
+                Record::of(entry, hidden).ok_or_else(|| format!("entry {index} is {}", kind(entry)))
             })
             .collect(),
-        Value::Object(record) => Ok(vec![Record(record)]),
+        Value::Object(fields) => Ok(vec![Record { fields, hidden }]),
         other => Err(format!("expected records, found {}", kind(other))),
     }
 }
 
 /// The one record of an answer: an object, or an array of exactly one.
-pub(super) fn one(body: &Value) -> Result<Record<'_>, Misfit> {
+pub(super) fn one(body: Body<'_>) -> Result<Record<'_>, Misfit> {
     let mut records = all(body)?;
     match (records.pop(), records.len()) {
         (Some(record), 0) => Ok(record),
@@ -85,8 +118,9 @@ pub(super) fn one(body: &Value) -> Result<Record<'_>, Misfit> {
 }
 
 impl<'a> Record<'a> {
-    pub(super) fn of(value: &'a Value) -> Option<Self> {
-        value.as_object().map(Record)
+    pub(super) fn of(value: &'a Value, hidden: &'a Hidden) -> Option<Self> {
+        let fields = value.as_object()?;
+        Some(Self { fields, hidden })
     }
 
     /// The text of a field that no record of its kind can do without.
@@ -100,8 +134,13 @@ impl<'a> Record<'a> {
         self.required_text(field).map(|_| self.name(field))
     }
 
+    /// Whether any of these fields is there, whatever it holds.
+    pub(super) fn has_any(&self, fields: &[&str]) -> bool {
+        fields.iter().any(|field| self.has(field))
+    }
+
     pub(super) fn has(&self, field: &str) -> bool {
-        self.0.contains_key(field)
+        self.fields.contains_key(field)
     }
 
     /// Whether a field has a value: missing, `null` and `""` are all the same.
@@ -110,12 +149,33 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn value(&self, field: &str) -> &'a Value {
-        self.0.get(field).unwrap_or(&Value::Null)
+        self.fields.get(field).unwrap_or(&Value::Null)
     }
 
     /// The text of a field, cleaned; empty where there is none.
     pub(super) fn text(&self, field: &str) -> String {
-        scalar(self.value(field)).unwrap_or_default()
+        match self.value(field) {
+            Value::String(text) => self.hidden.text(text, NAME),
+            Value::Number(number) => number.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// The text of a field that is longer than any name, cleaned.
+    pub(super) fn long_text(&self, field: &str, cap: usize) -> String {
+        self.hidden.long_text(self.raw_text(field), cap)
+    }
+
+    /// The words of a field for people, cleaned, and without all that the call
+    /// carried.
+    pub(super) fn message(&self, field: &str) -> String {
+        self.hidden.message(self.raw_text(field))
+    }
+
+    /// An object or list inside as it came, its texts and names cleaned.
+    pub(super) fn tree(&self, field: &str) -> Option<Value> {
+        let value = self.value(field);
+        (value.is_object() || value.is_array()).then(|| cleaned(value, self.hidden))
     }
 
     /// A name that requests give back to the letter (2.7-22): as it came, where
@@ -194,14 +254,22 @@ impl<'a> Record<'a> {
 
     /// An object inside; one without fields where there is none.
     pub(super) fn record(&self, field: &str) -> Option<Record<'a>> {
-        Record::of(self.value(field))
+        Record::of(self.value(field), self.hidden)
     }
 
     /// The objects of a list inside; whatever else the list holds is left out.
     pub(super) fn records(&self, field: &str) -> Vec<Record<'a>> {
         match self.value(field) {
-            Value::Array(entries) => entries.iter().filter_map(Record::of).collect(),
-            Value::Object(record) => vec![Record(record)],
+            Value::Array(entries) => {
+                let records = entries.iter();
+                records
+                    .filter_map(|entry| Record::of(entry, self.hidden))
+                    .collect()
+            }
+            Value::Object(fields) => vec![Record {
+                fields,
+                hidden: self.hidden,
+            }],
             _ => Vec::new(),
         }
     }
@@ -228,8 +296,11 @@ impl<'a> Record<'a> {
     /// misfit, as a tag that is overlooked could make a machine look like
     /// nobody's.
     pub(super) fn texts(&self, field: &str) -> Result<Vec<String>, Misfit> {
-        let read =
-            |value: &Value| scalar(value).ok_or_else(|| format!("{field} holds {}", kind(value)));
+        let read = |value: &Value| match value {
+            Value::String(text) => Ok(self.hidden.exact(text, NAME)),
+            Value::Number(number) => Ok(number.to_string()),
+            other => Err(format!("{field} holds {}", kind(other))),
+        };
         match self.value(field) {
             Value::Null => Ok(Vec::new()),
             Value::String(text) if text.is_empty() => Ok(Vec::new()),
@@ -240,12 +311,15 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A text or a number, as a cleaned text.
-pub(super) fn scalar(value: &Value) -> Option<String> {
+fn cleaned(value: &Value, hidden: &Hidden) -> Value {
     match value {
-        Value::String(text) => Some(clean(text, NAME)),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
+        Value::String(text) => Value::String(hidden.text(text, NAME)),
+        Value::Array(entries) => entries.iter().map(|it| cleaned(it, hidden)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (hidden.text(name, NAME), cleaned(value, hidden)))
+            .collect(),
+        other => other.clone(),
     }
 }
 

@@ -66,6 +66,9 @@ pub enum InvalidRequest {
         "os.kernelParams must hold factoryhash alone: other parameters belong into the factory image"
     )]
     FactoryParams,
+    /// A token whose time is over (4.8-3).
+    #[error("the PAGE-TOKEN has expired: begin the list anew")]
+    PageToken,
     /// A rule about scripts or kernel parameters.
     #[error(transparent)]
     System(#[from] InvalidSystem),

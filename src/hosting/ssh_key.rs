@@ -82,7 +82,7 @@ impl Client {
     ///
     /// Those of any call, see [`crate::hosting`].
     pub async fn ssh_keys(&self) -> Result<Vec<SshKey>, Error> {
-        let answer = self.get(&["sshKey"]).await?;
+        let answer = self.get_large(&["sshKey"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(ssh_key).collect())
     }
 
@@ -143,7 +143,8 @@ impl Client {
     /// no UUID (4.8-24) cannot come, as an [`SshKeyId`] is one.
     pub async fn delete_ssh_key(&self, id: &SshKeyId) -> Result<(), Error> {
         let path = ["sshKey", id.as_str()];
-        self.call(Call::new(Method::DELETE, &path)).await.map(drop)
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        self.call(call).await?.done()
     }
 }
 
@@ -152,16 +153,17 @@ fn ssh_key(record: &Record<'_>) -> Result<SshKey, Misfit> {
         id: SshKeyId::parse(record.raw_text("uuid"))
             .map_err(|_| "a stored key has no usable uuid".to_owned())?,
         name: record.text("name"),
-        public_key: public_key(record.raw_text("publicKey")),
+        public_key: public_key(record),
         created_at: record.seconds("createdAt"),
     })
 }
 
 /// The key to the letter (2.19-5), or nothing: a key that is cut or cleaned is
 /// another one.
-fn public_key(raw: &str) -> String {
+fn public_key(record: &Record<'_>) -> String {
+    let raw = record.raw_text("publicKey");
     // The usual cap on texts would cut an RSA key.
-    let cleaned = super::text::clean(raw, LONGEST);
+    let cleaned = record.long_text("publicKey", LONGEST);
     let line = match is_key_block(raw) {
         true => raw.replace(['\r', '\n'], " "),
         // Whoever stored a file stored its line end too.

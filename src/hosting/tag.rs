@@ -2,12 +2,13 @@
 
 use http::Method;
 use serde::Serialize;
+
 use serde_json::Value;
 
 use super::client::{Call, Client};
 use super::error::Error;
 use super::page::Page;
-use super::record::{self, Misfit, Record};
+use super::record::{self, Body, Misfit, Record};
 
 /// One tag in the account's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,12 +118,13 @@ impl Client {
     pub async fn delete_tag(&self, tag: &str) -> Result<(), Error> {
         check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         let path = ["flexMetal", "tags", tag];
-        self.call(Call::new(Method::DELETE, &path)).await.map(drop)
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        self.call(call).await?.done()
     }
 }
 
 /// The one tag of an answer, which must be this one.
-fn this(body: &Value, tag: &str) -> Result<TagRecord, Misfit> {
+fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, Misfit> {
     let found = decode(&record::one(body)?);
     if found.tag == tag {
         Ok(found)

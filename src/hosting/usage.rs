@@ -9,7 +9,6 @@ use super::error::Error;
 use super::record::{self, Misfit, Record};
 use super::request::InvalidRequest;
 use super::server::{Server, decode};
-use super::text::Hidden;
 
 /// What one server has used in a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,28 +47,24 @@ impl Client {
             return Err(InvalidRequest::Dates.into());
         }
         let [start, end] = [start, end].map(|date| date.map(|date| date.to_string()));
-        let mut call = Call::new(Method::GET, &["flexMetal", "usage"]);
+        let mut call = Call::new(Method::GET, &["flexMetal", "usage"]).large();
         if let Some(start) = &start {
             call = call.query("startDate", start);
         }
         if let Some(end) = &end {
             call = call.query("endDate", end);
         }
-        self.call(call).await?.decode(|body| {
-            record::all(body)?
-                .iter()
-                .map(|record| usage(record, self.hidden()))
-                .collect()
-        })
+        let answer = self.call(call).await?;
+        answer.decode(|body| record::all(body)?.iter().map(usage).collect())
     }
 }
 
-fn usage(record: &Record<'_>, hidden: Hidden<'_>) -> Result<Usage, Misfit> {
+fn usage(record: &Record<'_>) -> Result<Usage, Misfit> {
     let server = record
         .record("server")
         .ok_or_else(|| "a usage record has no server".to_owned())?;
     Ok(Usage {
-        server: decode::server(&server, hidden)?,
+        server: decode::server(&server)?,
         started_at: record.time("startedAt"),
         ended_at: record.time("endedAt"),
         total_hours: record.number("totalHours"),

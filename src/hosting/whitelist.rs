@@ -12,7 +12,7 @@ use super::client::{Call, Client};
 use super::error::Error;
 use super::identity::{ApiKeyId, WhitelistEntryId};
 use super::page::Page;
-use super::record::{self, Misfit, Record};
+use super::record::{self, Body, Misfit, Record};
 use super::request::InvalidRequest;
 
 /// An entry as the API shows it (2.1). The addresses stay as they came: an
@@ -131,7 +131,7 @@ impl Client {
         let key = key.to_string();
         let path = ["account", "apiKey", key.as_str(), "whitelist"];
         let call = Call::new(Method::POST, &path).json(&rule.body())?;
-        self.call(call).await?.decode(entries)
+        self.call(call).await?.decode(changed)
     }
 
     /// Changes an entry:
@@ -150,8 +150,10 @@ impl Client {
         rule.check()?;
         let (key, entry) = (key.to_string(), entry.to_string());
         let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
-        let call = Call::new(Method::PUT, &path).json(&rule.body())?;
-        self.call(call).await?.decode(entries)
+        let call = Call::new(Method::PUT, &path)
+            .idempotent()
+            .json(&rule.body())?;
+        self.call(call).await?.decode(changed)
     }
 
     /// Removes an entry:
@@ -168,11 +170,20 @@ impl Client {
     ) -> Result<(), Error> {
         let (key, entry) = (key.to_string(), entry.to_string());
         let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
-        self.call(Call::new(Method::DELETE, &path)).await.map(drop)
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        self.call(call).await?.done()
     }
 }
 
-fn entries(body: &Value) -> Result<Vec<WhitelistEntry>, Misfit> {
+/// An empty array does not show that the entry is there (1-6).
+fn changed(body: Body<'_>) -> Result<Vec<WhitelistEntry>, Misfit> {
+    match entries(body)? {
+        entries if entries.is_empty() => Err("the answer shows no whitelist entry".to_owned()),
+        entries => Ok(entries),
+    }
+}
+
+fn entries(body: Body<'_>) -> Result<Vec<WhitelistEntry>, Misfit> {
     record::all(body)?.iter().map(entry).collect()
 }
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::EXPIRES;
+use http::header::{DATE, EXPIRES};
 use serde_json::{Value, json};
 
 use super::clock::Moment;
@@ -43,7 +43,15 @@ pub(crate) struct Answer {
     status: StatusCode,
     body: Option<Value>,
     effect: Option<Effect>,
-    page_token: Option<(String, Moment)>,
+    onward: Option<Onward>,
+}
+
+/// What leads to the next page.
+#[derive(Debug)]
+pub(crate) struct Onward {
+    pub(crate) token: String,
+    pub(crate) now: Moment,
+    pub(crate) until: Moment,
 }
 
 impl Answer {
@@ -53,7 +61,7 @@ impl Answer {
             status: StatusCode::OK,
             body: Some(Value::Array(records)),
             effect: None,
-            page_token: None,
+            onward: None,
         }
     }
 
@@ -71,7 +79,7 @@ impl Answer {
             status: StatusCode::OK,
             body: Some(record),
             effect: None,
-            page_token: None,
+            onward: None,
         }
     }
 
@@ -81,13 +89,13 @@ impl Answer {
             status: StatusCode::NO_CONTENT,
             body: None,
             effect: None,
-            page_token: None,
+            onward: None,
         }
     }
 
-    /// The same answer, with what leads to the next page, and until when.
-    pub(crate) fn leading_to(self, page_token: Option<(String, Moment)>) -> Self {
-        Self { page_token, ..self }
+    /// The same answer, with what leads to the next page.
+    pub(crate) fn leading_to(self, onward: Option<Onward>) -> Self {
+        Self { onward, ..self }
     }
 
     /// The same answer, with what it changed.
@@ -106,10 +114,16 @@ impl IntoResponse for Answer {
             None => self.status.into_response(),
         };
         let headers = response.headers_mut();
-        if let Some((token, until)) = self.page_token
-            && let (Ok(token), Ok(until)) = (token.parse(), until.http_date().parse())
+        if let Some(Onward { token, now, until }) = self.onward
+            && let (Ok(token), Ok(now), Ok(until)) = (
+                token.parse(),
+                now.http_date().parse(),
+                until.http_date().parse(),
+            )
         {
             headers.insert(PAGE_TOKEN, token);
+            // Both by one clock, or a driven one would look long past.
+            headers.insert(DATE, now);
             headers.insert(EXPIRES, until);
         }
         if let Some(effect) = self.effect {

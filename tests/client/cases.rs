@@ -123,7 +123,7 @@ cases! {
     ValidateReset  ["4.2-10"] "a wrong hash" wrong_hash 403 10_003 "Invalid credentials" []
     OF_RESET       ["4.2-7"] "logged in" logged_in 422 10_005 "already logged in" []
 
-    Servers ["4.4-8"] "another word" another_status 422 10_004 "Validation failed" ["status"]
+    Servers ["4.4-8"] "no filter" filters_required 422 10_004 "Validation failed" ["status"]
     Order   ["4.4-12"] "no such place" order_to_nowhere 422 10_004 "Validation failed" ["location"]
     Order   ["4.4-12"] "nothing of it exists" order_of_nothing 422 10_004 "Validation failed" ["instanceType", "os.slug"]
     Order   ["4.4-13"] "quota used up" no_quota 422 10_006 "Validation failed" ["instanceType"]

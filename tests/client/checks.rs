@@ -38,7 +38,10 @@ fn start() -> Option<i64> {
 pub(crate) fn whitelist(scene: &Scene, entries: Vec<WhitelistEntry>) {
     let entry = one(entries);
     assert_eq!(entry.id, scene.wishes.entry);
-    assert_eq!((entry.ip_range.as_deref(), entry.active), (Some(NET), true));
+    assert_eq!(
+        (entry.ip_range.as_deref(), entry.active),
+        (Some(NET), Some(true))
+    );
     assert_eq!((entry.comments, entry.updated_at), (None, start()));
 }
 

@@ -93,7 +93,7 @@ circumstances! {
         }
     }
     logged_in |scene| { scene.rig.turn("resetLoggedIn", "refuse422").await; }
-    another_status |scene| { scene.wishes.status = Some("broken"); }
+    filters_required |scene| { scene.rig.turn("listFilters", "required").await; }
     order_to_nowhere |scene| { scene.wishes.order.location = "EU: Nowhere".to_owned(); }
     order_of_nothing |scene| {
         let order = &mut scene.wishes.order;

@@ -52,7 +52,7 @@ fn refusal(reply: &Reply) -> Option<&Refusal> {
         Error::Refused(refusal)
         | Error::AccessDenied(refusal)
         | Error::NotFound(refusal)
-        | Error::RateLimited { refusal, .. }
+        | Error::RateLimited(refusal)
         | Error::Server(refusal)
         | Error::Unexpected(refusal) => Some(refusal),
         _ => None,

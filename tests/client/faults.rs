@@ -144,8 +144,8 @@ async fn hold(operation: Operation, scene: &Scene, fault: &Fault) {
         ),
         Outcome::Bad(verdict) => {
             verdict.judge(operation, &reply, &what);
-            if let Some(Error::RateLimited { retry_after, .. }) = reply.error {
-                assert_eq!(retry_after, Some(Duration::from_secs(7)));
+            if let Some(Error::RateLimited(refusal)) = reply.error {
+                assert_eq!(refusal.retry_after, Some(Duration::from_secs(7)));
             }
         }
     }

@@ -70,6 +70,22 @@ macro_rules! operations {
     };
 }
 
+impl Operation {
+    /// Whether twice is as good as once.
+    pub(crate) fn is_idempotent(self) -> bool {
+        let same_twice = [
+            Self::ChangeWhitelist,
+            Self::RemoveFromWhitelist,
+            Self::Release,
+            Self::DeleteTag,
+            Self::AddTag,
+            Self::RemoveTag,
+            Self::DeleteSshKey,
+        ];
+        self.kind() == Kind::Read || same_twice.contains(&self)
+    }
+}
+
 operations! {
     Whitelist "whitelist" Read Paged "GET" "/v3/account/apiKey/{apiKeyId}/whitelist"
     AddToWhitelist "add_to_whitelist" Change Record "POST" "/v3/account/apiKey/{apiKeyId}/whitelist"

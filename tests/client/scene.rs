@@ -10,7 +10,7 @@ use flexmetal_operator::hosting::server::{
 use flexmetal_operator::hosting::whitelist::{AddressRange, WhitelistRule};
 use flexmetal_operator::hosting::{
     ApiKeyId, Client, CommandId, HostId, LocationId, Order, SecretText, ServerId, SshKeyId,
-    WhitelistEntryId,
+    StatusFilter, WhitelistEntryId,
 };
 use serde_json::json;
 
@@ -41,7 +41,7 @@ pub(crate) struct Wishes {
     pub(crate) reset_hash: SecretText,
     pub(crate) email: &'static str,
     pub(crate) location: LocationId,
-    pub(crate) status: Option<&'static str>,
+    pub(crate) status: Option<StatusFilter>,
     pub(crate) order: Order,
     /// A delivered Linux machine.
     pub(crate) machine: ServerId,

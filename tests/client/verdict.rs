@@ -8,7 +8,8 @@ use crate::reply::{End, Reply};
 pub(crate) struct Verdict {
     pub(crate) category: &'static str,
     pub(crate) status: Option<u16>,
-    /// Whether the same call may simply succeed later.
+    /// Whether the same call may simply succeed later. After a doubtful answer
+    /// it may be made again only where twice is as good as once.
     pub(crate) retryable: bool,
     /// Whether it may have been done all the same.
     pub(crate) doubtful: bool,
@@ -85,6 +86,10 @@ impl Verdict {
             retryable: error.is_retryable_as_is(),
             doubtful: error.may_have_taken_effect(),
         };
-        assert_eq!(found, *self, "{operation:?}, {what}: {told}");
+        let wanted = Self {
+            retryable: self.retryable && (!self.doubtful || operation.is_idempotent()),
+            ..*self
+        };
+        assert_eq!(found, wanted, "{operation:?}, {what}: {told}");
     }
 }

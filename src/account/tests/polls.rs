@@ -315,6 +315,21 @@ async fn objects_with_the_same_url_and_key_share_what_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failure_that_names_a_pause_is_given_it() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.ready(&account).await;
+    rig.provider.world().failing = true;
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    let answer = account.read(&id, Lane::Poll).await;
+    assert!(matches!(answer, Err(Error::Server(_))));
+    let failed = clock::now().mono;
+    rig.provider.world().failing = false;
+    account.read(&id, Lane::Release).await.unwrap();
+    assert!(clock::now().mono >= failed + Duration::from_millis(6990));
+}
+
+#[tokio::test(start_paused = true)]
 async fn when_fewer_calls_are_asked_for_nothing_goes_out_for_so_long() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];

@@ -25,6 +25,8 @@ pub(super) struct World {
     pub(super) down: bool,
     /// Whether it asks for fewer calls, with a pause of seven seconds.
     pub(super) busy: bool,
+    /// Whether it fails, and asks for the same pause.
+    pub(super) failing: bool,
     /// What the next order gets instead of a machine.
     pub(super) next_order: Option<Result<u16, ()>>,
     /// Method and path of each request, lists with their query.
@@ -106,6 +108,9 @@ impl Provider {
         if world.busy {
             return Ok((429, json!({"errorMessage": "slow down"})));
         }
+        if world.failing {
+            return Ok((503, json!({"errorMessage": "out of order"})));
+        }
         let servers = "/v3/flexMetal/servers";
         if path == servers && request.method == Method::POST {
             match world.next_order.take() {
@@ -159,7 +164,7 @@ impl Transport for Provider {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             let (status, body) = answer?;
             let mut headers = HeaderMap::new();
-            if status == 429 {
+            if matches!(status, 429 | 503) {
                 headers.insert("retry-after", "7".parse().unwrap());
             }
             Ok(Response {

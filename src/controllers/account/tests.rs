@@ -185,6 +185,8 @@ fn every_trouble_names_its_field_and_remedy() {
                     code: None,
                     message: String::new(),
                     fields: vec![],
+                    retry_after: None,
+                    idempotent: true,
                 });
             },
         ),

@@ -10,6 +10,7 @@ use crate::hosting::host::{
 use crate::hosting::identity::HostId;
 use crate::hosting::page::Page;
 use crate::hosting::record;
+use crate::hosting::request::InvalidRequest;
 
 impl Client {
     /// A part of the list of hosts: `GET /v3/host` (4.8-1). On-demand servers
@@ -20,20 +21,25 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Undecodable`] when a single record cannot be read.
+    /// [`Error::NotSent`] for a token that has expired; [`Error::Undecodable`]
+    /// when a single record cannot be read, or the answer goes on at a token
+    /// that cannot be sent back.
     pub async fn hosts(&self, labels: Option<&str>, at: &HostCursor) -> Result<HostPage, Error> {
-        let mut call = Call::new(Method::GET, &["host"]);
+        let mut call = Call::new(Method::GET, &["host"]).large();
         match at {
             HostCursor::Range(page) => call = call.page(*page),
+            HostCursor::Token(token) if token.is_expired() => {
+                return Err(InvalidRequest::PageToken.into());
+            }
             HostCursor::Token(token) => call = call.token(token),
         }
         if let Some(labels) = labels {
             call = call.query("labels", labels);
         }
-        let mut answer = self.call(call).await?;
+        let answer = self.call(call).await?;
         Ok(HostPage {
             hosts: answer.decode(|body| record::all(body)?.iter().map(decode::host).collect())?,
-            next: answer.next.take(),
+            next: answer.next.clone().map_err(|why| answer.misfit(why))?,
         })
     }
 
@@ -59,8 +65,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] where it is not there (4.8-15). What a success says
-    /// is not described, so nothing in it is an error.
+    /// [`Error::NotFound`] where it is not there (4.8-15);
+    /// [`Error::Undecodable`] where a success is neither empty nor records.
+    /// What is in those is not described, so a field that is missing is no
+    /// error.
     pub async fn start_host(&self, id: HostId) -> Result<HostResult, Error> {
         self.act_on_host(id, "start").await
     }
@@ -87,10 +95,7 @@ impl Client {
         let id = id.to_string();
         let path = ["host", id.as_str(), action];
         let answer = self.call(Call::new(Method::PUT, &path)).await?;
-        // The document shows no answer: the status is all there is to go by.
-        Ok(answer
-            .decode(|body| Ok(decode::result(&record::one(body)?)))
-            .unwrap_or_default())
+        answer.may_show(decode::result)
     }
 
     /// Asks whether a host runs: `GET /v3/host/{hostId}/status` (4.8-10).
@@ -112,15 +117,17 @@ impl Client {
     /// (4.8-11). **All its data are lost.** How far it is tells
     /// [`Host::install_status`].
     ///
-    /// The answer repeats the request (4.8-12) and is not read: it may hold the
-    /// script.
+    /// The answer repeats the request (4.8-12). Nothing of it is kept: it may
+    /// hold the script.
     ///
     /// # Errors
     ///
     /// [`Error::NotSent`] where a rule is broken, [`Error::NotFound`] where the
     /// host is not there (4.8-15), [`Error::Refused`] with 422 where a rule is
     /// broken that is not known here (4.8-16), for an on-demand server (4.8-17),
-    /// or while an installation is under way (3.3-2). An error that may have taken effect is no reason to send it
+    /// or while an installation is under way (3.3-2), [`Error::Undecodable`]
+    /// where a success is neither empty nor records. An error that may have
+    /// taken effect is no reason to send it
     /// again before the host was looked at.
     pub async fn install_host(&self, id: HostId, request: &HostInstall) -> Result<(), Error> {
         request.check()?;
@@ -129,7 +136,7 @@ impl Client {
         let call = Call::new(Method::POST, &path)
             .hiding(request.secrets())
             .json(&request.body())?;
-        self.call(call).await.map(drop)
+        self.call(call).await?.may_show(|_| ())
     }
 
     /// One page of a host's installation log:
@@ -137,17 +144,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] where the host is not there (4.8-15).
+    /// [`Error::NotFound`] where the host is not there (4.8-15);
+    /// [`Error::Undecodable`] when a record has no field of an entry (2.22).
     pub async fn install_log(&self, id: HostId, page: Page) -> Result<Vec<InstallLogEntry>, Error> {
         let id = id.to_string();
         let path = ["host", id.as_str(), "os", "installLog"];
         let answer = self.call(Call::new(Method::GET, &path).page(page)).await?;
-        answer.decode(|body| {
-            let records = record::all(body)?;
-            let entries = records.iter();
-            Ok(entries
-                .map(|entry| decode::log_entry(entry, self.hidden()))
-                .collect())
-        })
+        answer.decode(|body| record::all(body)?.iter().map(decode::log_entry).collect())
     }
 }

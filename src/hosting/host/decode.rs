@@ -5,7 +5,6 @@ use crate::hosting::host::{
 };
 use crate::hosting::identity::HostId;
 use crate::hosting::record::{Misfit, Record};
-use crate::hosting::text::{self, Hidden};
 
 /// Reads one host. Only `id` can spoil it.
 pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
@@ -107,11 +106,25 @@ pub(super) fn result(record: &Record<'_>) -> HostResult {
     }
 }
 
+/// The fields of a log entry (2.22).
+const LOG_FIELDS: [&str; 7] = [
+    "id",
+    "issueOpen",
+    "dateStamp",
+    "issueCategory",
+    "issueDescription",
+    "issueResolved",
+    "catName",
+];
+
 /// Reads a log entry. It is text of a machine that ran our script, so it is
 /// treated as a message.
-pub(super) fn log_entry(record: &Record<'_>, hidden: Hidden<'_>) -> InstallLogEntry {
-    let words = |field: &str| text::message(record.raw_text(field), hidden);
-    InstallLogEntry {
+pub(super) fn log_entry(record: &Record<'_>) -> Result<InstallLogEntry, Misfit> {
+    if !record.has_any(&LOG_FIELDS) {
+        return Err("a log entry has no field of one".to_owned());
+    }
+    let words = |field: &str| record.message(field);
+    Ok(InstallLogEntry {
         id: record.number("id"),
         is_open: record.flag("issueOpen"),
         written_at: record.seconds("dateStamp"),
@@ -119,5 +132,5 @@ pub(super) fn log_entry(record: &Record<'_>, hidden: Hidden<'_>) -> InstallLogEn
         category_name: words("catName"),
         description: words("issueDescription"),
         resolved: words("issueResolved"),
-    }
+    })
 }

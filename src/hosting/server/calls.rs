@@ -31,7 +31,7 @@ impl Client {
     /// it leaves an outcome that nobody knows.
     pub async fn order(&self, order: &Order, order_tag: &str) -> OrderOutcome {
         match self.send_order(order, order_tag).await {
-            Ok(answer) => self.created(&answer, order_tag),
+            Ok(answer) => Self::created(&answer, order_tag),
             Err(error @ Error::NotSent(_)) => OrderOutcome::NotSent(error),
             Err(error) if error.may_have_taken_effect() => OrderOutcome::Unknown(error.explain()),
             Err(error) => OrderOutcome::Refused(error),
@@ -51,8 +51,8 @@ impl Client {
     }
 
     /// A success is one only with a record that is surely this order's.
-    fn created(&self, answer: &Answer, order_tag: &str) -> OrderOutcome {
-        let server = match self.one_server(answer) {
+    fn created(answer: &Answer, order_tag: &str) -> OrderOutcome {
+        let server = match one_server(answer) {
             Ok(server) => server,
             Err(error) => return OrderOutcome::Unknown(error.explain()),
         };
@@ -88,12 +88,9 @@ impl Client {
         for tag in &filter.tags {
             call = call.query("tag", tag);
         }
-        self.call(call).await?.decode(|body| {
-            record::all(body)?
-                .iter()
-                .map(|record| decode::server(record, self.hidden()))
-                .collect()
-        })
+        self.call(call)
+            .await?
+            .decode(|body| record::all(body)?.iter().map(decode::server).collect())
     }
 
     /// One server: `GET /v3/flexMetal/servers/{uuid}` (4.4-15). Released servers
@@ -108,7 +105,7 @@ impl Client {
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str()];
         let answer = self.call(Call::new(Method::GET, &path)).await?;
-        self.this_server(&answer, id)
+        Self::this_server(&answer, id)
     }
 
     /// Installs a server anew: `PATCH /v3/flexMetal/servers/{uuid}` (4.4-16).
@@ -135,7 +132,7 @@ impl Client {
             .hiding(request.secrets())
             .json(&request.body())?;
         let answer = self.call(call).await?;
-        self.this_server(&answer, id)
+        Self::this_server(&answer, id)
     }
 
     /// Gives a server back: `DELETE /v3/flexMetal/servers/{uuid}` (4.4-21). All
@@ -151,8 +148,9 @@ impl Client {
     pub async fn release(&self, id: &ServerId) -> Result<Server, Error> {
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str()];
-        let answer = self.call(Call::new(Method::DELETE, &path)).await?;
-        self.this_server(&answer, id)
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        let answer = self.call(call).await?;
+        Self::this_server(&answer, id)
     }
 
     /// Adds a tag to a server: `POST /v3/flexMetal/servers/{uuid}/tag/{tag}`
@@ -184,24 +182,25 @@ impl Client {
         check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str(), "tag", tag];
-        let answer = self.call(Call::new(method, &path)).await?;
-        self.this_server(&answer, id)
-    }
-
-    fn one_server(&self, answer: &Answer) -> Result<Server, Error> {
-        answer.decode(|body| decode::server(&record::one(body)?, self.hidden()))
+        let call = Call::new(method, &path).idempotent();
+        let answer = self.call(call).await?;
+        Self::this_server(&answer, id)
     }
 
     /// The one server of an answer, which must be the one asked for: what is
     /// read here decides about releases.
-    fn this_server(&self, answer: &Answer, id: &ServerId) -> Result<Server, Error> {
-        let server = self.one_server(answer)?;
+    fn this_server(answer: &Answer, id: &ServerId) -> Result<Server, Error> {
+        let server = one_server(answer)?;
         if server.id.as_str().eq_ignore_ascii_case(id.as_str()) {
             return Ok(server);
         }
-        Err(Error::Undecodable {
-            status: answer.status,
-            why: format!("asked for server {id}, the answer shows {}", server.id),
-        })
+        Err(answer.misfit(format!(
+            "asked for server {id}, the answer shows {}",
+            server.id
+        )))
     }
+}
+
+fn one_server(answer: &Answer) -> Result<Server, Error> {
+    answer.decode(|body| decode::server(&record::one(body)?))
 }

@@ -5,20 +5,16 @@ use serde_json::Value;
 use crate::hosting::record::{Misfit, Record};
 use crate::hosting::server::{Server, ServerId, ServerStatus};
 use crate::hosting::tag;
-use crate::hosting::text::{self, Hidden};
 
 /// Reads one server. Only two fields can spoil it: `uuid`, without which the
 /// record says nothing, and `tags`, which tell whose the machine is.
-pub(in crate::hosting) fn server(
-    record: &Record<'_>,
-    hidden: Hidden<'_>,
-) -> Result<Server, Misfit> {
+pub(in crate::hosting) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
     let id = ServerId::parse(record.raw_text("uuid"))
         .map_err(|_| "a server record has no usable uuid".to_owned())?;
     Ok(Server {
         name: record.text("name"),
         status: ServerStatus::parse(&record.text("status")),
-        status_message: text::message(record.raw_text("statusMessage"), hidden),
+        status_message: record.message("statusMessage"),
         location_id: record.inner_number("location", "id"),
         location: record.inner_text("location", "name"),
         instance_type_id: record.inner_number("instanceType", "id"),

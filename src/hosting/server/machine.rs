@@ -1,5 +1,7 @@
 //! What a machine told of itself: its hardware and the password of its root.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use crate::hosting::client::Client;
@@ -9,13 +11,23 @@ use crate::hosting::secret::SecretText;
 use crate::hosting::server::ServerId;
 
 /// The hardware of a server as the program `lshw` lists it (2.10).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct HardwareListing {
     /// When the machine made it, in Unix seconds; the API's 0 is `None`.
     pub created_at: Option<i64>,
-    /// The listing as it came, an object whose fields are not described; none
-    /// is known before the machine ran once. Texts inside are not cleaned.
+    /// The listing, an object whose fields are not described; none is known
+    /// before the machine ran once. Texts inside are cleaned as any other.
     pub listing: Option<Value>,
+}
+
+impl fmt::Debug for HardwareListing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The listing is megabytes that a machine of somebody's wrote.
+        f.debug_struct("HardwareListing")
+            .field("created_at", &self.created_at)
+            .field("is_known", &self.listing.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -28,16 +40,14 @@ impl Client {
     /// (4.4-28), [`Error::TooLarge`] for a listing of more than 8 MiB.
     pub async fn hardware_listing(&self, id: &ServerId) -> Result<HardwareListing, Error> {
         let path = ["flexMetal", "servers", id.as_str(), "lshw"];
-        self.get(&path).await?.decode(|body| {
+        self.get_large(&path).await?.decode(|body| {
             let record = record::one(body)?;
             if !record.has("lshw") && !record.has("createdAt") {
                 return Err("the answer is no hardware listing".to_owned());
             }
             Ok(HardwareListing {
                 created_at: record.seconds("createdAt"),
-                listing: Some(record.value("lshw"))
-                    .filter(|listing| listing.is_object() || listing.is_array())
-                    .cloned(),
+                listing: record.tree("lshw"),
             })
         })
     }

@@ -60,7 +60,8 @@ impl fmt::Display for ServerId {
 
 /// One on-demand server (section 2.6).
 ///
-/// Texts are cleaned of control characters. A field that was missing, `null`
+/// Texts are cleaned of control characters, and our key is replaced in all of
+/// them. A field that was missing, `null`
 /// or empty is empty or `None` here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
@@ -70,7 +71,7 @@ pub struct Server {
     pub name: String,
     /// The state.
     pub status: ServerStatus,
-    /// Describes the problem of a failed server; our key is replaced in it.
+    /// Describes the problem of a failed server.
     pub status_message: String,
     /// The number of the location (2.6-7).
     pub location_id: Option<i64>,

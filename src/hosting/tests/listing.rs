@@ -1,15 +1,21 @@
 //! Whole lists, over an API that shifts, repeats, shortens and fails.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::{FutureExt, TryStreamExt};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::script::{Script, answer, with_header};
+use super::script::{Script, answer};
 use super::{UUID, record};
 use crate::hosting::listing::{Ask, Batch, Complete, Gap, Incomplete, Listing};
-use crate::hosting::{Error, ServerFilter};
+use crate::hosting::page::PageToken;
+use crate::hosting::{Error, HostId, ServerFilter};
+
+fn number(record: &usize, _: usize) -> String {
+    record.to_string()
+}
 
 type Read = Result<Complete<usize>, Incomplete<usize>>;
 
@@ -18,7 +24,7 @@ type Read = Result<Complete<usize>, Incomplete<usize>>;
 async fn read(most: usize, size: u32, at: impl Fn(usize) -> Vec<usize> + Send) -> (Read, Vec<u32>) {
     let starts = Arc::new(Mutex::new(Vec::new()));
     let asked = starts.clone();
-    let listing = Listing::new(usize::to_string, move |ask| {
+    let listing = Listing::new(number, move |ask| {
         let Ask::Range(page) = ask else {
             panic!("no token was given");
         };
@@ -89,10 +95,10 @@ async fn pages_of_one_record_cannot_be_read() {
 
 #[tokio::test]
 async fn a_list_without_end_is_given_up() {
-    let mut number = 0;
-    let listing = Listing::new(usize::to_string, move |_| {
-        let page: Vec<usize> = (number..number + 50).collect();
-        number += 49;
+    let mut start = 0;
+    let listing = Listing::new(number, move |_| {
+        let page: Vec<usize> = (start..start + 50).collect();
+        start += 49;
         async move { Ok(page.into()) }.boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
@@ -124,7 +130,7 @@ async fn a_failing_page_is_told_with_what_was_seen() {
 async fn a_stream_ends_with_its_error_and_nothing_goes_on_behind_a_gap() {
     let shrinking = || {
         let mut length = 60;
-        Listing::new(usize::to_string, move |ask| {
+        Listing::new(number, move |ask| {
             let Ask::Range(page) = ask else {
                 panic!("no token was given");
             };
@@ -145,51 +151,71 @@ async fn a_stream_ends_with_its_error_and_nothing_goes_on_behind_a_gap() {
 }
 
 #[tokio::test]
-async fn tokens_lead_through_the_hosts() {
-    let page = |numbers: &[u64], token: Option<&str>| {
-        let hosts: Vec<_> = numbers.iter().map(|number| json!({"id": number})).collect();
-        let page = answer(200, json!(hosts).to_string());
-        Ok(match token {
-            Some(token) => with_header(page, "page-token", token),
-            None => page,
-        })
-    };
-    let read = async |pages| {
-        let (client, script) = Script::client(pages);
-        let hosts = client.all_hosts(None).collect().await;
-        let ids = |hosts: Vec<crate::hosting::host::Host>| {
-            hosts.iter().map(|host| host.id.0).collect::<Vec<_>>()
-        };
-        let requests = script.requests().len();
-        (
-            hosts
-                .map(|hosts| ids(hosts.into_records()))
-                .map_err(|it| (ids(it.seen), it.gap)),
-            requests,
-        )
-    };
-    // Ended by an answer without a token, and by an empty one with a token.
-    let (hosts, requests) = read(vec![
-        page(&[1, 2], Some("a")),
-        page(&[3], Some("b")),
-        page(&[4], None),
-    ])
+async fn what_the_page_of_a_gap_shows_is_seen() {
+    // 0 to 49, then a page that begins with 51: the overlap is gone, and yet it
+    // shows what was not seen before.
+    let (shifted, _) = read(50, 50, |call| {
+        (if call == 0 { 0..60 } else { 2..62 }).collect()
+    })
     .await;
-    assert_eq!((hosts.unwrap(), requests), (vec![1, 2, 3, 4], 3));
-    let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[], Some("a"))]).await;
-    assert_eq!(hosts.unwrap(), [1]);
-    // A token that leads to itself, and a record that comes again.
-    let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[2], Some("a"))]).await;
-    assert!(matches!(hosts, Err((_, Gap::Endless))));
-    let (hosts, _) = read(vec![page(&[1, 2], Some("a")), page(&[2], None)]).await;
-    assert!(matches!(hosts, Err((_, Gap::Repeated))));
-    // Without any token, as any other list.
-    let (hosts, requests) = read(vec![page(&[1, 2], None), page(&[], None)]).await;
-    assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 2));
-    // A token in the midst of ranges.
-    let full: Vec<_> = (1..=50).collect();
-    let (hosts, _) = read(vec![page(&full, None), page(&[50], Some("a"))]).await;
-    assert!(matches!(hosts, Err((_, Gap::Shifted))));
+    let shifted = shifted.unwrap_err();
+    assert!(matches!(shifted.gap, Gap::Shifted));
+    assert_eq!(shifted.seen, (0..50).chain(51..62).collect::<Vec<_>>());
+    let (repeated, _) = read(50, 50, |_| (0..60).chain([5, 60]).collect()).await;
+    let repeated = repeated.unwrap_err();
+    assert!(matches!(repeated.gap, Gap::Repeated));
+    assert_eq!(repeated.seen, (0..=60).collect::<Vec<_>>());
+    let (short, _) = read(50, 50, |call| {
+        (0..if call == 1 { 70 } else { 120 }).collect()
+    })
+    .await;
+    assert_eq!(short.unwrap_err().seen, (0..120).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn more_than_was_asked_for_is_no_page() {
+    let listing = Listing::new(number, |_| {
+        async { Ok((0..51).collect::<Vec<usize>>().into()) }.boxed()
+    });
+    let incomplete = listing.collect().await.unwrap_err();
+    assert!(matches!(incomplete.gap, Gap::Oversized));
+    assert_eq!(incomplete.seen.len(), 51);
+}
+
+#[tokio::test]
+async fn a_list_is_kept_up_to_a_number_of_records() {
+    let pages = AtomicUsize::new(0);
+    let listing = Listing::new(number, move |_| {
+        let page = pages.fetch_add(1, Ordering::Relaxed);
+        let token = PageToken::new(&page.to_string(), None, jiff::Timestamp::UNIX_EPOCH);
+        // The first page is of the size asked for, the others of the API's.
+        let size = if page == 0 { 50 } else { 10_000 };
+        let records = (page * 10_000..page * 10_000 + size).collect();
+        async move {
+            Ok(Batch {
+                records,
+                next: token,
+            })
+        }
+        .boxed()
+    });
+    let incomplete = listing.collect().await.unwrap_err();
+    assert!(matches!(incomplete.gap, Gap::Endless));
+    assert_eq!(incomplete.seen.len(), 100_050);
+}
+
+#[tokio::test]
+async fn equal_lines_of_a_log_are_two_entries() {
+    let entry = json!({"issueDescription": "again"});
+    let page = |entries: &[&serde_json::Value]| Ok(answer(200, json!(entries).to_string()));
+    let (client, _) = Script::client(vec![page(&[&entry, &entry]), page(&[])]);
+    let log = client.all_of_install_log(HostId(1)).collect().await;
+    assert_eq!(log.unwrap().records().len(), 2);
+    // Over more than one page they overlap as others do.
+    let full = vec![&entry; 50];
+    let (client, _) = Script::client(vec![page(&full), page(&full[..2]), page(&[])]);
+    let log = client.all_of_install_log(HostId(1)).collect().await;
+    assert_eq!(log.unwrap().records().len(), 51);
 }
 
 proptest! {
@@ -200,7 +226,7 @@ proptest! {
         let left = Arc::new(Mutex::new(pages.into_iter()));
         let last = Arc::new(Mutex::new(None));
         let (source, seen) = (left.clone(), last.clone());
-        let listing = Listing::new(usize::to_string, move |_| {
+        let listing = Listing::new(number, move |_| {
             let page = source.lock().unwrap().next().unwrap_or_default();
             *seen.lock().unwrap() = Some(page.len());
             async move { Ok(Batch::from(page)) }.boxed()

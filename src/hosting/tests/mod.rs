@@ -7,9 +7,11 @@
 )]
 
 mod answers;
+mod bodies;
 mod decode;
-mod host_install;
+mod echoes;
 mod every_call;
+mod host_install;
 mod ids;
 mod inputs;
 mod install;
@@ -20,11 +22,14 @@ mod never_panics;
 mod operations;
 mod order;
 mod refusals;
+mod repeats;
 mod resources;
 mod script;
 mod secrets;
+mod sizes;
 mod ssh_keys;
 mod tls;
+mod tokens;
 mod tolerance;
 mod whitelist;
 mod wire;

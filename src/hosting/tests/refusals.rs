@@ -171,16 +171,14 @@ async fn an_undecodable_answer_shows_nothing_of_its_body() {
 
 #[tokio::test]
 async fn retry_after_is_read_in_both_forms() {
-    let wait = async |header: &str, date: Option<&str>| {
-        let mut response = with_header(answer(429, ""), "retry-after", header);
+    let waits = async |status: u16, header: &str, date: Option<&str>| {
+        let mut response = with_header(answer(status, ""), "retry-after", header);
         if let Some(date) = date {
             response = with_header(response, "date", date);
         }
-        match error(response).await {
-            Error::RateLimited { retry_after, .. } => retry_after,
-            other => panic!("{other:?}"),
-        }
+        error(response).await.retry_after()
     };
+    let wait = async |header: &str, date: Option<&str>| waits(429, header, date).await;
     let now = Some("Sat, 21 Nov 2026 09:00:00 GMT");
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(wait("17", None).await, seconds(17));
@@ -198,8 +196,21 @@ async fn retry_after_is_read_in_both_forms() {
         wait("Mon, 01 Jan 2001 00:00:00 GMT", None).await,
         seconds(0)
     );
+    // With any answer, not only with 429.
+    for status in [301, 403, 409, 422, 500, 503] {
+        assert_eq!(waits(status, "120", None).await, seconds(120), "{status}");
+    }
     assert_eq!(wait("soon", None).await, None);
     assert_eq!(wait("-5", None).await, None);
+}
+
+#[tokio::test]
+async fn causes_are_cleaned_and_capped_as_other_texts() {
+    let cause = format!("bad\u{1b}[2J\r\nline {}", "x".repeat(100_000));
+    let (client, _) = Script::client(vec![Err(TransportError::Interrupted(cause.into()))]);
+    let told = client.server(&id()).await.unwrap_err().explain();
+    assert!(told.contains("bad [2J line x"), "{told}");
+    assert!(!told.chars().any(char::is_control) && told.len() < 2048);
 }
 
 #[tokio::test]

@@ -185,8 +185,10 @@ async fn a_flood_ends_at_the_cap() {
     let endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\n\r\n".to_vec();
     let server = WireServer::start(vec![Reply::Flood(endless)]).await;
     let client = client(&server.url());
-    let error = client.server(&id()).await.unwrap_err();
+    let error = client.locations().await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { cap } if cap == 8 << 20));
+    let error = client.server(&id()).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { cap } if cap == 1 << 20));
     let error = client.release(&id()).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { cap } if cap == 1 << 20));
     let outcome = client.order(&order(), ORDER_TAG).await;

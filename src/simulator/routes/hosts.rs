@@ -9,7 +9,7 @@ use http::HeaderMap;
 use rand::RngExt;
 use serde_json::{Value, json};
 
-use super::super::answer::{Answer, Refusal};
+use super::super::answer::{Answer, Onward, Refusal};
 use super::super::catalogue::Family;
 use super::super::clock::Moment;
 use super::super::faults::{Distortion, Doom};
@@ -48,8 +48,12 @@ pub(super) async fn list(
     let (records, more) = account.host_list(start, page.results, distortion.at(now));
     let next = page.start.saturating_add(page.results);
     let until = now.after(TOKEN_FOR);
-    let token = (tokens && more).then(|| (format!("p-{next}-{}", until.unix()), until));
-    Ok(Answer::list(records).leading_to(token))
+    let onward = (tokens && more).then(|| Onward {
+        token: format!("p-{next}-{}", until.unix()),
+        now,
+        until,
+    });
+    Ok(Answer::list(records).leading_to(onward))
 }
 
 /// `GET /v3/host/{hostId}`

@@ -31,6 +31,10 @@ async fn dedicated_and_on_demand_hosts_are_in_one_list() {
         .header("RANGED-DATA", "start=0,results=2");
     let first = first.send().await.unwrap();
     let token = first.headers()["page-token"].clone();
+    // Both dates are of the simulator's clock, which is driven here.
+    let dates = ["date", "expires"].map(|name| first.headers()[name].to_str().unwrap());
+    let dates = dates.map(|date| jiff::fmt::rfc2822::parse(date).unwrap().timestamp());
+    assert_eq!(dates[1].duration_since(dates[0]).as_secs(), 300);
     let second = rig.api(Method::GET, "/v3/host").header("PAGE-TOKEN", token);
     let second = second.send().await.unwrap();
     assert!(!second.headers().contains_key("page-token"));

@@ -1,0 +1,201 @@
+//! Our own secrets, struck out of whatever comes from outside.
+
+use super::secret::{ApiKey, SecretText};
+use super::text::{MESSAGE, clean};
+
+/// What stands in place of our key.
+const KEY: &str = "[API key]";
+
+/// What stands in place of another secret.
+const OTHER: &str = "[hidden]";
+
+/// The most bytes of a text that secrets are looked for in. More than is kept,
+/// as a mask may be shorter than what it stands for.
+const SEARCHED: usize = 4 * MESSAGE;
+
+/// So many characters of a secret are surely no chance.
+const BEGIN: usize = 12;
+
+/// So many are enough at the end of a message, which may have been cut there.
+const TAIL: usize = 4;
+
+/// A secret of fewer characters cannot be told from other words.
+const SHORT: usize = 4;
+
+/// What must not stand in a text from outside: our key, and what else the call
+/// carried.
+pub(super) struct Hidden {
+    key: Piece,
+    own: Vec<Piece>,
+    short: Vec<SecretText>,
+}
+
+impl Hidden {
+    pub(super) fn new(key: &ApiKey, secrets: &[SecretText]) -> Self {
+        let mut hidden = Self {
+            key: Piece::new(key.expose(), KEY),
+            own: Vec::new(),
+            short: Vec::new(),
+        };
+        for secret in secrets {
+            hidden.add(secret.expose());
+        }
+        hidden
+    }
+
+    /// A secret, and each of its longer lines: an echo may hold a part of it.
+    fn add(&mut self, secret: &str) {
+        let whole = clean(secret, usize::MAX);
+        match whole.chars().count() {
+            0 => return,
+            1..SHORT => return self.short.push(SecretText::new(whole)),
+            _ => self.own.push(Piece::new(&whole, OTHER)),
+        }
+        for line in secret.lines() {
+            let line = clean(line, usize::MAX);
+            if line.chars().count() >= 8 && line != whole {
+                self.own.push(Piece::new(&line, OTHER));
+            }
+        }
+    }
+
+    /// A message for people, cleaned and capped: nothing in it is compared, so
+    /// it is shown without all that may be a secret.
+    pub(super) fn message(&self, text: &str) -> String {
+        let text = clean(text, SEARCHED);
+        if self.short.iter().any(|own| text.contains(own.expose())) {
+            return OTHER.to_owned();
+        }
+        // The key last: in the midst of another secret its mask would hide
+        // where that goes on.
+        let pieces = || self.own.iter().chain([&self.key]);
+        let text = pieces().fold(text, |text, piece| piece.strike(text));
+        let text = pieces().fold(text, |text, piece| piece.strike_tail(text));
+        cut(text, MESSAGE)
+    }
+
+    /// A name, a word, an address: cleaned and capped, and without what is
+    /// surely a secret.
+    pub(super) fn text(&self, text: &str, cap: usize) -> String {
+        let text = clean(text, SEARCHED);
+        let own = self.own.iter().filter(|own| own.is_long);
+        let text = own.fold(text, |text, piece| piece.strike(text));
+        cut(self.key.strike(text), cap)
+    }
+
+    /// A text that is longer than any name and has to come back whole, such as
+    /// a public key: cleaned and capped, and without our key.
+    pub(super) fn long_text(&self, text: &str, cap: usize) -> String {
+        cut(self.key.strike(clean(text, cap)), cap)
+    }
+
+    /// A text that is compared to the letter: cleaned and capped, and without
+    /// our key. Other secrets may be plain words, and a tag that is one of them
+    /// must stay a tag.
+    pub(super) fn exact(&self, text: &str, cap: usize) -> String {
+        cut(self.key.strike(clean(text, SEARCHED)), cap)
+    }
+}
+
+fn cut(text: String, cap: usize) -> String {
+    if text.len() <= cap {
+        text
+    } else {
+        clean(&text, cap)
+    }
+}
+
+/// One secret in the spellings that an echo may have.
+struct Piece {
+    spellings: Vec<SecretText>,
+    mask: &'static str,
+    is_long: bool,
+}
+
+impl Piece {
+    fn new(plain: &str, mask: &'static str) -> Self {
+        Self {
+            spellings: spellings(plain),
+            mask,
+            is_long: plain.chars().count() >= BEGIN,
+        }
+    }
+
+    /// Puts the mask wherever the secret stands, or enough of its begin, as
+    /// whoever echoes a value may cut it.
+    fn strike(&self, text: String) -> String {
+        let mut struck = String::new();
+        let mut rest = text.as_str();
+        while let Some((at, length)) = self.find(rest) {
+            struck.push_str(&rest[..at]);
+            struck.push_str(self.mask);
+            rest = &rest[at + length..];
+        }
+        if struck.is_empty() {
+            return text;
+        }
+        struck.push_str(rest);
+        struck
+    }
+
+    fn find(&self, text: &str) -> Option<(usize, usize)> {
+        let begins = self.spellings.iter().map(|own| begin(own.expose(), BEGIN));
+        let at = begins.filter_map(|begin| text.find(begin)).min()?;
+        // Two spellings may begin alike: the one that goes on longest counts.
+        let lengths = self.spellings.iter().filter_map(|own| {
+            let is_here = text[at..].starts_with(begin(own.expose(), BEGIN));
+            is_here.then(|| alike(&text[at..], own.expose()))
+        });
+        Some((at, lengths.max().unwrap_or_default()))
+    }
+
+    /// Puts the mask at the end of a text that breaks off within the secret.
+    fn strike_tail(&self, mut text: String) -> String {
+        for count in (TAIL..BEGIN).rev() {
+            for own in &self.spellings {
+                let begin = begin(own.expose(), count);
+                if begin.chars().count() == count && text.ends_with(begin) {
+                    text.truncate(text.len() - begin.len());
+                    text.push_str(self.mask);
+                    return text;
+                }
+            }
+        }
+        text
+    }
+}
+
+/// The first characters.
+fn begin(text: &str, count: usize) -> &str {
+    match text.char_indices().nth(count) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
+
+/// How many bytes both have in common from their begin.
+fn alike(text: &str, own: &str) -> usize {
+    text.chars()
+        .zip(own.chars())
+        .take_while(|(echoed, own)| echoed == own)
+        .map(|(echoed, _)| echoed.len_utf8())
+        .sum()
+}
+
+/// A secret as it may stand in an echo of the request: plain, within JSON, or
+/// within an address.
+fn spellings(plain: &str) -> Vec<SecretText> {
+    let quoted = serde_json::Value::from(plain).to_string();
+    let quoted = quoted.strip_prefix('"').unwrap_or(&quoted);
+    let quoted = quoted.strip_suffix('"').unwrap_or(quoted);
+    let percent: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();
+    let mut all = vec![
+        plain.to_owned(),
+        quoted.to_owned(),
+        plain.replace('/', "\\/"),
+        percent,
+    ];
+    all.sort();
+    all.dedup();
+    all.into_iter().map(SecretText::new).collect()
+}
