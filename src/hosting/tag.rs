@@ -2,7 +2,6 @@
 
 use http::Method;
 use serde::Serialize;
-
 use serde_json::Value;
 
 use super::client::{Call, Client};
