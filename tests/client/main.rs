@@ -4,8 +4,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::cast_possible_wrap,
-    reason = "a test program: what is not as expected ends it"
+    clippy::needless_pass_by_value,
+    reason = "a test program: what is not as expected ends it, and checks take what a call gave"
 )]
 
 mod calls;
