@@ -52,7 +52,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, found);
-        } else {
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
             found.push(path);
         }
     }
