@@ -160,9 +160,11 @@ pub(crate) fn judge(machines: &[Machine], prefix: &str) -> Report {
     }
 }
 
-/// The mark in a tag, if it is an order tag.
+/// The mark in a tag, if it is an order tag. Users with shorter marks have no
+/// epoch behind them: the whole text is the mark.
 fn mark<'a>(tag: &'a str, prefix: &str) -> Option<&'a str> {
-    tag.strip_prefix(prefix)?.get(..MARK)
+    let text = tag.strip_prefix(prefix).filter(|text| !text.is_empty())?;
+    Some(text.get(..MARK).unwrap_or(text))
 }
 
 fn ever_borne<'a>(machine: &'a Machine, prefix: &str) -> Vec<&'a str> {
@@ -227,4 +229,18 @@ fn overlaps(mark: &str, mut claims: Vec<Claim>) -> Vec<Violation> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_has_at_most_24_characters_and_at_least_one() {
+        let long = "mine:0123456789abcdef0123456700000001";
+        assert_eq!(mark(long, "mine:"), Some("0123456789abcdef01234567"));
+        assert_eq!(mark("mine:web-1", "mine:"), Some("web-1"));
+        assert_eq!(mark("mine:", "mine:"), None);
+        assert_eq!(mark("other:web-1", "mine:"), None);
+    }
 }

@@ -297,7 +297,7 @@ fn account(
 ) -> Result<Account, StartError> {
     let login = Login::new(&plan.email_address, &plan.password);
     let mut account = Account::new(&plan.name, catalogue.clone(), login);
-    account.house(plan.hosts, now);
+    account.house(plan.hosts.labels(), now);
     let invalid = |problem: String| InvalidAccounts::Value {
         account: plan.name.clone(),
         problem,

@@ -1,6 +1,7 @@
 //! The control port: `/_simulator/…`, one file a subject.
 
 mod faults;
+mod hosts;
 mod machines;
 mod page;
 mod people;
@@ -88,6 +89,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         )
         .route("/_simulator/machines/{uuid}", get(machines::show))
         .route("/_simulator/machines/{uuid}", patch(machines::alter))
+        .route("/_simulator/hosts", post(hosts::label))
         .route(
             "/_simulator/faults",
             get(faults::list).post(faults::add).delete(faults::clear),

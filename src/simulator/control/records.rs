@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::accounts;
+use super::super::accounts::{self, PlannedHosts};
 use super::super::invariants::{Report, judge};
 use super::super::ledger::Wanted;
 use super::super::world::Shared;
@@ -138,7 +138,7 @@ pub(super) async fn add_account(
     };
     let catalogue = first.catalogue.clone();
     let mut account = accounts::added(&wanted.name, catalogue);
-    account.house(accounts::hosts(), now);
+    account.house(PlannedHosts::default().labels(), now);
     world.accounts.push(account);
     let number = world.keys.set(&wanted.key, &wanted.name, true);
     Ok(Json(json!({"name": wanted.name, "apiKeyId": number})))

@@ -5,8 +5,10 @@
 
 mod commands;
 mod delivery;
+mod host_record;
 mod hosts;
 mod installation;
+mod labels;
 mod login;
 mod machine;
 mod portal;
@@ -37,6 +39,7 @@ pub(crate) use commands::CommandKind;
 pub(crate) use delivery::Chances;
 pub(crate) use hosts::{Host, PowerAction};
 pub(crate) use installation::Outlook;
+pub(crate) use labels::{Label, LabelFilter};
 pub(crate) use login::{Attempt, Login};
 pub(crate) use machine::{Birth, Cause, Machine, Step, Tagging};
 pub(crate) use portal::{Alteration, Newcomer};

@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use serde_json::{Value, json};
 
 use super::super::clock::Moment;
-use super::super::profile::{Switches, UsageOpenEnd};
+use super::super::profile::{BandwidthOut, Switches, UsageOpenEnd};
 use super::Account;
 use super::machine::Machine;
 use super::status::Status;
@@ -69,7 +69,7 @@ impl Account {
             };
             // Steady traffic, different from machine to machine, in bytes.
             let rate = u64::from(machine.uuid.as_bytes().last().copied().unwrap_or_default()) + 1;
-            Some(json!({
+            let mut record = json!({
                 "server": machine.record(now, &self.catalogue, switches),
                 "startedAt": from.iso(),
                 "endedAt": ended_at,
@@ -78,7 +78,11 @@ impl Account {
                 "totalMinutes": minutes,
                 "bandwidthIn": minutes * rate * 1_000_000,
                 "totalEgressBytes": minutes * rate * 4_000_000,
-            }))
+            });
+            if switches.bandwidth_out == BandwidthOut::Show {
+                record["bandwidthOut"] = record["totalEgressBytes"].clone();
+            }
+            Some(record)
         });
         records.collect()
     }
