@@ -73,9 +73,14 @@ cases! {
         let (_, key) = rig.call("POST", "/v3/sshKey", json!({"name": "me", "publicKey": "ssh-rsa AAAA"})).await;
         rig.steer("accounts", json!({"name": "other", "key": "other-key"})).await;
         let call = async |method: &str, path: &str| {
+            let body = match path {
+                path if path.contains("/tags/") => json!({"tag": "x"}),
+                path if path.ends_with("/commands") => json!({"command": "reboot"}),
+                _ => json!({"ipRange": "10.0.0.0/8", "active": 1}),
+            };
             let url = format!("{}{path}", rig.running.api_url());
             let request = rig.client.request(method.parse().unwrap(), url).header("PRIVATE-TOKEN", "other-key");
-            rig.send(request.json(&json!({"tag": "x", "command": "reboot", "ipRange": "10.0.0.0/8", "active": 1}))).await
+            rig.send(request.json(&body)).await
         };
         let key = format!("/v3/sshKey/{}", key[0]["uuid"].as_str().unwrap());
         let server = |rest: &str| format!("{SERVERS}/{uuid}{rest}");
