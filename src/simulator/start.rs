@@ -135,7 +135,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
             .oneshot(http::Request::from_parts(head, Body::new(body)));
         async move {
             let Ok(response) = answered.await;
-            let written = shared.lock().record(true);
+            let written = shared.lock().record();
             if let Some(written) = written
                 && written.wait().await.is_err()
             {
