@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The bare-metal hosting API as a server: no key, no cost, faults on demand.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version)]
 struct Arguments {
     /// Address of the API; port 0 picks a free one
     #[arg(
