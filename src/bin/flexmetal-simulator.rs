@@ -157,6 +157,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let ready = json!({
         "api": running.api_url(),
         "control": running.control_url(),
+        "page": format!("{}/_simulator/", running.control_url()),
         "apiKey": running.api_key,
     });
     let mut output = io::stdout().lock();
