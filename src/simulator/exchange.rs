@@ -21,7 +21,8 @@ use super::ledger::{Entry, Outcome};
 use super::page::RANGED_DATA;
 use super::profile::WrongKey;
 use super::serve::Peer;
-use super::world::{Caller, Shared};
+use super::strangers::Call;
+use super::world::{Caller, Shared, World};
 use super::{routes, wire};
 
 /// Name of the header that carries the key.
@@ -151,6 +152,20 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
             .map(|(id, harm)| json!({"id": id, "fault": harm})),
         order: ordering.then(|| order(body)).flatten(),
     });
+    let call = Call {
+        seq,
+        path,
+        template,
+        key: text(PRIVATE_TOKEN),
+        from,
+    };
+    let World {
+        strangers,
+        keys,
+        accounts,
+        ..
+    } = &mut *world;
+    strangers.watch(call, keys, accounts);
     (seq, struck.map(|(_, harm)| harm).unwrap_or_default())
 }
 

@@ -1,5 +1,6 @@
 //! API keys, and from where each may be used (section 4.1).
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -161,6 +162,11 @@ impl Keys {
     pub(crate) fn knows(&self, text: &str) -> bool {
         self.keys.iter().any(|key| key.text == text)
     }
+    /// What stands for each key in the ledger, valid or not.
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
+        self.keys.iter().map(|key| key_id(&key.text)).collect()
+    }
+
 
     /// Some valid key of the account.
     pub(crate) fn of(&self, account: &str) -> Option<&str> {

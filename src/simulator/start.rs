@@ -25,6 +25,7 @@ use super::options::{ClockMode, Options};
 use super::profile::{Switches, UnknownSwitch};
 use super::serve::Service;
 use super::state::{Account, Chances, Login, Settings};
+use super::strangers::Strangers;
 use super::world::{Luck, Shared, World};
 use super::{control, routes};
 
@@ -230,6 +231,7 @@ fn world(options: &Options) -> Result<World, StartError> {
         accounts: all,
         faults: Faults::new(StdRng::seed_from_u64(!seed)),
         ledger: Ledger::default(),
+        strangers: Strangers::default(),
         luck: Luck { seed, draws },
         proxies: options.trusted_proxies.clone(),
         journal: None,

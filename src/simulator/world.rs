@@ -14,6 +14,7 @@ use super::keys::Keys;
 use super::ledger::Ledger;
 use super::profile::Switches;
 use super::state::{Account, Settings};
+use super::strangers::Strangers;
 
 /// Randomness that can be gone on with after a restart: every draw has a
 /// number, and gives a generator of its own.
@@ -48,6 +49,7 @@ pub(crate) struct World {
     pub(crate) accounts: Vec<Account>,
     pub(crate) faults: Faults,
     pub(crate) ledger: Ledger,
+    pub(crate) strangers: Strangers,
     pub(crate) luck: Luck,
     /// Whose `X-Forwarded-For` is believed.
     pub(crate) proxies: Vec<IpNet>,
