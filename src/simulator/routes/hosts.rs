@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::HeaderMap;
 use rand::RngExt;
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use super::super::rules;
 use super::super::state::{Outlook, PowerAction};
 use super::super::world::{Caller, Shared};
 use super::Outcome;
+use super::path::Path;
 
 /// How long a page token is good (our choice).
 const TOKEN_FOR: Duration = Duration::from_mins(5);

@@ -3,6 +3,7 @@
 mod catalogue;
 mod commands;
 mod hosts;
+mod path;
 mod security;
 mod servers;
 mod tags;
