@@ -165,6 +165,9 @@ pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range,
         let (ip_start, ip_end, ip_range) = (text("ipStart"), text("ipEnd"), text("ipRange"));
         let comments = text("comments");
         let active = match switches.whitelist_active {
+        // What only the API writes may come along, but not as something else.
+        fields.integer("id");
+        fields.integer("updatedAt");
             WhitelistActive::Optional if fields.absent("active") => Some(1),
             _ => fields.required_integer("active"),
         };
@@ -179,9 +182,14 @@ pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range,
         };
         let readable = range.bounds().is_some();
         fields.ensure(
+        let lacking = match (&range.ip_range, &range.ip_start, &range.ip_end) {
+            (None, Some(_), None) => "ipEnd",
+            (None, None, Some(_)) => "ipStart",
+            _ => "ipRange",
+        };
             readable,
-            "ipRange",
-            "must be a network, or absent beside ipStart and ipEnd in order",
+            lacking,
+            "must be a network in ipRange, or ipStart and ipEnd in order",
         );
         Some(range)
     })
