@@ -165,9 +165,9 @@ async fn usage_grows_with_the_clock_and_hours_are_rounded_up() {
         .await;
     assert_eq!(later[0]["totalMinutes"], 823);
     assert_eq!(rig.look("paying").await[0]["machines"], 0);
-    // 22:18:20 of the 14th until midnight.
+    // 22:18:20 of the 14th until midnight: 101 minutes and 40 seconds.
     let (_, day) = rig.get("/v3/flexMetal/usage?endDate=2023-11-14").await;
-    assert_eq!(day[0]["totalMinutes"], 101);
+    assert_eq!(day[0]["totalMinutes"], 102);
     assert_eq!(
         rig.get("/v3/flexMetal/usage?startDate=2024-01-01").await,
         (200, json!([]))
@@ -178,6 +178,35 @@ async fn usage_grows_with_the_clock_and_hours_are_rounded_up() {
         "startDate=2023-11-15&endDate=2023-11-14",
     ] {
         refused(rig.get(&format!("/v3/flexMetal/usage?{bad}")).await, 422);
+    }
+}
+
+#[tokio::test]
+async fn a_minute_and_an_hour_that_have_begun_count() {
+    let rig = Rig::new().await;
+    delivered(&rig, "debian-13").await;
+    let mut passed = 0;
+    for (seconds, minutes, hours) in [
+        (0, 0, 0),
+        (1, 1, 1),
+        (59, 1, 1),
+        (3_600, 60, 1),
+        (3_601, 61, 2),
+        (3_659, 61, 2),
+    ] {
+        rig.advance(seconds - passed).await;
+        passed = seconds;
+        let (_, usage) = rig.get("/v3/flexMetal/usage").await;
+        assert_eq!(
+            (&usage[0]["totalMinutes"], &usage[0]["totalHours"]),
+            (&json!(minutes), &json!(hours)),
+            "{seconds} s"
+        );
+        let paying = rig.look("paying").await;
+        assert_eq!(
+            paying[0]["instanceTypes"]["bm7.std.8"]["hours"], hours,
+            "{seconds} s"
+        );
     }
 }
 
