@@ -209,8 +209,8 @@ switches! {
         Text | List, Documented, "os.kernelParams of an installation: one text, or a list of key and value.";
     install_busy "installBusy" InstallBusy { Refuse422 = "refuse422", Accept = "accept" }
         Refuse422 | Refuse422, OurChoice, "An installation while another one goes on.";
-    install_flex_host "installFlexHost" InstallFlexHost { Refuse422 = "refuse422", Accept = "accept" }
-        Refuse422 | Refuse422, OurChoice, "An installation on a host that is an on-demand machine.";
+    factory_params "factoryParams" FactoryParams { Refuse422 = "refuse422", Accept = "accept" }
+        Refuse422 | Accept, OurChoice, "Further kernel parameters beside factoryhash in an installation: a breach, or only unwise.";
     reset_logged_in "resetLoggedIn" ResetLoggedIn { Accept = "accept", Refuse422 = "refuse422" }
         Accept | Accept, Documented, "A password reset by somebody whose key is valid: fine, or already logged in.";
 }
