@@ -150,7 +150,9 @@ switches! {
     ipxe_url "ipxeScriptUrl" IpxeUrl { Enforce = "enforce", Ignore = "ignore" }
         Enforce | Enforce, Seen, "os.ipxeScriptUrl is required by custom-ipxe, and refused elsewhere.";
     file_systems "fileSystems" FileSystems { Any = "any", Enforce = "enforce" }
-        Any | Enforce, Seen, "os.partitions[].filesystem: any word, or only ext2, ext3, ext4 and xfs.";
+        Any | Enforce, Seen, "os.partitions[].filesystem: any word, or only ext2, ext3, ext4, xfs and swap.";
+    siderolink_api "siderolinkApi" SiderolinkApi { Optional = "optional", Required = "required" }
+        Optional | Required, Seen, "The kernel parameter siderolink.api in an order or re-installation of the Kubernetes-focused system.";
     unknown_contract "unknownContract" UnknownContract { Refuse422 = "refuse422", OnDemand = "onDemand" }
         Refuse422 | Refuse422, OurChoice, "An order on a contract that has no quota here.";
     exhausted "exhausted" Exhausted { Refuse422 = "refuse422", Refuse409 = "refuse409" }

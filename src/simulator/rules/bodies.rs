@@ -6,7 +6,8 @@ use super::super::answer::Refusal;
 use super::super::catalogue::{Catalogue, Family};
 use super::super::keys::Range;
 use super::super::profile::{
-    InstallKernelParams, InstallKey, InstallKeyNeeded, ReinstallSshKey, Switches, WhitelistActive,
+    FactoryParams, InstallKernelParams, InstallKey, InstallKeyNeeded, ReinstallSshKey, Switches,
+    WhitelistActive,
 };
 use super::super::state::CommandKind;
 use super::fields::Fields;
@@ -164,10 +165,10 @@ pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range,
         let mut text = |name| fields.text(name).filter(|text| !text.is_empty());
         let (ip_start, ip_end, ip_range) = (text("ipStart"), text("ipEnd"), text("ipRange"));
         let comments = text("comments");
-        let active = match switches.whitelist_active {
         // What only the API writes may come along, but not as something else.
         fields.integer("id");
         fields.integer("updatedAt");
+        let active = match switches.whitelist_active {
             WhitelistActive::Optional if fields.absent("active") => Some(1),
             _ => fields.required_integer("active"),
         };
@@ -181,12 +182,12 @@ pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range,
             active: active.unwrap_or_default(),
         };
         let readable = range.bounds().is_some();
-        fields.ensure(
         let lacking = match (&range.ip_range, &range.ip_start, &range.ip_end) {
             (None, Some(_), None) => "ipEnd",
             (None, None, Some(_)) => "ipStart",
             _ => "ipRange",
         };
+        fields.ensure(
             readable,
             lacking,
             "must be a network in ipRange, or ipStart and ipEnd in order",
@@ -249,7 +250,7 @@ pub(crate) fn host_install(
             );
             let params = kernel_params(&mut inner, switches);
             if system.is_some_and(|system| system.family == Family::Talos) {
-                talos(&mut inner, &params);
+                talos(&mut inner, &params, switches);
             }
             system
         });
@@ -307,17 +308,24 @@ fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec<(String, S
 
 /// The rules 2 and 3 of section 2.17: a factory image knows its own
 /// parameters, a vanilla one has to be told where its hub is.
-fn talos(fields: &mut Fields<'_>, params: &[(String, String)]) {
-    let value = |name: &str| {
-        let mut params = params.iter();
-        params.find(|(key, _)| key == name).map(|(_, value)| value)
-    };
-    if value("factoryhash").is_some() {
-        let message = "must be factoryhash alone: the factory image knows the others";
-        fields.ensure(params.len() == 1, "kernelParams", message);
-        return;
+fn talos(fields: &mut Fields<'_>, params: &[(String, String)], switches: &Switches) {
+    let joins = system::value(params, "siderolink.api").is_some();
+    match system::value(params, "factoryhash") {
+        Some(hash) => {
+            let one = !joins && !hash.is_empty();
+            let message = "must name factoryhash with a value, or siderolink.api, not both";
+            fields.ensure(one, "kernelParams", message);
+            let others = switches.factory_params == FactoryParams::Accept;
+            let message = "must be factoryhash alone: the factory image knows the others";
+            fields.ensure(
+                joins || others || params.len() == 1,
+                "kernelParams",
+                message,
+            );
+        }
+        None => {
+            let message = "must name siderolink.api with a URL, or factoryhash";
+            fields.ensure(system::names_hub(params), "kernelParams", message);
+        }
     }
-    let hub = value("siderolink.api").is_some_and(|hub| url::Url::parse(hub).is_ok());
-    let message = "must name siderolink.api with a URL, or factoryhash";
-    fields.ensure(hub, "kernelParams", message);
 }
