@@ -44,7 +44,8 @@ impl Range {
                 Some((net.network(), net.broadcast()))
             }
             (None, Some(start), Some(end)) => {
-                let (start, end): (IpAddr, IpAddr) = (start.parse().ok()?, end.parse().ok()?);
+                let start: IpAddr = start.parse().ok()?;
+                let end: IpAddr = end.parse().ok()?;
                 (start.is_ipv4() == end.is_ipv4() && start <= end).then_some((start, end))
             }
             _ => None,

@@ -9,8 +9,7 @@ use super::super::answer::{Answer, Refusal};
 use super::super::catalogue::OperatingSystem;
 use super::super::state::Period;
 use super::super::world::{Caller, Shared};
-use super::Outcome;
-use super::path::Path;
+use super::{Outcome, Path};
 
 /// `GET /v3/flexMetal/location`
 pub(super) async fn locations(

@@ -11,8 +11,7 @@ use super::super::faults::{Distortion, Doom};
 use super::super::profile::CommandType;
 use super::super::world::{Caller, Shared};
 use super::super::{page, rules};
-use super::Outcome;
-use super::path::Path;
+use super::{Outcome, Path};
 
 /// `GET /v3/flexMetal/servers/{uuid}/commands`
 pub(super) async fn list(

@@ -18,8 +18,7 @@ use super::super::profile::{HostPaging, Switches, UnknownSshKey};
 use super::super::rules;
 use super::super::state::{Outlook, PowerAction};
 use super::super::world::{Caller, Shared};
-use super::Outcome;
-use super::path::Path;
+use super::{Outcome, Path};
 
 /// How long a page token is good (our choice).
 const TOKEN_FOR: Duration = Duration::from_mins(5);

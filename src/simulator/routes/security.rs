@@ -12,8 +12,7 @@ use super::super::profile::ResetLoggedIn;
 use super::super::state::{Account, Attempt};
 use super::super::world::{Caller, Shared, World};
 use super::super::{page, rules};
-use super::Outcome;
-use super::path::Path;
+use super::{Outcome, Path};
 
 /// `GET /v3/account/apiKey/{apiKeyId}/whitelist`
 pub(super) async fn whitelist(

@@ -13,8 +13,7 @@ use super::super::profile::{ListFilters, Switches, UnknownSshKey};
 use super::super::state::{Account, Lens, ListQuery, Machine, StatusFilter};
 use super::super::world::{Caller, Shared, World};
 use super::super::{page, rules};
-use super::Outcome;
-use super::path::Path;
+use super::{Outcome, Path};
 
 /// `GET /v3/flexMetal/servers`
 pub(super) async fn list(

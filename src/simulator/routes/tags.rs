@@ -11,8 +11,7 @@ use super::super::faults::Distortion;
 use super::super::state::Lens;
 use super::super::world::{Caller, Shared};
 use super::super::{page, rules};
-use super::Outcome;
-use super::path::Path;
+use super::{Outcome, Path};
 
 /// `GET /v3/flexMetal/tags`
 pub(super) async fn list(
