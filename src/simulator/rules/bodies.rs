@@ -167,14 +167,9 @@ pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range,
             active: active.unwrap_or_default(),
         };
         let readable = range.bounds().is_some();
-        let lacking = match (&range.ip_range, &range.ip_start, &range.ip_end) {
-            (None, Some(_), None) => "ipEnd",
-            (None, None, Some(_)) => "ipStart",
-            _ => "ipRange",
-        };
         fields.ensure(
             readable,
-            lacking,
+            "ipRange",
             "must be a network in ipRange, or ipStart and ipEnd in order",
         );
         Some(range)

@@ -56,8 +56,8 @@ async fn a_whitelist_is_kept_and_enforced() {
         refused(rig.post(LIST, &bad).await, 422);
     }
     for (bad, blamed) in [
-        (json!({"ipStart": "127.0.0.1", "active": 1}), "ipEnd"),
-        (json!({"ipEnd": "127.0.0.1", "active": 1}), "ipStart"),
+        (json!({"ipStart": "127.0.0.1", "active": 1}), "ipRange"),
+        (json!({"ipEnd": "127.0.0.1", "active": 1}), "ipRange"),
         (
             json!({"ipStart": "127.0.0.2", "ipEnd": "127.0.0.1", "active": 1}),
             "ipRange",
