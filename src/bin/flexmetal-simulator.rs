@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The bare-metal hosting API as a server: no key, no cost, faults on demand.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version)]
 struct Arguments {
     /// Address of the API; port 0 picks a free one
     #[arg(
@@ -157,6 +157,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let ready = json!({
         "api": running.api_url(),
         "control": running.control_url(),
+        "page": format!("{}/_simulator/", running.control_url()),
         "apiKey": running.api_key,
     });
     let mut output = io::stdout().lock();

@@ -90,6 +90,8 @@ pub(crate) struct Clock {
     base: Duration,
     since: Instant,
     speed: f64,
+    /// Set by hand since the last call of [`Clock::written`].
+    moved: bool,
 }
 
 impl Clock {
@@ -100,7 +102,18 @@ impl Clock {
             base: start.map_or_else(wall, |Moment(start)| start),
             since: Instant::now(),
             speed,
+            moved: false,
         }
+    }
+
+    /// Whether somebody moved it and that is not written down yet.
+    pub(crate) fn moved(&self) -> bool {
+        self.moved
+    }
+
+    /// It is written down where it stands.
+    pub(crate) fn written(&mut self) {
+        self.moved = false;
     }
 
     /// The present virtual moment.
@@ -112,6 +125,7 @@ impl Clock {
     /// Jumps ahead.
     pub(crate) fn advance(&mut self, by: Duration) {
         self.base = self.base.saturating_add(by);
+        self.moved = true;
     }
 
     /// Virtual seconds per real second.
@@ -125,6 +139,7 @@ impl Clock {
         self.base = now;
         self.since = Instant::now();
         self.speed = speed;
+        self.moved = true;
     }
 }
 

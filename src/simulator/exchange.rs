@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::RETRY_AFTER;
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderValue, StatusCode, Uri};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -21,7 +21,8 @@ use super::ledger::{Entry, Outcome};
 use super::page::RANGED_DATA;
 use super::profile::WrongKey;
 use super::serve::Peer;
-use super::world::{Caller, Shared};
+use super::strangers::Call;
+use super::world::{Caller, Shared, World};
 use super::{routes, wire};
 
 /// Name of the header that carries the key.
@@ -67,10 +68,27 @@ async fn answer(
     if harm.has(&Fault::DropBefore) {
         return Err(Broken);
     }
-    if let Some(response) = instead(harm, false) {
-        return Ok(response);
+    let response = match instead(harm, false) {
+        Some(response) => response,
+        None => serve(shared, router, head, body, seq, harm).await?,
+    };
+    wait(harm, false).await;
+    if harm.has(&Fault::DropAfter) {
+        return Err(Broken);
     }
-    let changing = head.method != Method::GET;
+    let response = instead(harm, true).unwrap_or(response);
+    Ok(wire::mangle(response, harm).await)
+}
+
+/// What the API itself answers, with all that was changed on disk.
+async fn serve(
+    shared: &Shared,
+    router: Router,
+    head: Parts,
+    body: Option<Bytes>,
+    seq: u64,
+    harm: &Harm,
+) -> Result<Response, Broken> {
     let response = match (admit(shared, &head), body) {
         (Err(refusal), _) => refusal.into_response(),
         (Ok(_), None) => too_large().into_response(),
@@ -86,19 +104,14 @@ async fn answer(
     if let Some(Effect(effect)) = response.extensions().get() {
         shared.lock().ledger.affect(seq, effect.clone());
     }
-    let written = shared.lock().record(changing);
+    let written = shared.lock().record();
     if let Some(written) = written
         && written.wait().await.is_err()
     {
         // Nothing may be acknowledged that a restart would not know.
         return Err(Broken);
     }
-    wait(harm, false).await;
-    if harm.has(&Fault::DropAfter) {
-        return Err(Broken);
-    }
-    let response = instead(harm, true).unwrap_or(response);
-    Ok(wire::mangle(response, harm).await)
+    Ok(response)
 }
 
 /// Writes the request down and looks whether a fault hits it.
@@ -139,6 +152,20 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
             .map(|(id, harm)| json!({"id": id, "fault": harm})),
         order: ordering.then(|| order(body)).flatten(),
     });
+    let call = Call {
+        seq,
+        path,
+        template,
+        key: text(PRIVATE_TOKEN),
+        from,
+    };
+    let World {
+        strangers,
+        keys,
+        accounts,
+        ..
+    } = &mut *world;
+    strangers.watch(call, keys, accounts);
     (seq, struck.map(|(_, harm)| harm).unwrap_or_default())
 }
 

@@ -1,5 +1,6 @@
 //! API keys, and from where each may be used (section 4.1).
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -42,9 +43,9 @@ impl Range {
                 };
                 Some((net.network(), net.broadcast()))
             }
-            (None, Some(start), end) => {
+            (None, Some(start), Some(end)) => {
                 let start: IpAddr = start.parse().ok()?;
-                let end = end.as_ref().map_or(Ok(start), |end| end.parse()).ok()?;
+                let end: IpAddr = end.parse().ok()?;
                 (start.is_ipv4() == end.is_ipv4() && start <= end).then_some((start, end))
             }
             _ => None,
@@ -160,6 +161,11 @@ impl Keys {
     /// Whether there is such a key, valid or not.
     pub(crate) fn knows(&self, text: &str) -> bool {
         self.keys.iter().any(|key| key.text == text)
+    }
+
+    /// What stands for each key in the ledger, valid or not.
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
+        self.keys.iter().map(|key| key_id(&key.text)).collect()
     }
 
     /// Some valid key of the account.
@@ -309,11 +315,12 @@ mod tests {
         let ends = range(Some("192.0.2.5"), Some("192.0.2.7"), None);
         assert!(admits(&ends, "192.0.2.7") && !admits(&ends, "192.0.2.8"));
         assert!(!admits(&ends, "::1"));
-        let one = range(Some("2001:db8::1"), None, None);
+        let one = range(Some("2001:db8::1"), Some("2001:db8::1"), None);
         assert!(admits(&one, "2001:db8::1") && !admits(&one, "2001:db8::2"));
         for bad in [
             range(None, None, None),
             range(None, Some("192.0.2.1"), None),
+            range(Some("192.0.2.1"), None, None),
             range(Some("192.0.2.9"), Some("192.0.2.1"), None),
             range(Some("192.0.2.9"), Some("::1"), None),
             range(Some("192.0.2.9"), None, Some("192.0.2.0/24")),

@@ -152,7 +152,9 @@ switches! {
     ipxe_url "ipxeScriptUrl" IpxeUrl { Enforce = "enforce", Ignore = "ignore" }
         Enforce | Enforce, Seen, "os.ipxeScriptUrl is required by custom-ipxe, and refused elsewhere.";
     file_systems "fileSystems" FileSystems { Any = "any", Enforce = "enforce" }
-        Any | Enforce, Seen, "os.partitions[].filesystem: any word, or only ext2, ext3, ext4 and xfs.";
+        Any | Enforce, Seen, "os.partitions[].filesystem: any word, or only ext2, ext3, ext4, xfs and swap.";
+    siderolink_api "siderolinkApi" SiderolinkApi { Optional = "optional", Required = "required" }
+        Optional | Required, Seen, "The kernel parameter siderolink.api in an order or re-installation of the Kubernetes-focused system.";
     unknown_contract "unknownContract" UnknownContract { Refuse422 = "refuse422", OnDemand = "onDemand" }
         Refuse422 | Refuse422, OurChoice, "An order on a contract that has no quota here.";
     exhausted "exhausted" Exhausted { Refuse422 = "refuse422", Refuse409 = "refuse409" }
@@ -221,8 +223,8 @@ switches! {
         Text | List, Documented, "os.kernelParams of an installation: one text, or a list of key and value.";
     install_busy "installBusy" InstallBusy { Refuse422 = "refuse422", Accept = "accept" }
         Refuse422 | Refuse422, OurChoice, "An installation while another one goes on.";
-    install_flex_host "installFlexHost" InstallFlexHost { Refuse422 = "refuse422", Accept = "accept" }
-        Refuse422 | Refuse422, OurChoice, "An installation on a host that is an on-demand machine.";
+    factory_params "factoryParams" FactoryParams { Refuse422 = "refuse422", Accept = "accept" }
+        Refuse422 | Accept, OurChoice, "Further kernel parameters beside factoryhash in an installation: a breach, or only unwise.";
     reset_logged_in "resetLoggedIn" ResetLoggedIn { Accept = "accept", Refuse422 = "refuse422" }
         Accept | Accept, Documented, "A password reset by somebody whose key is valid: fine, or already logged in.";
 }

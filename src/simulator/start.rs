@@ -25,6 +25,7 @@ use super::options::{ClockMode, Options};
 use super::profile::{Switches, UnknownSwitch};
 use super::serve::Service;
 use super::state::{Account, Chances, Login, Settings};
+use super::strangers::Strangers;
 use super::world::{Luck, Shared, World};
 use super::{control, routes};
 
@@ -135,7 +136,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
             .oneshot(http::Request::from_parts(head, Body::new(body)));
         async move {
             let Ok(response) = answered.await;
-            let written = shared.lock().record(true);
+            let written = shared.lock().record();
             if let Some(written) = written
                 && written.wait().await.is_err()
             {
@@ -230,6 +231,7 @@ fn world(options: &Options) -> Result<World, StartError> {
         accounts: all,
         faults: Faults::new(StdRng::seed_from_u64(!seed)),
         ledger: Ledger::default(),
+        strangers: Strangers::default(),
         luck: Luck { seed, draws },
         proxies: options.trusted_proxies.clone(),
         journal: None,

@@ -57,7 +57,10 @@ async fn contract_every_switch_can_be_turned_to_each_of_its_values() {
             assert_eq!(switches(&rig).await[&name]["value"], *value);
         }
         let url = format!("{}/_simulator/switches", rig.running.control_url());
-        let wrong = rig.client.post(url).json(&json!({name.as_str(): "no value"}));
+        let wrong = rig
+            .client
+            .post(url)
+            .json(&json!({name.as_str(): "no value"}));
         assert_eq!(rig.send(wrong).await.0, 400, "{name}");
     }
 }

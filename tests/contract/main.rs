@@ -13,6 +13,7 @@ mod catalogue;
 mod choices;
 mod commands;
 mod crash;
+mod edges;
 mod hosts;
 mod orders;
 mod page;
@@ -32,6 +33,7 @@ const CASES: &[&[&str]] = &[
     calls::COVERED,
     catalogue::COVERED,
     commands::COVERED,
+    edges::COVERED,
     hosts::COVERED,
     orders::COVERED,
     password::COVERED,

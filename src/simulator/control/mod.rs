@@ -3,6 +3,7 @@
 mod faults;
 mod hosts;
 mod machines;
+mod origin;
 mod page;
 mod people;
 mod records;
@@ -10,7 +11,8 @@ mod settings;
 mod time;
 
 use axum::body::Bytes;
-use axum::response::{IntoResponse, Response};
+use axum::middleware::from_fn;
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{delete, get, patch, post};
 use axum::{Json, Router};
 use http::StatusCode;
@@ -67,6 +69,7 @@ fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Unfollowed> {
 /// The control port.
 pub(crate) fn router(shared: Shared) -> Router {
     Router::new()
+        .route("/", get(|| async { Redirect::to("/_simulator/") }))
         .route("/_simulator", get(people::show))
         .route("/_simulator/", get(people::show))
         .route("/_simulator/page", post(people::act))
@@ -107,5 +110,6 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/_simulator/availability", post(settings::availability))
         .route("/_simulator/keys", get(settings::keys).post(settings::key))
         .fallback(|| async { Unfollowed::NotFound })
+        .layer(from_fn(origin::guard))
         .with_state(shared)
 }

@@ -95,7 +95,8 @@ pub(super) async fn invariants(
     let (world, _) = shared.settled();
     let account = &world.accounts[which.place(&world)?];
     let mut report = judge(account.machines(), &query.prefix);
-    report.refused(world.ledger.read(&Wanted::default()));
+    let strange = world.strangers.violations(&account.name, &world.keys);
+    report.violations.extend(strange);
     Ok(Json(report))
 }
 

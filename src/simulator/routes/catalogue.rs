@@ -1,7 +1,7 @@
 //! Locations, plans, operating systems and quota (sections 4.3, 4.7 and 4.8).
 
 use axum::Extension;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use jiff::civil::Date;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::super::catalogue::OperatingSystem;
 use super::super::profile::UsageDates;
 use super::super::state::Period;
 use super::super::world::{Caller, Shared};
-use super::Outcome;
+use super::{Outcome, Path};
 
 /// `GET /v3/flexMetal/location`
 pub(super) async fn locations(

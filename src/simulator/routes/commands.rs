@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use http::HeaderMap;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use super::super::faults::{Distortion, Doom};
 use super::super::profile::CommandType;
 use super::super::world::{Caller, Shared};
 use super::super::{page, rules};
-use super::Outcome;
+use super::{Outcome, Path};
 
 /// `GET /v3/flexMetal/servers/{uuid}/commands`
 pub(super) async fn list(

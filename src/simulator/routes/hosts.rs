@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderValue};
@@ -20,7 +20,7 @@ use super::super::profile::{HostPaging, HostStatus, Switches, UnknownSshKey};
 use super::super::rules;
 use super::super::state::{LabelFilter, Outlook, PowerAction};
 use super::super::world::{Caller, Shared};
-use super::Outcome;
+use super::{Outcome, Path};
 
 /// How long a page token is good (our choice).
 const TOKEN_FOR: Duration = Duration::from_mins(5);

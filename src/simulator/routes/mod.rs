@@ -8,15 +8,36 @@ mod servers;
 mod tags;
 
 use axum::Router;
+use axum::extract::FromRequestParts;
 use axum::response::IntoResponse;
 use axum::routing::{get, post, put};
 use http::StatusCode;
+use http::request::Parts;
+use serde::de::DeserializeOwned;
 
 use super::answer::{Answer, Refusal, code};
 use super::world::Shared;
 
 /// What every route gives.
 pub(crate) type Outcome = Result<Answer, Refusal>;
+
+/// The variable parts of a path. One that is no text names nothing: 404, with
+/// the API's own error record.
+pub(super) struct Path<T>(pub(super) T);
+
+impl<S, T> FromRequestParts<S> for Path<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned + Send,
+{
+    type Rejection = Refusal;
+
+    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let read = axum::extract::Path::from_request_parts(head, state).await;
+        let axum::extract::Path(parts) = read.map_err(|_| Refusal::not_found())?;
+        Ok(Self(parts))
+    }
+}
 
 pub(crate) const SERVERS: &str = "/v3/flexMetal/servers";
 const SERVER: &str = "/v3/flexMetal/servers/{uuid}";

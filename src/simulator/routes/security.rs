@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 use rand::RngExt;
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::super::profile::ResetLoggedIn;
 use super::super::state::{Account, Attempt};
 use super::super::world::{Caller, Shared, World};
 use super::super::{page, rules};
-use super::Outcome;
+use super::{Outcome, Path};
 
 /// `GET /v3/account/apiKey/{apiKeyId}/whitelist`
 pub(super) async fn whitelist(

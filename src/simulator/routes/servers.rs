@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use http::HeaderMap;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use super::super::profile::{ListFilters, Switches, UnknownSshKey};
 use super::super::state::{Account, Lens, ListQuery, Machine, StatusFilter};
 use super::super::world::{Caller, Shared, World};
 use super::super::{page, rules};
-use super::Outcome;
+use super::{Outcome, Path};
 
 /// `GET /v3/flexMetal/servers`
 pub(super) async fn list(

@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::HeaderMap;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use super::super::faults::Distortion;
 use super::super::state::Lens;
 use super::super::world::{Caller, Shared};
 use super::super::{page, rules};
-use super::Outcome;
+use super::{Outcome, Path};
 
 /// `GET /v3/flexMetal/tags`
 pub(super) async fn list(

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::answer::Refusal;
 use super::super::catalogue::Offer;
 use super::super::clock::Moment;
-use super::super::profile::{InstallBusy, InstallFlexHost, Switches};
+use super::super::profile::{InstallBusy, Switches};
 use super::super::rules::HostInstall;
 use super::Account;
 use super::host_record::{Facts, record, running};
@@ -190,7 +190,7 @@ impl Account {
     /// Begins an installation on a dedicated host.
     ///
     /// # Errors
-    /// 404, and 422 where the switches refuse it.
+    /// 404, and 422 for an on-demand machine or where the switches refuse it.
     pub(crate) fn host_install(
         &mut self,
         id: &str,
@@ -201,14 +201,9 @@ impl Account {
     ) -> Result<(), Refusal> {
         let place = match self.locate(id, now)? {
             Found::Dedicated(place) => place,
-            Found::OnDemand(index) => {
-                if switches.install_flex_host == InstallFlexHost::Refuse422 {
-                    let message = "An on-demand server is installed by PATCH of the server";
-                    return Err(Refusal::unprocessable(message));
-                }
-                // Accepted, and nothing that this list shows comes of it.
-                self.touched.insert(index);
-                return Ok(());
+            Found::OnDemand(_) => {
+                let message = "An on-demand server is installed by PATCH of the server";
+                return Err(Refusal::unprocessable(message));
             }
         };
         let host = self.hosts.get_mut(place).ok_or_else(Refusal::not_found)?;

@@ -125,6 +125,11 @@ impl Account {
         &self.machines
     }
 
+    /// Whether this names one of its machines or stored keys.
+    pub(crate) fn owns(&self, uuid: &Uuid) -> bool {
+        self.by_uuid.contains_key(uuid) || self.stores_key(uuid)
+    }
+
     /// Lets everything happen that is due by `now`, each at its own time.
     pub(crate) fn settle(&mut self, now: Moment, switches: &Switches) {
         while let Some((at, index)) = self.timeline.first().copied()

@@ -83,8 +83,8 @@ impl Quota {
         self.quota.insert((offer, pool), quota);
     }
 
-    /// Sets how many machines stand in a place, taken ones included; `None`
-    /// is more than anybody asks for.
+    /// Sets how many machines stand in a place for orders on demand, taken
+    /// ones included; `None` is more than anybody asks for.
     pub(crate) fn set_stock(&mut self, offer: Offer, machines: Option<usize>) {
         match machines {
             Some(machines) => self.stock.insert(offer, machines),
@@ -112,8 +112,9 @@ impl Quota {
         let mut pool = order.contract.clone();
         if pool.is_some() {
             match room(&pool) {
-                Some(true) => {}
-                _ if order.overflow => pool = None,
+                // What is committed stands ready: nobody on demand takes it.
+                Some(true) => return Ok(pool),
+                Some(false) if order.overflow => pool = None,
                 Some(false) => {
                     return Err(exhausted(
                         "contractId",
@@ -129,7 +130,7 @@ impl Quota {
                 },
             }
         }
-        if pool.is_none() && room(&None) != Some(true) {
+        if room(&pool) != Some(true) {
             return Err(exhausted(
                 "instanceType",
                 "on-demand quota is used up",
@@ -146,10 +147,10 @@ impl Quota {
         }
     }
 
-    /// Machines left in stock, `None` without a limit.
+    /// Machines left in stock for orders on demand, `None` without a limit.
     fn free(&self, offer: Offer, machines: &[Machine]) -> Option<usize> {
         let stock = self.stock.get(&offer)?;
-        Some(stock.saturating_sub(held(machines, offer).count()))
+        Some(stock.saturating_sub(Self::taken(offer, machines)))
     }
 
     /// The plan's word for how many are left (seen in clients).
@@ -162,9 +163,10 @@ impl Quota {
         }
     }
 
-    /// How many machines of an offer are taken.
+    /// How many machines of an offer's stock are taken.
     pub(crate) fn taken(offer: Offer, machines: &[Machine]) -> usize {
-        held(machines, offer).count()
+        let held = held(machines, offer);
+        held.filter(|machine| machine.contract.is_none()).count()
     }
 
     /// The records of section 2.14, one a location.

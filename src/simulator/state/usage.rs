@@ -1,6 +1,7 @@
 //! Usage (section 2.15) and what the account pays for now.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::civil::Date;
 use serde_json::{Value, json};
@@ -41,6 +42,12 @@ impl Period {
     }
 }
 
+/// Minutes, the one that has begun too: 59 s are billed as an hour.
+fn minutes(span: Duration) -> u64 {
+    let minutes = span.as_micros().div_ceil(60_000_000);
+    u64::try_from(minutes).unwrap_or(u64::MAX)
+}
+
 /// When it was used: from its delivery until it was given back.
 fn used(machine: &Machine, now: Moment) -> Option<(Moment, Option<Moment>)> {
     let from = machine.entered(Status::Delivered, now)?;
@@ -61,7 +68,7 @@ impl Account {
             if outside || machine.hidden {
                 return None;
             }
-            let minutes = until.since(from).as_secs() / 60;
+            let minutes = minutes(until.since(from));
             let open = ended.is_none() && until == now;
             let ended_at = match switches.usage_open_end {
                 UsageOpenEnd::Null if open => Value::Null,
@@ -97,7 +104,7 @@ impl Account {
             let kind = self.catalogue.kind(machine.offer.instance_type);
             let entry = types.entry(kind.map_or("", |kind| &kind.name)).or_default();
             entry.0 += 1;
-            entry.1 += (now.since(from).as_secs() / 60).div_ceil(60);
+            entry.1 += minutes(now.since(from)).div_ceil(60);
         }
         let machines: usize = types.values().map(|(number, _)| number).sum();
         let types: BTreeMap<_, _> = types
