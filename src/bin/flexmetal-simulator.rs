@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The bare-metal hosting API as a server: no key, no cost, faults on demand.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version)]
 struct Arguments {
     /// Address of the API; port 0 picks a free one
     #[arg(
@@ -155,7 +155,11 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         trusted_proxies: arguments.trusted_proxies,
     })
     .await?;
-    let mut ready = json!({"api": running.api_url(), "control": running.control_url()});
+    let mut ready = json!({
+        "api": running.api_url(),
+        "control": running.control_url(),
+        "page": format!("{}/_simulator/", running.control_url()),
+    });
     // Keys of a file are known to whom they belong; output ends up in logs.
     if !from_file {
         ready["apiKey"] = json!(running.api_key);

@@ -1,12 +1,13 @@
 //! The accounts at the start: one, or those of a file.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::catalogue::Catalogue;
 use super::keys::Range;
-use super::state::{Account, Login};
+use super::state::{Account, Label, Login};
 
 /// Why accounts cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +67,62 @@ pub(crate) struct PlannedAccount {
     pub(crate) keys: Vec<PlannedKey>,
     #[serde(default)]
     pub(crate) quota: Vec<PlannedQuota>,
-    /// How many dedicated hosts it has.
-    #[serde(default = "hosts")]
-    pub(crate) hosts: usize,
+    #[serde(default)]
+    pub(crate) hosts: PlannedHosts,
+}
+
+/// The dedicated hosts of an account: how many, or the labels of each.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum PlannedHosts {
+    Number(usize),
+    Each(Vec<PlannedHost>),
+}
+
+/// A dedicated host of the file.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PlannedHost {
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+/// Most dedicated hosts of an account: more than a person looks at.
+const MOST_HOSTS: usize = 10_000;
+
+impl Default for PlannedHosts {
+    fn default() -> Self {
+        Self::Number(2)
+    }
+}
+
+impl PlannedHosts {
+    /// The labels of each host.
+    pub(crate) fn labels(&self) -> Vec<Vec<Label>> {
+        match self {
+            Self::Number(number) => vec![Vec::new(); *number],
+            Self::Each(hosts) => hosts.iter().map(PlannedHost::labels).collect(),
+        }
+    }
+
+    fn problem(&self) -> Option<&'static str> {
+        match self {
+            Self::Number(number) if *number > MOST_HOSTS => Some("it has more than 10000 hosts"),
+            Self::Number(_) => None,
+            Self::Each(hosts) => {
+                let mut labels = hosts.iter().flat_map(PlannedHost::labels);
+                let bad = labels.any(|label| !label.is_valid());
+                bad.then_some("a label of a host breaks a rule of section 2.20")
+            }
+        }
+    }
+}
+
+impl PlannedHost {
+    fn labels(&self) -> Vec<Label> {
+        let labels = self.labels.clone().into_iter();
+        labels.map(|(key, value)| Label { key, value }).collect()
+    }
 }
 
 fn email() -> String {
@@ -77,11 +131,6 @@ fn email() -> String {
 
 fn password() -> String {
     "correct-horse".to_owned()
-}
-
-/// How many dedicated hosts an account has.
-pub(crate) fn hosts() -> usize {
-    2
 }
 
 #[derive(Deserialize)]
@@ -102,7 +151,7 @@ pub(crate) fn single(api_key: Option<String>) -> Vec<PlannedAccount> {
         password: password(),
         keys: keys.collect(),
         quota: Vec::new(),
-        hosts: hosts(),
+        hosts: PlannedHosts::default(),
     }]
 }
 
@@ -124,6 +173,12 @@ pub(crate) fn read(text: &str) -> Result<Vec<PlannedAccount>, InvalidAccounts> {
             return Err(InvalidAccounts::Name(account.name.clone()));
         }
         names.push(&account.name);
+        if let Some(problem) = account.hosts.problem() {
+            return Err(InvalidAccounts::Value {
+                account: account.name.clone(),
+                problem: problem.to_owned(),
+            });
+        }
         for key in &account.keys {
             if keys.contains(&&key.key) {
                 return Err(InvalidAccounts::Key);
@@ -158,5 +213,10 @@ mod tests {
         assert_eq!(problem(same), "two accounts are called \"a\"");
         let range = r#"{"accounts": [{"name": "a", "keys": [{"key": "k", "whitelist": [{"ipRange": "x"}]}]}]}"#;
         assert!(problem(range).contains("whitelist"));
+        let label =
+            r#"{"accounts": [{"name": "a", "keys": [], "hosts": [{"labels": {"A": "x"}}]}]}"#;
+        assert!(problem(label).contains("label"));
+        let many = r#"{"accounts": [{"name": "a", "keys": [], "hosts": 100000000000}]}"#;
+        assert!(problem(many).contains("10000 hosts"));
     }
 }

@@ -145,6 +145,7 @@ impl Clock {
         self.base = self.now().span();
         self.since = Instant::now();
         self.speed = speed;
+        self.jumped = true;
     }
 }
 

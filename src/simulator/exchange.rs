@@ -22,7 +22,8 @@ use super::page::RANGED_DATA;
 use super::profile::WrongKey;
 use super::rules::MAX_TAGS;
 use super::serve::Peer;
-use super::world::{Caller, Shared};
+use super::strangers::Call;
+use super::world::{Caller, Shared, World};
 use super::{routes, wire};
 
 /// Name of the header that carries the key.
@@ -71,11 +72,29 @@ async fn answer(
     if harm.has(&Fault::DropBefore) {
         return Err(Broken);
     }
-    if let Some(response) = instead(harm, false) {
-        return Ok(response);
+    let response = match instead(harm, false) {
+        Some(response) => response,
+        None => serve(shared, router, head, body, seq, harm).await?,
+    };
+    wait(harm, false).await;
+    if harm.has(&Fault::DropAfter) {
+        return Err(Broken);
     }
-    let changing = head.method != Method::GET;
-    let emptied = harm.has(&Fault::EmptyList) && !changing && routes::is_list(head.uri.path());
+    let response = instead(harm, true).unwrap_or(response);
+    Ok(wire::mangle(response, harm).await)
+}
+
+/// What the API itself answers, with all that was changed on disk.
+async fn serve(
+    shared: &Shared,
+    router: Router,
+    head: Parts,
+    body: Result<Bytes, Refusal>,
+    seq: u64,
+    harm: &Harm,
+) -> Result<Response, Broken> {
+    let list = head.method == Method::GET && routes::is_list(head.uri.path());
+    let emptied = list && harm.has(&Fault::EmptyList);
     let response = match (admit(shared, &head), body) {
         (Err(refusal), _) => refusal.into_response(),
         (Ok(_), Err(unread)) => unread.into_response(),
@@ -94,19 +113,14 @@ async fn answer(
     if let Some(Effect(effect)) = response.extensions().get() {
         shared.lock().ledger.affect(seq, effect.clone());
     }
-    let written = shared.lock().record(changing);
+    let written = shared.lock().record();
     if let Some(written) = written
         && written.wait().await.is_err()
     {
         // Nothing may be acknowledged that a restart would not know.
         return Err(Broken);
     }
-    wait(harm, false).await;
-    if harm.has(&Fault::DropAfter) {
-        return Err(Broken);
-    }
-    let response = instead(harm, true).unwrap_or(response);
-    Ok(wire::mangle(response, harm).await)
+    Ok(response)
 }
 
 /// Writes the request down and looks whether a fault hits it.
@@ -147,6 +161,20 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
             .map(|(id, harm)| json!({"id": id, "fault": harm}).into()),
         order: ordering.then(|| order(body)).flatten().map(Into::into),
     });
+    let call = Call {
+        seq,
+        path,
+        template,
+        key: text(PRIVATE_TOKEN),
+        from,
+    };
+    let World {
+        strangers,
+        keys,
+        accounts,
+        ..
+    } = &mut *world;
+    strangers.watch(call, keys, accounts);
     (seq, struck.map(|(_, harm)| harm).unwrap_or_default())
 }
 

@@ -11,14 +11,17 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::clock::Moment;
-use super::ledger::Entry;
 use super::state::Machine;
 
 const MARK: usize = 24;
 
 /// Something that must not have happened.
 #[derive(Debug, Serialize, PartialEq)]
-#[serde(tag = "rule", rename_all = "camelCase")]
+#[serde(
+    tag = "rule",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub(crate) enum Violation {
     /// Two machines of one mark were live at the same time.
     TwoLiveMachines {
@@ -33,6 +36,21 @@ pub(crate) enum Violation {
         machine: String,
         at: Moment,
         tags: Vec<String>,
+    },
+    /// Calls with a key that no account has, or with none (`keyId` null).
+    ForeignKey {
+        key_id: Option<String>,
+        /// Number of the first in the ledger.
+        first: u64,
+        calls: u64,
+    },
+    /// Calls with a key of `account` about what belongs to `owner`.
+    ForeignUuid {
+        account: String,
+        owner: String,
+        uuid: String,
+        first: u64,
+        calls: u64,
     },
 }
 
@@ -63,30 +81,6 @@ struct Claim {
 pub(crate) struct Report {
     pub(crate) violations: Vec<Violation>,
     marks: BTreeMap<String, Mark>,
-    /// Not a violation by itself: keys are revoked and changed on purpose.
-    #[serde(rename = "foreignCalls", skip_serializing_if = "Option::is_none")]
-    foreign_calls: Option<ForeignCalls>,
-}
-
-/// Calls with a key that is none, or from where it may not be used.
-#[derive(Debug, Serialize)]
-struct ForeignCalls {
-    /// Number of the first in the ledger.
-    first: u64,
-    calls: usize,
-}
-
-impl Report {
-    /// Adds the calls that no account answers for.
-    pub(crate) fn refused<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>) {
-        let mut foreign = entries.filter(|entry| entry.account.is_none() && entry.key_id.is_some());
-        if let Some(first) = foreign.next() {
-            self.foreign_calls = Some(ForeignCalls {
-                first: first.seq,
-                calls: 1 + foreign.count(),
-            });
-        }
-    }
 }
 
 /// Judges all machines.
@@ -153,16 +147,14 @@ pub(crate) fn judge(machines: &[Machine], prefix: &str) -> Report {
     for (mark, claims) in claims {
         violations.extend(overlaps(mark, claims));
     }
-    Report {
-        violations,
-        marks,
-        foreign_calls: None,
-    }
+    Report { violations, marks }
 }
 
-/// The mark in a tag, if it is an order tag.
+/// The mark in a tag, if it is an order tag. Users with shorter marks have no
+/// epoch behind them: the whole text is the mark.
 fn mark<'a>(tag: &'a str, prefix: &str) -> Option<&'a str> {
-    tag.strip_prefix(prefix)?.get(..MARK)
+    let text = tag.strip_prefix(prefix).filter(|text| !text.is_empty())?;
+    Some(text.get(..MARK).unwrap_or(text))
 }
 
 fn ever_borne<'a>(machine: &'a Machine, prefix: &str) -> Vec<&'a str> {
@@ -227,4 +219,18 @@ fn overlaps(mark: &str, mut claims: Vec<Claim>) -> Vec<Violation> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_has_at_most_24_characters_and_at_least_one() {
+        let long = "mine:0123456789abcdef0123456700000001";
+        assert_eq!(mark(long, "mine:"), Some("0123456789abcdef01234567"));
+        assert_eq!(mark("mine:web-1", "mine:"), Some("web-1"));
+        assert_eq!(mark("mine:", "mine:"), None);
+        assert_eq!(mark("other:web-1", "mine:"), None);
+    }
 }

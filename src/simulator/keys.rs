@@ -1,5 +1,6 @@
 //! API keys, and from where each may be used (section 4.1).
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -168,6 +169,11 @@ impl Keys {
         self.keys.iter().any(|key| key.text == text)
     }
 
+    /// What stands for each key in the ledger, valid or not.
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
+        self.keys.iter().map(|key| key_id(&key.text)).collect()
+    }
+
     /// Some valid key of the account.
     pub(crate) fn of(&self, account: &str) -> Option<&str> {
         let mut keys = self.keys.iter();
@@ -315,11 +321,12 @@ mod tests {
         let ends = range(Some("192.0.2.5"), Some("192.0.2.7"), None);
         assert!(admits(&ends, "192.0.2.7") && !admits(&ends, "192.0.2.8"));
         assert!(!admits(&ends, "::1"));
-        let one = range(Some("2001:db8::1"), None, None);
+        let one = range(Some("2001:db8::1"), Some("2001:db8::1"), None);
         assert!(admits(&one, "2001:db8::1") && !admits(&one, "2001:db8::2"));
         for bad in [
             range(None, None, None),
             range(None, Some("192.0.2.1"), None),
+            range(Some("192.0.2.1"), None, None),
             range(Some("192.0.2.9"), Some("192.0.2.1"), None),
             range(Some("192.0.2.9"), Some("::1"), None),
             range(Some("192.0.2.9"), None, Some("192.0.2.0/24")),

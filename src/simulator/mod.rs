@@ -29,6 +29,7 @@ mod rules;
 mod serve;
 mod start;
 mod state;
+mod strangers;
 mod wire;
 mod world;
 

@@ -128,9 +128,9 @@ switches! {
     addresses "addresses" Addresses { Two = "two", One = "one", None = "none" }
         Two | Two, Seen, "Addresses of a delivered machine: IPv4 and IPv6, IPv4 alone, or none.";
     wrong_key "wrongKey" WrongKey { Answer403 = "answer403", Answer401 = "answer401" }
-        Answer403 | Answer403, Documented, "Answer to a missing, unknown or revoked key.";
+        Answer403 | Answer403, Seen, "Answer to a missing, unknown or revoked key.";
     results_above_50 "resultsAbove50" ResultsAbove50 { Refuse422 = "refuse422", Clamp = "clamp" }
-        Refuse422 | Clamp, Documented, "RANGED-DATA asks for a longer page than the limit.";
+        Refuse422 | Clamp, OurChoice, "RANGED-DATA asks for a longer page than the limit.";
     bad_range "badRange" BadRange { Refuse422 = "refuse422", Ignore = "ignore" }
         Refuse422 | Ignore, OurChoice, "RANGED-DATA cannot be read, or asks for 0 results.";
     list_order "listOrder" ListOrder { OldestFirst = "oldestFirst", NewestFirst = "newestFirst" }
@@ -139,18 +139,22 @@ switches! {
         Optional | Optional, Seen, "Whether status and tag must be given to list servers.";
     unknown_status_filter "unknownStatusFilter" UnknownStatusFilter { Refuse422 = "refuse422", MatchRecord = "matchRecord" }
         Refuse422 | MatchRecord, OurChoice, "A status filter outside the documented six: refused, or compared with the record's status.";
+    creating_filter "creatingFilter" CreatingFilter { Waiting = "waiting", Created = "created" }
+        Waiting | Waiting, OurChoice, "The status filter creating: all that comes before provisioning, or only created; provisioning has the rest.";
     unknown_fields "unknownFields" UnknownFields { Refuse422 = "refuse422", Ignore = "ignore" }
         Refuse422 | Refuse422, Seen, "A field of a request body that the API does not name.";
     missing_ssh_key "missingSshKey" MissingSshKey { Refuse422 = "refuse422", Accept = "accept" }
         Refuse422 | Accept, Documented, "An order without sshKey, or with null there.";
     public_keys "publicKeys" PublicKeys { OpenSsh = "openssh", Any = "any" }
-        OpenSsh | OpenSsh, Seen, "What an sshKey entry that is no UUID must look like.";
+        OpenSsh | OpenSsh, OurChoice, "What an sshKey entry that is no UUID must look like.";
     catalogue_names "catalogueNames" CatalogueNames { Exact = "exact", Caseless = "caseless" }
         Exact | Caseless, Seen, "Spelling of location and instanceType in an order; the answer has the catalogue's spelling.";
     ipxe_url "ipxeScriptUrl" IpxeUrl { Enforce = "enforce", Ignore = "ignore" }
         Enforce | Enforce, Seen, "os.ipxeScriptUrl is required by custom-ipxe, and refused elsewhere.";
     file_systems "fileSystems" FileSystems { Any = "any", Enforce = "enforce" }
-        Any | Enforce, Seen, "os.partitions[].filesystem: any word, or only ext2, ext3, ext4 and xfs.";
+        Any | Enforce, Seen, "os.partitions[].filesystem: any word, or only ext2, ext3, ext4, xfs and swap.";
+    siderolink_api "siderolinkApi" SiderolinkApi { Optional = "optional", Required = "required" }
+        Optional | Required, Seen, "The kernel parameter siderolink.api in an order or re-installation of the Kubernetes-focused system.";
     unknown_contract "unknownContract" UnknownContract { Refuse422 = "refuse422", OnDemand = "onDemand" }
         Refuse422 | Refuse422, OurChoice, "An order on a contract that has no quota here.";
     exhausted "exhausted" Exhausted { Refuse422 = "refuse422", Refuse409 = "refuse409" }
@@ -167,6 +171,8 @@ switches! {
         Accept | Accept, OurChoice, "Adding a tag to, or removing it from, a released machine.";
     remove_absent_tag "removeAbsentTag" RemoveAbsentTag { Answer404 = "answer404", Answer200 = "answer200" }
         Answer404 | Answer404, OurChoice, "Removing a tag that the machine does not bear.";
+    add_unknown_tag "addUnknownTag" AddUnknownTag { Make = "make", Refuse404 = "refuse404" }
+        Make | Make, OurChoice, "Adding a tag that the account does not have to a machine: makes it, or no such tag.";
     unused_tags "unusedTags" UnusedTags { Keep = "keep", Drop = "drop" }
         Keep | Keep, OurChoice, "A tag that no machine bears any more stays in the account's list, or leaves it.";
     delete_used_tag "deleteUsedTag" DeleteUsedTag { Detach = "detach", Keep = "keep", Refuse409 = "refuse409" }
@@ -174,7 +180,7 @@ switches! {
     rename_tag "renameTag" RenameTag { Follow = "follow", Detach = "detach", Keep = "keep" }
         Follow | Follow, OurChoice, "PUT of a tag that machines bear: they bear the new name, none, or still the old one.";
     duplicate_tag "duplicateTag" DuplicateTag { Refuse422 = "refuse422", Refuse409 = "refuse409", Answer200 = "answer200" }
-        Refuse422 | Refuse422, Seen, "POST of a tag that exists.";
+        Refuse422 | Refuse422, OurChoice, "POST of a tag that exists.";
     duplicate_key_name "duplicateKeyName" DuplicateKeyName { Accept = "accept", Refuse422 = "refuse422" }
         Accept | Accept, OurChoice, "A second SSH key of the same name.";
     unknown_ssh_key "unknownSshKey" UnknownSshKey { Accept = "accept", Refuse422 = "refuse422" }
@@ -195,12 +201,20 @@ switches! {
         Object | EmptyArray, Seen, "payload of the command that a re-installation makes.";
     reinstall_busy "reinstallBusy" ReinstallBusy { Refuse409 = "refuse409", Accept = "accept" }
         Refuse409 | Refuse409, OurChoice, "A re-installation while another one is pending.";
+    reinstall_undelivered "reinstallUndelivered" ReinstallUndelivered { Refuse422 = "refuse422", Refuse409 = "refuse409" }
+        Refuse422 | Refuse422, OurChoice, "A re-installation of a machine that is not delivered.";
     reinstall_ssh_key "reinstallSshKey" ReinstallSshKey { Optional = "optional", Required = "required" }
         Optional | Required, Seen, "sshKey in a re-installation that names an os other than Windows and Talos.";
     usage_open_end "usageOpenEnd" UsageOpenEnd { Now = "now", Null = "null" }
         Now | Now, OurChoice, "endedAt of usage that goes on: the present moment, or null.";
+    usage_dates "usageDates" UsageDates { Month = "month", All = "all" }
+        Month | Month, OurChoice, "Usage without dates: the present month, or everything so far.";
+    bandwidth_out "bandwidthOut" BandwidthOut { Omit = "omit", Show = "show" }
+        Omit | Omit, Seen, "bandwidthOut in usage records.";
+    host_status "hostStatus" HostStatus { Running = "running", On = "on" }
+        Running | Running, OurChoice, "Words for a host's power: running and stopped, or on and off.";
     host_paging "hostPaging" HostPaging { Range = "range", Token = "token" }
-        Range | Range, Seen, "Pages of hosts: RANGED-DATA alone, or PAGE-TOKEN headers too.";
+        Range | Range, OurChoice, "Pages of hosts: RANGED-DATA alone, or PAGE-TOKEN headers too.";
     install_key "installKey" InstallKey { SshKeyId = "sshKeyId", SshKeyUuid = "sshKeyUuid", Both = "both" }
         SshKeyId | SshKeyUuid, Documented, "Name of the SSH key in an installation of a host.";
     install_key_needed "installKeyNeeded" InstallKeyNeeded { Always = "always", Linux = "linux" }
@@ -209,8 +223,8 @@ switches! {
         Text | List, Documented, "os.kernelParams of an installation: one text, or a list of key and value.";
     install_busy "installBusy" InstallBusy { Refuse422 = "refuse422", Accept = "accept" }
         Refuse422 | Refuse422, OurChoice, "An installation while another one goes on.";
-    install_flex_host "installFlexHost" InstallFlexHost { Refuse422 = "refuse422", Accept = "accept" }
-        Refuse422 | Refuse422, OurChoice, "An installation on a host that is an on-demand machine.";
+    factory_params "factoryParams" FactoryParams { Refuse422 = "refuse422", Accept = "accept" }
+        Refuse422 | Accept, OurChoice, "Further kernel parameters beside factoryhash in an installation: a breach, or only unwise.";
     reset_logged_in "resetLoggedIn" ResetLoggedIn { Accept = "accept", Refuse422 = "refuse422" }
         Accept | Accept, Documented, "A password reset by somebody whose key is valid: fine, or already logged in.";
 }

@@ -27,6 +27,7 @@ use super::options::{ClockMode, Options};
 use super::profile::{Switches, UnknownSwitch};
 use super::serve::{self, Service};
 use super::state::{Account, Chances, Login, Settings};
+use super::strangers::Strangers;
 use super::world::{Luck, Shared, World};
 use super::{control, routes};
 
@@ -152,7 +153,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
                 }
                 Err(_) => control::Unfollowed::Unread.into_response(),
             };
-            let written = shared.lock().record(true);
+            let written = shared.lock().record();
             if let Some(written) = written
                 && written.wait().await.is_err()
             {
@@ -246,6 +247,7 @@ fn world(options: &Options) -> Result<World, StartError> {
         accounts: all,
         faults: Faults::new(StdRng::seed_from_u64(!seed)),
         ledger: Ledger::default(),
+        strangers: Strangers::default(),
         luck: Luck { seed, draws },
         proxies: options.trusted_proxies.clone(),
         journal: None,
@@ -313,7 +315,7 @@ fn account(
 ) -> Result<Account, StartError> {
     let login = Login::new(&plan.email_address, &plan.password);
     let mut account = Account::new(&plan.name, catalogue.clone(), login);
-    account.house(plan.hosts, now);
+    account.house(plan.hosts.labels(), now);
     let invalid = |problem: String| InvalidAccounts::Value {
         account: plan.name.clone(),
         problem,

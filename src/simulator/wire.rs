@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::response::Response;
 use futures::{StreamExt, stream};
 use http::HeaderValue;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 
 use super::faults::{Fault, Harm};
 
@@ -21,6 +21,7 @@ pub(crate) async fn mangle(response: Response, harm: &Harm) -> Response {
         response = match fault {
             Fault::Truncate => truncated(response).await,
             Fault::EmptyBody => with_body(response, Body::empty()),
+            Fault::Body { text, content_type } => written(response, text, content_type),
             Fault::Oversize { bytes } => oversized(response, *bytes),
             _ => response,
         };
@@ -32,6 +33,15 @@ fn with_body(response: Response, body: Body) -> Response {
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);
     Response::from_parts(parts, body)
+}
+
+/// Another text than the API's, as a proxy in between gives it.
+fn written(response: Response, text: &str, content_type: &str) -> Response {
+    let mut response = with_body(response, Body::from(text.to_owned()));
+    if let Ok(kind) = HeaderValue::from_str(content_type) {
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+    }
+    response
 }
 
 /// Promises the whole length, sends half and breaks off.

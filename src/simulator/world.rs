@@ -14,6 +14,7 @@ use super::keys::Keys;
 use super::ledger::Ledger;
 use super::profile::Switches;
 use super::state::{Account, Settings};
+use super::strangers::Strangers;
 
 /// Randomness that can be gone on with after a restart: every draw has a
 /// number, and gives a generator of its own.
@@ -48,6 +49,7 @@ pub(crate) struct World {
     pub(crate) accounts: Vec<Account>,
     pub(crate) faults: Faults,
     pub(crate) ledger: Ledger,
+    pub(crate) strangers: Strangers,
     pub(crate) luck: Luck,
     /// Whose `X-Forwarded-For` is believed.
     pub(crate) proxies: Vec<IpNet>,
@@ -81,17 +83,19 @@ impl World {
         self.clock.jumped() || self.keys.changed() || self.accounts.iter().any(Account::changed)
     }
 
-    /// Hands all changes so far to the journal. What is waited for is also
-    /// there when nothing changed: somebody else's change may be on its way,
-    /// and an answer must not show what a crash could take back.
-    pub(crate) fn record(&mut self, changing: bool) -> Option<Written> {
+    /// Hands all changes so far to the journal: those of requests, of time
+    /// (a GET carries out what is due, too), and of the clock itself. What is
+    /// waited for is also there when nothing changed: somebody else's change
+    /// may be on its way, and an answer must not show what a crash could take
+    /// back.
+    pub(crate) fn record(&mut self) -> Option<Written> {
         if self.journal.is_none() {
             self.accounts.iter_mut().for_each(Account::unwritten);
             return None;
         }
         let (now, changed) = (self.clock.now(), self.changed());
         let journal = self.journal.as_mut()?;
-        if changing && changed {
+        if changed {
             let accounts = self.accounts.iter_mut();
             let accounts = accounts.map(|account| (account.name.clone(), account.changes()));
             let line = Line {

@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 use crate::rig::{SERVERS, with};
 
-/// Starts the program; gives it with the address of its API.
-async fn begin(state: &Path) -> (Child, String) {
+/// Starts the program; gives it with what it prints when it can be called.
+async fn begin(state: &Path, flags: &[&str]) -> (Child, Value) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_flexmetal-simulator"))
         .args([
             "--listen",
@@ -24,6 +24,7 @@ async fn begin(state: &Path) -> (Child, String) {
             "--state",
         ])
         .arg(state)
+        .args(flags)
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
@@ -31,7 +32,22 @@ async fn begin(state: &Path) -> (Child, String) {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let ready = tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await;
     let ready: Value = serde_json::from_str(&ready.unwrap().unwrap().unwrap()).unwrap();
-    (child, ready["api"].as_str().unwrap().to_owned())
+    (child, ready)
+}
+
+fn caller() -> reqwest::Client {
+    let client = reqwest::Client::builder().timeout(Duration::from_secs(60));
+    client.build().unwrap()
+}
+
+/// A request to the program that must be answered with 200, and its answer.
+async fn ask(base: &Value, method: &str, path: &str, body: Value) -> Value {
+    let url = format!("{}{path}", base.as_str().unwrap());
+    let request = caller().request(method.parse().unwrap(), url);
+    let request = request.header("PRIVATE-TOKEN", "crash-key").json(&body);
+    let answer = request.send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{method} {path}");
+    answer.json().await.unwrap()
 }
 
 #[tokio::test]
@@ -40,15 +56,13 @@ async fn contract_every_answered_order_survives_kill_9() {
     let state = folder.path().join("state");
     let mut answered = Vec::new();
     for round in 0..3 {
-        let (mut child, api) = begin(&state).await;
+        let (mut child, ready) = begin(&state, &[]).await;
+        let api = ready["api"].as_str().unwrap();
         let mut clients = JoinSet::new();
         for client in 0..4 {
             let url = format!("{api}{SERVERS}");
             clients.spawn(async move {
-                let http = reqwest::Client::builder()
-                    .timeout(Duration::from_secs(60))
-                    .build()
-                    .unwrap();
+                let http = caller();
                 let mut uuids = Vec::new();
                 for number in 0.. {
                     let order = with("name", json!(format!("r{round}-c{client}-n{number}")));
@@ -80,16 +94,75 @@ async fn contract_every_answered_order_survives_kill_9() {
         }
     }
     assert!(answered.len() > 60, "{}", answered.len());
-    let (mut child, api) = begin(&state).await;
-    let http = reqwest::Client::builder()
-        .timeout(Duration::from_secs(60))
-        .build()
-        .unwrap();
+    let (mut child, ready) = begin(&state, &[]).await;
     for uuid in &answered {
-        let request = http
-            .get(format!("{api}{SERVERS}/{uuid}"))
-            .header("PRIVATE-TOKEN", "crash-key");
-        assert_eq!(request.send().await.unwrap().status(), 200, "{uuid}");
+        ask(
+            &ready["api"],
+            "GET",
+            &format!("{SERVERS}/{uuid}"),
+            Value::Null,
+        )
+        .await;
     }
     child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn contract_time_that_was_told_survives_kill_9() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let flags = ["--clock=driven", "--delivery-seconds=300"];
+    let (mut child, ready) = begin(&state, &flags).await;
+    let ordered = ask(&ready["api"], "POST", SERVERS, with("name", json!("a"))).await;
+    let one = format!("{SERVERS}/{}", ordered[0]["uuid"].as_str().unwrap());
+    let hour = json!({"advanceSeconds": 3_600});
+    let told = ask(&ready["control"], "POST", "/_simulator/clock", hour).await;
+    child.kill().await.unwrap();
+    let (mut child, ready) = begin(&state, &flags).await;
+    let now = ask(&ready["control"], "GET", "/_simulator/clock", Value::Null).await;
+    assert_eq!(now, told);
+    let server = ask(&ready["api"], "GET", &one, Value::Null).await;
+    assert_eq!(server[0]["status"], "delivered");
+    child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn contract_a_state_that_was_shown_survives_kill_9() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let fast = ["--clock-speed=1000", "--delivery-seconds=300"];
+    let (mut child, ready) = begin(&state, &fast).await;
+    let ordered = ask(&ready["api"], "POST", SERVERS, with("name", json!("a"))).await;
+    let one = format!("{SERVERS}/{}", ordered[0]["uuid"].as_str().unwrap());
+    let status = async |ready: &Value| {
+        let server = ask(&ready["api"], "GET", &one, Value::Null).await;
+        server[0]["status"].as_str().unwrap().to_owned()
+    };
+    let delivered = async {
+        while status(&ready).await != "delivered" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), delivered)
+        .await
+        .unwrap();
+    child.kill().await.unwrap();
+    // Standing still, so that it cannot be delivered once more.
+    let (mut child, ready) = begin(&state, &["--clock=driven"]).await;
+    assert_eq!(status(&ready).await, "delivered");
+    child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn contract_the_help_is_about_the_simulator() {
+    let help = Command::new(env!("CARGO_BIN_EXE_flexmetal-simulator"))
+        .arg("--help")
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8(help.stdout).unwrap();
+    assert!(
+        text.starts_with("The bare-metal hosting API as a server"),
+        "{text}"
+    );
 }

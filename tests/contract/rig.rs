@@ -51,7 +51,7 @@ pub(crate) fn with(field: &str, value: Value) -> Value {
 
 impl Rig {
     pub(crate) async fn new() -> Self {
-        let running = start(Options {
+        Self::with(Options {
             api_key: Some("contract-key".to_owned()),
             clock: ClockMode::Driven,
             clock_start: Some(START),
@@ -61,7 +61,10 @@ impl Rig {
             ..Options::default()
         })
         .await
-        .unwrap();
+    }
+
+    pub(crate) async fn with(options: Options) -> Self {
+        let running = start(options).await.unwrap();
         let client = Client::builder()
             .timeout(Duration::from_secs(30))
             .build()
@@ -74,7 +77,7 @@ impl Rig {
         let url = format!("{}{path}", self.running.api_url());
         self.client
             .request(method, url)
-            .header("PRIVATE-TOKEN", "contract-key")
+            .header("PRIVATE-TOKEN", &self.running.api_key)
     }
 
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> (u16, Value) {
@@ -188,4 +191,21 @@ pub(crate) fn shape(record: &Value, fields: &str) {
             "{name} is too much in {record}"
         );
     }
+}
+
+/// Checks every record of a list that is not empty.
+pub(crate) fn all(list: &Value, fields: &str) {
+    let records = list.as_array().unwrap();
+    assert!(!records.is_empty());
+    for record in records {
+        shape(record, fields);
+    }
+}
+
+/// One text field of every record.
+pub(crate) fn names<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
+    let records = list.as_array().unwrap().iter();
+    records
+        .filter_map(|record| record[field].as_str())
+        .collect()
 }

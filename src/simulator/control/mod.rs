@@ -1,7 +1,9 @@
 //! The control port: `/_simulator/…`, one file a subject.
 
 mod faults;
+mod hosts;
 mod machines;
+mod origin;
 mod page;
 mod people;
 mod records;
@@ -10,7 +12,8 @@ mod time;
 
 use axum::body::Bytes;
 use axum::extract::FromRequestParts;
-use axum::response::{IntoResponse, Response};
+use axum::middleware::from_fn;
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{delete, get, patch, post};
 use axum::{Json, Router};
 use http::StatusCode;
@@ -114,6 +117,7 @@ fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Unfollowed> {
 /// The control port.
 pub(crate) fn router(shared: Shared) -> Router {
     Router::new()
+        .route("/", get(|| async { Redirect::to("/_simulator/") }))
         .route("/_simulator", get(people::show))
         .route("/_simulator/", get(people::show))
         .route("/_simulator/page", post(people::act))
@@ -136,6 +140,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         )
         .route("/_simulator/machines/{uuid}", get(machines::show))
         .route("/_simulator/machines/{uuid}", patch(machines::alter))
+        .route("/_simulator/hosts", post(hosts::label))
         .route(
             "/_simulator/faults",
             get(faults::list).post(faults::add).delete(faults::clear),
@@ -154,5 +159,6 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/_simulator/keys", get(settings::keys).post(settings::key))
         .fallback(|| async { Unfollowed::NotFound })
         .method_not_allowed_fallback(|| async { Unfollowed::Method })
+        .layer(from_fn(origin::guard))
         .with_state(shared)
 }

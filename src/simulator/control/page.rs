@@ -34,6 +34,7 @@ fn write(page: &mut String, world: &World, now: Moment) -> Result {
     faults(page, world)?;
     for account in &world.accounts {
         machines(page, account, now)?;
+        hosts(page, account, now)?;
     }
     requests(page, world)?;
     page.push_str("</html>");
@@ -56,11 +57,30 @@ fn clock(page: &mut String, world: &World, now: Moment) -> Result {
 }
 
 fn faults(page: &mut String, world: &World) -> Result {
-    write!(page, "<p>{} fault rules. ", world.faults.rules().len())?;
+    let rules = world.faults.rules();
+    write!(page, "<p>{} fault rules. ", rules.len())?;
     for (place, (label, _)) in FAULTS.iter().enumerate() {
         button(page, "fault", place, label)?;
     }
-    button(page, "clear", 1, "Drop all faults")
+    button(page, "clear", 1, "Drop all faults")?;
+    if rules.is_empty() {
+        return Ok(());
+    }
+    page.push_str("<table class=\"faults\"><tr><th>No<th>Rule<th>Hits<th></tr>");
+    for active in rules {
+        let rule = serde_json::to_string(active.rule()).unwrap_or_default();
+        let (id, hits) = (active.id(), active.applied());
+        let over = if active.spent() { ", used up" } else { "" };
+        write!(
+            page,
+            "<tr><td>{id}<td><code>{}</code><td>{hits}{over}<td>",
+            escaped(&rule)
+        )?;
+        button(page, "drop", id, &format!("Drop rule {id}"))?;
+        page.push_str("</tr>");
+    }
+    page.push_str("</table>");
+    Ok(())
 }
 
 fn machines(page: &mut String, account: &Account, now: Moment) -> Result {
@@ -102,6 +122,38 @@ fn machine_row(page: &mut String, machine: &Machine, kind: &str, now: Moment) ->
         },
         escaped(&machine.tags().join(" ")),
     )
+}
+
+/// The dedicated ones: a machine on demand stands in the table above.
+fn hosts(page: &mut String, account: &Account, now: Moment) -> Result {
+    let all = account.dedicated();
+    if all.is_empty() {
+        return Ok(());
+    }
+    write!(page, "<p>{} dedicated hosts", all.len())?;
+    page.push_str(
+        "<table class=\"hosts\"><tr><th>Id<th>Name<th>Type<th>Power<th>System<th>Installation</tr>",
+    );
+    for host in all.iter().take(ROWS) {
+        let Ok(record) = account.host(&host.id.to_string(), now) else {
+            continue;
+        };
+        let text = |field: &str| escaped(record[field].as_str().unwrap_or_default());
+        let system = record["osId"].as_i64().unwrap_or_default();
+        let system = account.catalogue.system_by_id(system);
+        write!(
+            page,
+            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
+            host.id,
+            text("liveHostName"),
+            text("instanceType"),
+            text("status"),
+            escaped(system.map_or("", |system| &system.slug)),
+            text("installStatus"),
+        )?;
+    }
+    page.push_str("</table>");
+    Ok(())
 }
 
 fn requests(page: &mut String, world: &World) -> Result {

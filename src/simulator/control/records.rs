@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::accounts;
+use super::super::accounts::{self, PlannedHosts};
 use super::super::invariants::{Report, judge};
 use super::super::keys::can_be_sent;
 use super::super::ledger::Wanted;
@@ -96,7 +96,8 @@ pub(super) async fn invariants(
     let (world, _) = shared.settled();
     let account = &world.accounts[which.place(&world)?];
     let mut report = judge(account.machines(), &query.prefix);
-    report.refused(world.ledger.read(&Wanted::default()));
+    let strange = world.strangers.violations(&account.name, &world.keys);
+    report.violations.extend(strange);
     Ok(Json(report))
 }
 
@@ -145,7 +146,7 @@ pub(super) async fn add_account(
     };
     let catalogue = first.catalogue.clone();
     let mut account = accounts::added(&wanted.name, catalogue);
-    account.house(accounts::hosts(), now);
+    account.house(PlannedHosts::default().labels(), now);
     world.accounts.push(account);
     let number = world.keys.set(&wanted.key, &wanted.name, true);
     Ok(Json(json!({"name": wanted.name, "apiKeyId": number})))

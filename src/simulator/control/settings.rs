@@ -180,7 +180,7 @@ pub(super) async fn availability(
     let of = which.place(&world)?;
     let offer = offer(&world, of, &wanted.location, &wanted.instance_type)?;
     let account = &mut world.accounts[of];
-    let taken = account.taken().of(offer);
+    let taken = account.taken().from(offer, &None);
     let all = wanted.stock.map(|free| free.saturating_add(taken));
     account.allot(|quota| quota.set_stock(offer, all));
     Ok(StatusCode::NO_CONTENT)

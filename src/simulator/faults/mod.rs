@@ -1,5 +1,6 @@
 //! What goes wrong with a request, and with the list it asks for.
 
+mod pattern;
 mod rules;
 
 use std::time::Duration;
@@ -8,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::{Moment, span};
 
-pub(crate) use rules::{Candidate, Faults, Rule};
+pub(crate) use pattern::Candidate;
+pub(crate) use rules::{Faults, Rule};
 
 /// One thing that goes wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +45,12 @@ pub(crate) enum Fault {
     Truncate,
     /// A right head, and no body.
     EmptyBody,
+    /// This text as the body, whatever the status.
+    Body {
+        text: String,
+        #[serde(default = "plain")]
+        content_type: String,
+    },
     /// At least this many bytes of body.
     Oversize { bytes: u64 },
     /// The answer as it would have been this many virtual seconds ago.
@@ -56,6 +64,10 @@ pub(crate) enum Fault {
     ShiftedPage,
     /// Pages after the first begin one record too early: one is shown twice.
     RepeatedPage,
+}
+
+fn plain() -> String {
+    "text/plain; charset=utf-8".to_owned()
 }
 
 /// Why something will fail; travels with the request to its route.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::answer::{Answer, Refusal};
 use super::super::catalogue::OperatingSystem;
+use super::super::profile::UsageDates;
 use super::super::state::Period;
 use super::super::world::{Caller, Shared};
 use super::{Outcome, Path};
@@ -110,7 +111,7 @@ pub(super) async fn usage(
     }
     let (world, now) = shared.settled();
     let period = match (first, last) {
-        (None, None) => Period::month(now),
+        (None, None) if world.switches.usage_dates == UsageDates::Month => Period::month(now),
         (first, last) => Period::new(first, last),
     };
     let records = world.accounts[caller.0].usage(period, now, &world.switches);

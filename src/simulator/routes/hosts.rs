@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::State;
-use http::HeaderMap;
+use axum::extract::{RawQuery, State};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, HeaderValue};
 use rand::RngExt;
 use serde_json::{Value, json};
 
@@ -14,44 +16,94 @@ use super::super::catalogue::Family;
 use super::super::clock::Moment;
 use super::super::faults::{Distortion, Doom};
 use super::super::page::{self, PAGE_TOKEN};
-use super::super::profile::{HostPaging, Switches, UnknownSshKey};
+use super::super::profile::{HostPaging, HostStatus, Switches, UnknownSshKey};
 use super::super::rules;
-use super::super::state::{Outlook, PowerAction};
+use super::super::state::{LabelFilter, Outlook, PowerAction};
 use super::super::world::{Caller, Shared};
 use super::{Outcome, Path};
 
 /// How long a page token is good (our choice).
 const TOKEN_FOR: Duration = Duration::from_mins(5);
 
+/// What leads to the next page: where it begins, and the filter of the first
+/// page, which goes on whatever else is asked for.
+struct PageToken {
+    start: usize,
+    until: u64,
+    labels: String,
+}
+
+impl PageToken {
+    fn text(&self) -> String {
+        let labels = URL_SAFE_NO_PAD.encode(&self.labels);
+        format!("p-{}-{}-{labels}", self.start, self.until)
+    }
+
+    fn read(header: &HeaderValue) -> Option<Self> {
+        let mut parts = header.to_str().ok()?.strip_prefix("p-")?.splitn(3, '-');
+        let start = parts.next()?.parse().ok()?;
+        let until = parts.next()?.parse().ok()?;
+        let labels = URL_SAFE_NO_PAD.decode(parts.next()?).ok()?;
+        let labels = String::from_utf8(labels).ok()?;
+        Some(Self {
+            start,
+            until,
+            labels,
+        })
+    }
+}
+
+/// The query `labels`; the last one counts.
+fn labels(query: &str) -> String {
+    let pairs = url::form_urlencoded::parse(query.as_bytes());
+    let named = pairs.filter(|(name, _)| name == "labels");
+    named
+        .last()
+        .map_or(String::new(), |(_, text)| text.into_owned())
+}
+
 /// `GET /v3/host`
 pub(super) async fn list(
     State(shared): State<Shared>,
     Extension(caller): Extension<Caller>,
     Extension(distortion): Extension<Distortion>,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Outcome {
     let (world, now) = shared.settled();
     let mut page = page::OTHERS.read(&headers, &world.switches)?;
     let tokens = world.switches.host_paging == HostPaging::Token;
-    let token = headers.get(PAGE_TOKEN).filter(|_| tokens);
-    if let Some(token) = token {
-        let text = token.to_str().ok();
-        let parts = text.and_then(|text| text.strip_prefix("p-")?.split_once('-'));
-        let numbers =
-            parts.and_then(|(start, until)| Some((start.parse().ok()?, until.parse().ok()?)));
-        let good = numbers.filter(|(_, until): &(usize, u64)| now.unix() < *until);
+    let sent = headers.get(PAGE_TOKEN);
+    let mut labels = match sent {
+        Some(_) => String::new(),
+        None => labels(query.as_deref().unwrap_or_default()),
+    };
+    if let Some(token) = sent.filter(|_| tokens) {
+        let good = PageToken::read(token).filter(|token| now.unix() < token.until);
         let stale = || Refusal::breach("PAGE-TOKEN", "is none of ours, or good no more");
-        page.start = good.ok_or_else(stale)?.0;
+        let token = good.ok_or_else(stale)?;
+        page.start = token.start;
+        labels = token.labels;
     }
+    let filter = LabelFilter::read(&labels)?;
     let start = distortion.start(page.start);
     let account = &world.accounts[caller.0];
-    let (records, more) = account.host_list(start, page.results, distortion.at(now));
-    let next = page.start.saturating_add(page.results);
+    let at = distortion.at(now);
+    let (records, more) = account.host_list(&filter, start, page.results, at);
     let until = now.after(TOKEN_FOR);
-    let onward = (tokens && more).then(|| Onward {
-        token: format!("p-{next}-{}", until.unix()),
-        now,
-        until,
+    let records = records.into_iter();
+    let records = records.map(|one| worded(one, &world.switches)).collect();
+    let onward = (tokens && more).then(|| {
+        let token = PageToken {
+            start: page.start.saturating_add(page.results),
+            until: until.unix(),
+            labels,
+        };
+        Onward {
+            token: token.text(),
+            now,
+            until,
+        }
     });
     Ok(Answer::list(records).leading_to(onward))
 }
@@ -64,7 +116,26 @@ pub(super) async fn get(
 ) -> Outcome {
     let (world, now) = shared.settled();
     let record = world.accounts[caller.0].host(&id, now)?;
+    let record = worded(record, &world.switches);
     Ok(Answer::one(record, &world.switches))
+}
+
+/// The word for power in a record, by switch.
+fn worded(mut record: Value, switches: &Switches) -> Value {
+    let shown = record["status"].as_str().map(|text| word(text, switches));
+    if let Some(shown) = shown {
+        record["status"] = json!(shown);
+    }
+    record
+}
+
+fn word(text: &str, switches: &Switches) -> &'static str {
+    match (switches.host_status, text == "running") {
+        (HostStatus::Running, true) => "running",
+        (HostStatus::Running, false) => "stopped",
+        (HostStatus::On, true) => "on",
+        (HostStatus::On, false) => "off",
+    }
 }
 
 /// What every action on power answers (seen in clients).
@@ -114,7 +185,8 @@ pub(super) async fn status(
     Path(id): Path<String>,
 ) -> Outcome {
     let (world, now) = shared.settled();
-    let word = world.accounts[caller.0].host_status(&id, now)?;
+    let text = world.accounts[caller.0].host_status(&id, now)?;
+    let word = word(text, &world.switches);
     Ok(result(word, now, &world.switches))
 }
 

@@ -5,9 +5,7 @@ use serde_json::Value;
 use super::super::answer::Refusal;
 use super::super::catalogue::{Catalogue, Family};
 use super::super::keys::Range;
-use super::super::profile::{
-    InstallKernelParams, InstallKey, InstallKeyNeeded, ReinstallSshKey, Switches, WhitelistActive,
-};
+use super::super::profile::{ReinstallSshKey, Switches, WhitelistActive};
 use super::super::state::CommandKind;
 use super::fields::Fields;
 use super::{object, ssh_key_is_valid, ssh_keys, system, user_data};
@@ -28,20 +26,8 @@ pub(crate) struct NewSshKey {
     pub(crate) public_key: String,
 }
 
-/// An installation of a host that breaks no rule (section 2.17).
-#[derive(Debug)]
-pub(crate) struct HostInstall {
-    pub(crate) os: u32,
-    /// Empty when the API has to make one up.
-    pub(crate) hostname: String,
-    /// The stored key's uuid, and the name it was given under.
-    pub(crate) key: Option<(&'static str, String)>,
-    /// The body as it came, for the answer.
-    pub(crate) body: Value,
-}
-
 /// Reads fields of a body and refuses it when any rule was broken.
-fn checked<T>(
+pub(super) fn checked<T>(
     body: &Value,
     known: &[&str],
     switches: &Switches,
@@ -164,6 +150,9 @@ pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range,
         let mut text = |name| fields.text(name).filter(|text| !text.is_empty());
         let (ip_start, ip_end, ip_range) = (text("ipStart"), text("ipEnd"), text("ipRange"));
         let comments = text("comments");
+        // What only the API writes may come along, but not as something else.
+        fields.integer("id");
+        fields.integer("updatedAt");
         let active = match switches.whitelist_active {
             WhitelistActive::Optional if fields.absent("active") => Some(1),
             _ => fields.required_integer("active"),
@@ -181,7 +170,7 @@ pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range,
         fields.ensure(
             readable,
             "ipRange",
-            "must be a network, or absent beside ipStart and ipEnd in order",
+            "must be a network in ipRange, or ipStart and ipEnd in order",
         );
         Some(range)
     })
@@ -204,112 +193,4 @@ pub(crate) fn texts<const N: usize>(
             .collect();
         found.try_into().ok()
     })
-}
-
-/// The body of an installation of a host.
-///
-/// # Errors
-/// 400, 422.
-pub(crate) fn host_install(
-    body: &[u8],
-    catalogue: &Catalogue,
-    switches: &Switches,
-) -> Result<HostInstall, Refusal> {
-    let body = object(body)?;
-    let names: &[&'static str] = match switches.install_key {
-        InstallKey::SshKeyId => &["sshKeyId"],
-        InstallKey::SshKeyUuid => &["sshKeyUuid"],
-        InstallKey::Both => &["sshKeyId", "sshKeyUuid"],
-    };
-    let mut known = vec!["hostname", "os", "postInstallScript", "quickFormat"];
-    known.extend(names);
-    checked(&body, &known, switches, |fields| {
-        let hostname = fields.text("hostname").unwrap_or_default();
-        fields.text("postInstallScript");
-        fields.flag("quickFormat");
-        let os = fields.required_object("os");
-        let system = os.and_then(|os| {
-            let mut inner = Fields::new(os, "os.", fields.breaches());
-            inner.only(&["id", "kernelParams"], switches);
-            let id = inner.required_integer("id");
-            let system = id.and_then(|id| catalogue.system_by_id(id));
-            let system = system.filter(|system| system.active);
-            inner.ensure(
-                system.is_some() || id.is_none(),
-                "id",
-                "no such operating system",
-            );
-            let params = kernel_params(&mut inner, switches);
-            if system.is_some_and(|system| system.family == Family::Talos) {
-                talos(&mut inner, &params);
-            }
-            system
-        });
-        let family = system.map(|system| system.family);
-        super::host_name(
-            fields,
-            Some(&hostname)
-                .filter(|name| !name.is_empty())
-                .map(String::as_str),
-            family,
-        );
-        let key = names
-            .iter()
-            .find_map(|name| Some((*name, fields.text(name).filter(|key| !key.is_empty())?)));
-        let needed = match switches.install_key_needed {
-            InstallKeyNeeded::Always => true,
-            InstallKeyNeeded::Linux => family == Some(Family::Linux),
-        };
-        let name = names.first().copied().unwrap_or_default();
-        fields.ensure(key.is_some() || !needed, name, "is required");
-        let uuid = key
-            .as_ref()
-            .is_none_or(|(_, key)| key.parse::<uuid::Uuid>().is_ok());
-        fields.ensure(uuid, name, "must be a UUID");
-        Some(HostInstall {
-            os: system?.id,
-            hostname,
-            key,
-            body: body.clone(),
-        })
-    })
-}
-
-/// Names and values, in either form.
-fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec<(String, String)> {
-    let listed = fields.is_list("kernelParams");
-    let allowed = match switches.install_kernel_params {
-        InstallKernelParams::Text => !listed,
-        InstallKernelParams::List => listed || fields.absent("kernelParams"),
-        InstallKernelParams::Both => true,
-    };
-    fields.ensure(allowed, "kernelParams", "has the wrong form");
-    if listed {
-        return system::kernel_params(fields, switches);
-    }
-    let text = fields.text("kernelParams").unwrap_or_default();
-    let words = text.split_ascii_whitespace();
-    words
-        .map(|word| match word.split_once('=') {
-            Some((key, value)) => (key.to_owned(), value.to_owned()),
-            None => (word.to_owned(), String::new()),
-        })
-        .collect()
-}
-
-/// The rules 2 and 3 of section 2.17: a factory image knows its own
-/// parameters, a vanilla one has to be told where its hub is.
-fn talos(fields: &mut Fields<'_>, params: &[(String, String)]) {
-    let value = |name: &str| {
-        let mut params = params.iter();
-        params.find(|(key, _)| key == name).map(|(_, value)| value)
-    };
-    if value("factoryhash").is_some() {
-        let message = "must be factoryhash alone: the factory image knows the others";
-        fields.ensure(params.len() == 1, "kernelParams", message);
-        return;
-    }
-    let hub = value("siderolink.api").is_some_and(|hub| url::Url::parse(hub).is_ok());
-    let message = "must name siderolink.api with a URL, or factoryhash";
-    fields.ensure(hub, "kernelParams", message);
 }

@@ -90,6 +90,13 @@ impl<'a> Fields<'a> {
         value.as_bool()
     }
 
+    /// A whole number, if there is one.
+    pub(super) fn integer(&mut self, name: &str) -> Option<i64> {
+        let value = self.get(name)?;
+        self.ensure(value.is_i64(), name, "must be an integer");
+        value.as_i64()
+    }
+
     /// A whole number that must be there.
     pub(super) fn required_integer(&mut self, name: &str) -> Option<i64> {
         let value = self.get(name);

@@ -3,6 +3,7 @@
 
 mod bodies;
 mod fields;
+mod install;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -16,10 +17,10 @@ use super::answer::{Breach, Refusal};
 use super::catalogue::{Catalogue, Family, Offer};
 use super::profile::{MissingSshKey, PublicKeys, Switches};
 pub(crate) use bodies::{
-    HostInstall, NewSshKey, Reinstall, command, host_install, new_tag, reinstall, ssh_key, texts,
-    whitelist_entry,
+    NewSshKey, Reinstall, command, new_tag, reinstall, ssh_key, texts, whitelist_entry,
 };
 use fields::Fields;
+pub(crate) use install::{HostInstall, host_install};
 
 /// Most tags a server can bear.
 pub(crate) const MAX_TAGS: usize = 60;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::answer::Breach;
 use super::super::catalogue::{Catalogue, Family, OperatingSystem};
-use super::super::profile::{FileSystems, IpxeUrl, Switches};
+use super::super::profile::{FileSystems, IpxeUrl, SiderolinkApi, Switches};
 use super::fields::Fields;
 
 const KNOWN: &[&str] = &["slug", "kernelParams", "partitions", "ipxeScriptUrl"];
@@ -30,7 +30,12 @@ pub(super) fn check<'c>(
         );
         known
     });
-    kernel_params(&mut fields, switches);
+    let params = kernel_params(&mut fields, switches);
+    let joins = system.is_some_and(|system| system.family == Family::Talos);
+    if joins && switches.siderolink_api == SiderolinkApi::Required {
+        let message = "must name siderolink.api with a URL";
+        fields.ensure(names_hub(&params), "kernelParams", message);
+    }
     partitions(&mut fields, switches);
     let url = fields.text("ipxeScriptUrl").filter(|url| !url.is_empty());
     if switches.ipxe_url == IpxeUrl::Enforce
@@ -76,6 +81,18 @@ pub(super) fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec
     found
 }
 
+/// The value of the first parameter of this name.
+pub(super) fn value<'p>(params: &'p [(String, String)], name: &str) -> Option<&'p str> {
+    let named = params.iter().find(|(key, _)| key == name);
+    named.map(|(_, value)| value.as_str())
+}
+
+/// Whether they say which hub the machine joins.
+pub(super) fn names_hub(params: &[(String, String)]) -> bool {
+    let hub = value(params, "siderolink.api").and_then(|hub| url::Url::parse(hub).ok());
+    hub.is_some_and(|hub| hub.has_host() && ["http", "https", "grpc"].contains(&hub.scheme()))
+}
+
 fn partitions(fields: &mut Fields<'_>, switches: &Switches) {
     let all = fields.list("partitions").unwrap_or_default();
     let targets = all.iter().filter_map(|one| one.get("target")?.as_str());
@@ -96,9 +113,9 @@ fn partitions(fields: &mut Fields<'_>, switches: &Switches) {
         partition.required_text("target");
         let file_system = partition.required_text("filesystem");
         if switches.file_systems == FileSystems::Enforce {
-            let known = ["ext2", "ext3", "ext4", "xfs"];
+            let known = ["ext2", "ext3", "ext4", "xfs", "swap"];
             let valid = file_system.is_none_or(|name| known.contains(&name.as_str()));
-            partition.ensure(valid, "filesystem", "must be ext2, ext3, ext4 or xfs");
+            partition.ensure(valid, "filesystem", "must be ext2, ext3, ext4, xfs or swap");
         }
         // In MB; -1 is the rest of the disk.
         let size = partition.required_integer("size");

@@ -210,6 +210,37 @@ fn the_observed_profile_takes_what_real_clients_send() {
     assert!(check_in(&body, Profile::Observed).is_ok());
     body["os"]["partitions"] = json!([{"target": "/", "filesystem": "zfs", "size": 5}]);
     assert!(check_in(&body, Profile::Observed).is_err());
+    for known in ["ext2", "ext3", "ext4", "xfs", "swap"] {
+        body["os"]["partitions"][0]["filesystem"] = json!(known);
+        assert!(check_in(&body, Profile::Observed).is_ok(), "{known}");
+    }
+}
+
+#[test]
+fn a_kubernetes_system_needs_its_hub_where_the_switch_says_so() {
+    let mut body = body();
+    body["os"] = json!({"slug": "talos-omni-1110"});
+    assert!(check(&body).is_ok());
+    let blamed = |body: &Value| {
+        check_in(body, Profile::Observed).unwrap_err().errors[0]
+            .property
+            .clone()
+    };
+    assert_eq!(blamed(&body), "os.kernelParams");
+    for (value, good) in [
+        ("https://hub.example", true),
+        ("http://hub.example:8090/x", true),
+        ("grpc://hub.example:8090?jointoken=t", true),
+        ("foo:bar", false),
+        ("ftp://hub.example", false),
+        ("hub.example", false),
+        ("", false),
+    ] {
+        body["os"]["kernelParams"] = json!([{"key": "siderolink.api", "value": value}]);
+        assert_eq!(check_in(&body, Profile::Observed).is_ok(), good, "{value}");
+    }
+    body["os"]["kernelParams"] = json!([{"key": "factoryhash", "value": "abc"}]);
+    assert_eq!(blamed(&body), "os.kernelParams");
 }
 
 #[test]

@@ -17,8 +17,8 @@ use super::super::answer::Refusal;
 use super::super::catalogue::{Catalogue, Family};
 use super::super::clock::Moment;
 use super::super::profile::{
-    CommandBusy, CommandKeys, CommandOrder, CommandUndelivered, ReinstallBusy, Switches,
-    UpdatePayload,
+    CommandBusy, CommandKeys, CommandOrder, CommandUndelivered, ReinstallBusy,
+    ReinstallUndelivered, Switches, UpdatePayload,
 };
 use super::super::rules::Reinstall;
 use super::machine::Machine;
@@ -281,7 +281,11 @@ impl Account {
     ) -> Result<Uuid, Refusal> {
         let machine = self.find(uuid, now)?;
         if machine.status() != Status::Delivered {
-            return Err(Refusal::unprocessable("Server is not delivered"));
+            let message = "Server is not delivered";
+            return Err(match switches.reinstall_undelivered {
+                ReinstallUndelivered::Refuse422 => Refusal::unprocessable(message),
+                ReinstallUndelivered::Refuse409 => Refusal::conflict(message),
+            });
         }
         let busy = machine.busy(now, Some(CommandKind::Update));
         if busy && switches.reinstall_busy == ReinstallBusy::Refuse409 {

@@ -2,15 +2,17 @@
 //! on-demand machines in the same list.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::super::answer::Refusal;
-use super::super::catalogue::{Catalogue, Offer};
+use super::super::catalogue::Offer;
 use super::super::clock::Moment;
-use super::super::profile::{InstallBusy, InstallFlexHost, Switches};
+use super::super::profile::{InstallBusy, Switches};
 use super::super::rules::HostInstall;
 use super::Account;
+use super::host_record::{Facts, record, running};
 use super::installation::{Installation, Outlook};
+use super::labels::{Label, LabelFilter};
 use super::machine::Machine;
 use super::status::Status;
 
@@ -27,6 +29,8 @@ pub(crate) struct Host {
     on: bool,
     since: Moment,
     installations: Vec<Installation>,
+    #[serde(default)]
+    labels: Vec<Label>,
 }
 
 /// What power is told to do.
@@ -45,20 +49,32 @@ enum Found {
 }
 
 impl Account {
-    /// Gives the account dedicated hosts of the catalogue's first offers.
-    pub(crate) fn house(&mut self, number: usize, now: Moment) {
-        let offers = self.catalogue.offers.iter().cycle().take(number);
+    /// Gives the account dedicated hosts of the catalogue's first offers, one
+    /// for each list of labels.
+    pub(crate) fn house(&mut self, labels: Vec<Vec<Label>>, now: Moment) {
+        let offers = self.catalogue.offers.iter().cycle().zip(labels);
         self.hosts = (DEDICATED..)
             .zip(offers)
-            .map(|(id, (offer, _))| Host {
+            .map(|(id, ((offer, _), labels))| Host {
                 id,
                 offer: *offer,
                 on: true,
                 since: now,
                 installations: Vec::new(),
+                labels,
             })
             .collect();
         self.rest_touched = true;
+    }
+
+    /// Gives a dedicated host other labels. `false` when there is none.
+    pub(crate) fn label_host(&mut self, id: u64, labels: Vec<Label>) -> bool {
+        let Some(host) = self.hosts.iter_mut().find(|host| host.id == id) else {
+            return false;
+        };
+        host.labels = labels;
+        self.rest_touched = true;
+        true
     }
 
     /// The dedicated ones.
@@ -71,9 +87,11 @@ impl Account {
         self.hosts = hosts;
     }
 
-    /// The records from `start` on, `results` at most, and whether more follow.
+    /// The records that a filter lets through, from `start` on, `results` at
+    /// most, and whether more follow. On-demand machines bear no labels.
     pub(crate) fn host_list(
         &self,
+        filter: &LabelFilter,
         start: usize,
         results: usize,
         now: Moment,
@@ -81,10 +99,11 @@ impl Account {
         let dedicated = self
             .hosts
             .iter()
+            .filter(|host| filter.admits(&host.labels))
             .map(|host| self.dedicated_record(host, now));
         let machines = self.machines.iter().enumerate();
         let flexible = machines
-            .filter(|(_, machine)| is_host(machine, now))
+            .filter(|(_, machine)| is_host(machine, now) && filter.admits(&[]))
             .map(|(index, machine)| self.machine_record(index, machine, now));
         let mut rest = dedicated.chain(flexible).skip(start);
         let shown = rest.by_ref().take(results).collect();
@@ -171,7 +190,7 @@ impl Account {
     /// Begins an installation on a dedicated host.
     ///
     /// # Errors
-    /// 404, and 422 where the switches refuse it.
+    /// 404, and 422 for an on-demand machine or where the switches refuse it.
     pub(crate) fn host_install(
         &mut self,
         id: &str,
@@ -182,14 +201,9 @@ impl Account {
     ) -> Result<(), Refusal> {
         let place = match self.locate(id, now)? {
             Found::Dedicated(place) => place,
-            Found::OnDemand(index) => {
-                if switches.install_flex_host == InstallFlexHost::Refuse422 {
-                    let message = "An on-demand server is installed by PATCH of the server";
-                    return Err(Refusal::unprocessable(message));
-                }
-                // Accepted, and nothing that this list shows comes of it.
-                self.touched.insert(index);
-                return Ok(());
+            Found::OnDemand(_) => {
+                let message = "An on-demand server is installed by PATCH of the server";
+                return Err(Refusal::unprocessable(message));
             }
         };
         let host = self.hosts.get_mut(place).ok_or_else(Refusal::not_found)?;
@@ -249,6 +263,7 @@ impl Account {
                     0
                 },
                 since: host.since,
+                labels: &host.labels,
             },
         )
     }
@@ -272,6 +287,7 @@ impl Account {
                 on,
                 uptime: if on { now.since(since).as_secs() } else { 0 },
                 since,
+                labels: &[],
             },
         )
     }
@@ -279,95 +295,4 @@ impl Account {
 
 fn is_host(machine: &Machine, now: Moment) -> bool {
     machine.status_at(now) == Status::Delivered && !machine.hidden
-}
-
-fn running(on: bool) -> &'static str {
-    if on { "running" } else { "stopped" }
-}
-
-/// What differs from host to host.
-struct Facts<'a> {
-    id: u64,
-    name: String,
-    offer: Offer,
-    category: &'static str,
-    /// 1 dedicated, 2 on demand.
-    kind: u8,
-    addresses: &'a [String],
-    order: Option<u64>,
-    os: Option<u32>,
-    install: Option<&'static str>,
-    on: bool,
-    uptime: u64,
-    since: Moment,
-}
-
-/// The record of a host (seen in clients). Sizes of disks and memory are in
-/// bytes, of `mem…` in MB; dates are texts.
-fn record(catalogue: &Catalogue, facts: &Facts<'_>) -> Value {
-    const GB: u64 = 1_000_000_000;
-    let kind = catalogue.kind(facts.offer.instance_type);
-    let cpu = kind.map(|kind| &kind.cpu);
-    let (sockets, cores) = cpu.map_or((0, 0), |cpu| (cpu.cpu_count, cpu.cpu_cores));
-    let processor = cpu.map_or("", |cpu| cpu.name.as_str());
-    let memory = kind.map_or(0, |kind| u64::from(kind.memory.size));
-    let disks = kind.map_or(&[][..], |kind| &kind.disks);
-    let disks: Vec<Value> = disks
-        .iter()
-        .enumerate()
-        .map(|(number, disk)| {
-            json!({
-                "size": u64::from(disk.size) * GB, "diskType": disk.kind, "diskMedium": "ssd",
-                "model": "", "diskSerial": format!("SIM{}-{number}", facts.id),
-            })
-        })
-        .collect();
-    let addresses: Vec<Value> = facts
-        .addresses
-        .iter()
-        .map(|address| {
-            json!({
-                "ipAddress": address, "version": if address.contains(':') { 6 } else { 4 },
-                "type": 1, "private": 0, "interface": 1, "macAddress": "", "rDns": "",
-                "vlanId": null, "gateway": null, "netmask": null, "prefix": null,
-            })
-        })
-        .collect();
-    let uplinks = kind.map_or(&[][..], |kind| &kind.network_interfaces);
-    json!({
-        "id": facts.id,
-        "userId": 1,
-        "serverId": facts.id,
-        "serverName": facts.name,
-        "serverType": facts.kind,
-        "liveHostName": facts.name,
-        "category": facts.category,
-        "osId": facts.os.unwrap_or_default(),
-        "dcLocationId": facts.offer.location,
-        "instanceType": kind.map_or("", |kind| &kind.name),
-        "rackName": format!("R{}", facts.offer.location),
-        "dateActive": facts.since.iso(),
-        "pricePerMonth": "0",
-        "currencyId": 1,
-        "ipAddress": addresses,
-        "brand": "",
-        "model": "",
-        "numCpu": sockets,
-        "cpuInfo": processor,
-        "cpuType": processor,
-        "cpu": {"socket": sockets, "cores": cores, "threads": cores * 2, "info": processor, "type": processor},
-        "cpuLoad": 0,
-        "memUsed": 0,
-        "memMax": memory * 1024,
-        "memFree": memory * 1024,
-        "disk": disks,
-        "memory": [{"size": memory << 30, "type": kind.map_or("", |kind| &kind.memory.kind)}],
-        "labels": [],
-        "serviceTag": format!("SIM{}", facts.id),
-        "fmOrderId": facts.order,
-        "installStatus": facts.install,
-        "status": running(facts.on),
-        "uptime": facts.uptime,
-        "uplinks": uplinks,
-    })
 }

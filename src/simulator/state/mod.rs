@@ -6,8 +6,10 @@
 mod commands;
 mod delivery;
 mod history;
+mod host_record;
 mod hosts;
 mod installation;
+mod labels;
 mod login;
 mod machine;
 mod portal;
@@ -40,6 +42,7 @@ pub(crate) use commands::CommandKind;
 pub(crate) use delivery::Chances;
 pub(crate) use hosts::{Host, PowerAction};
 pub(crate) use installation::Outlook;
+pub(crate) use labels::{Label, LabelFilter};
 pub(crate) use login::{Attempt, Login};
 pub(crate) use machine::{Birth, Cause, Machine, Step, Tagging};
 pub(crate) use portal::{Alteration, Newcomer};
@@ -126,6 +129,11 @@ impl Account {
     /// All machines, hidden and released ones too, in order of creation.
     pub(crate) fn machines(&self) -> &[Machine] {
         &self.machines
+    }
+
+    /// Whether this names one of its machines or stored keys.
+    pub(crate) fn owns(&self, uuid: &Uuid) -> bool {
+        self.by_uuid.contains_key(uuid) || self.stores_key(uuid)
     }
 
     /// Accepts an order, or says why not. With `doom` its delivery will fail

@@ -82,8 +82,8 @@ impl Quota {
         self.quota.insert((offer, pool), quota);
     }
 
-    /// Sets how many machines stand in a place, taken ones included; `None`
-    /// is more than anybody asks for.
+    /// Sets how many machines stand in a place for orders on demand, taken
+    /// ones included; `None` is more than anybody asks for.
     pub(crate) fn set_stock(&mut self, offer: Offer, machines: Option<usize>) {
         match machines {
             Some(machines) => self.stock.insert(offer, machines),
@@ -106,8 +106,9 @@ impl Quota {
         let mut pool = order.contract.clone();
         if pool.is_some() {
             match room(&pool) {
-                Some(true) => {}
-                _ if order.overflow => pool = None,
+                // What is committed stands ready: nobody on demand takes it.
+                Some(true) => return Ok(pool),
+                Some(false) if order.overflow => pool = None,
                 Some(false) => {
                     return Err(exhausted(
                         "contractId",
@@ -123,7 +124,7 @@ impl Quota {
                 },
             }
         }
-        if pool.is_none() && room(&None) != Some(true) {
+        if room(&pool) != Some(true) {
             return Err(exhausted(
                 "instanceType",
                 "on-demand quota is used up",
@@ -140,10 +141,10 @@ impl Quota {
         }
     }
 
-    /// Machines left in stock, `None` without a limit.
+    /// Machines left in stock for orders on demand, `None` without a limit.
     fn free(&self, offer: Offer, taken: &Taken) -> Option<usize> {
         let stock = self.stock.get(&offer)?;
-        Some(stock.saturating_sub(taken.of(offer)))
+        Some(stock.saturating_sub(taken.from(offer, &None)))
     }
 
     /// The plan's word for how many are left (seen in clients).

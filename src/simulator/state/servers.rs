@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::super::answer::Refusal;
 use super::super::clock::Moment;
 use super::super::profile::{
-    DeleteUsedTag, DuplicateTag, ListOrder, ReleaseFailed, ReleaseReleased, ReleaseReleasing,
-    ReleaseWaiting, RemoveAbsentTag, RenameTag, Switches, TagReleased,
+    AddUnknownTag, DeleteUsedTag, DuplicateTag, ListOrder, ReleaseFailed, ReleaseReleased,
+    ReleaseReleasing, ReleaseWaiting, RemoveAbsentTag, RenameTag, Switches, TagReleased,
 };
 use super::super::rules::MAX_TAGS;
 use super::Account;
@@ -182,6 +182,9 @@ impl Account {
         let mut tags = self.taggable(uuid, now, switches)?.tags().to_vec();
         if tags.iter().any(|known| known == tag) {
             return Ok(false);
+        }
+        if switches.add_unknown_tag == AddUnknownTag::Refuse404 && !self.tags.knows(tag) {
+            return Err(Refusal::not_found());
         }
         if tags.len() >= MAX_TAGS {
             return Err(Refusal::breach(

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::answer::Refusal;
-use super::super::profile::{Switches, UnknownStatusFilter};
+use super::super::profile::{CreatingFilter, Switches, UnknownStatusFilter};
 
 /// State of a server, in the order of its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,12 +79,12 @@ impl Status {
 }
 
 /// The list's `status` filter (section 4.4). Its words are not the record's:
-/// `creating` is in no record, and stands for all that comes before
+/// `creating` is in no record, and shares the waiting states with
 /// `provisioning`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusFilter {
-    Creating,
-    Provisioning,
+    Creating(CreatingFilter),
+    Provisioning(CreatingFilter),
     Exactly(Status),
     /// A word that no record has.
     Nothing,
@@ -97,8 +97,8 @@ impl StatusFilter {
     /// 422 for a word outside the documented ones, where the switch says so.
     pub(crate) fn read(word: &str, switches: &Switches) -> Result<Self, Refusal> {
         match word {
-            "creating" => return Ok(Self::Creating),
-            "provisioning" => return Ok(Self::Provisioning),
+            "creating" => return Ok(Self::Creating(switches.creating_filter)),
+            "provisioning" => return Ok(Self::Provisioning(switches.creating_filter)),
             _ => {}
         }
         let known = Status::WORDS
@@ -119,10 +119,15 @@ impl StatusFilter {
 
     /// Whether a machine in this state is shown.
     pub(crate) fn admits(self, status: Status) -> bool {
-        let late = matches!(status, Status::Provisioning | Status::Provisioned);
+        let late = |split| match split {
+            CreatingFilter::Waiting => {
+                matches!(status, Status::Provisioning | Status::Provisioned)
+            }
+            CreatingFilter::Created => status != Status::Created,
+        };
         match self {
-            Self::Creating => status.waiting() && !late,
-            Self::Provisioning => late,
+            Self::Creating(split) => status.waiting() && !late(split),
+            Self::Provisioning(split) => status.waiting() && late(split),
             Self::Exactly(wanted) => status == wanted,
             Self::Nothing => false,
         }
@@ -144,12 +149,16 @@ mod tests {
 
     #[test]
     fn the_two_filter_words_share_out_the_waiting_states() {
-        let observed = Switches::of(Profile::Observed);
-        let creating = StatusFilter::read("creating", &observed).unwrap();
-        let provisioning = StatusFilter::read("provisioning", &observed).unwrap();
-        for (status, _) in Status::WORDS {
-            let hits = u8::from(creating.admits(status)) + u8::from(provisioning.admits(status));
-            assert_eq!(hits == 1, status.waiting(), "{status:?}");
+        let mut switches = Switches::of(Profile::Observed);
+        for word in ["waiting", "created"] {
+            switches.set("creatingFilter", word).unwrap();
+            let creating = StatusFilter::read("creating", &switches).unwrap();
+            let provisioning = StatusFilter::read("provisioning", &switches).unwrap();
+            for (status, _) in Status::WORDS {
+                let hits =
+                    u8::from(creating.admits(status)) + u8::from(provisioning.admits(status));
+                assert_eq!(hits == 1, status.waiting(), "{status:?}");
+            }
         }
     }
 

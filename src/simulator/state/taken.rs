@@ -46,14 +46,8 @@ impl Taken {
         }
     }
 
-    /// All of an offer.
-    pub(crate) fn of(&self, offer: Offer) -> usize {
-        let pools = self.0.get(&offer).into_iter().flatten();
-        pools.map(|(_, number)| number).sum()
-    }
-
-    /// Those of one pool.
-    pub(super) fn from(&self, offer: Offer, pool: &Pool) -> usize {
+    /// Those of an offer that came from one pool.
+    pub(crate) fn from(&self, offer: Offer, pool: &Pool) -> usize {
         let pools = self.0.get(&offer);
         let number = pools.and_then(|pools| pools.get(pool));
         number.copied().unwrap_or_default()
@@ -96,15 +90,15 @@ mod tests {
             taken.moved(machine, false);
         }
         let pool = Some("C".to_owned());
-        assert_eq!((taken.of(offer), taken.from(offer, &pool)), (3, 2));
+        assert_eq!((taken.from(offer, &None), taken.from(offer, &pool)), (1, 2));
         // Back from the failed, too: the control port can do that.
         let way = [Status::Failed, Status::Delivered, Status::Released];
-        for (status, left) in way.into_iter().zip([2, 3, 2]) {
+        for (status, left) in way.into_iter().zip([1, 2, 1]) {
             let machine = &mut machines[1];
             let held = machine.status().holds_hardware();
             machine.enter(Step::new(at, status, Cause::Control), 0);
             taken.moved(machine, held);
-            assert_eq!(taken.of(offer), left, "{status:?}");
+            assert_eq!(taken.from(offer, &pool), left, "{status:?}");
             assert_eq!(taken, Taken::count(&machines), "{status:?}");
         }
         for machine in &mut machines {

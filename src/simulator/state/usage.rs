@@ -1,12 +1,13 @@
 //! Usage (section 2.15) and what the account pays for now.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::civil::Date;
 use serde_json::{Value, json};
 
 use super::super::clock::Moment;
-use super::super::profile::{Switches, UsageOpenEnd};
+use super::super::profile::{BandwidthOut, Switches, UsageOpenEnd};
 use super::Account;
 use super::machine::Machine;
 use super::status::Status;
@@ -41,6 +42,12 @@ impl Period {
     }
 }
 
+/// Minutes, the one that has begun too: 59 s are billed as an hour.
+fn minutes(span: Duration) -> u64 {
+    let minutes = span.as_micros().div_ceil(60_000_000);
+    u64::try_from(minutes).unwrap_or(u64::MAX)
+}
+
 /// When it was used: from its delivery until it was given back.
 fn used(machine: &Machine, now: Moment) -> Option<(Moment, Option<Moment>)> {
     let from = machine.entered(Status::Delivered, now)?;
@@ -61,7 +68,7 @@ impl Account {
             if outside || machine.hidden {
                 return None;
             }
-            let minutes = until.since(from).as_secs() / 60;
+            let minutes = minutes(until.since(from));
             let open = ended.is_none() && until == now;
             let ended_at = match switches.usage_open_end {
                 UsageOpenEnd::Null if open => Value::Null,
@@ -69,7 +76,7 @@ impl Account {
             };
             // Steady traffic, different from machine to machine, in bytes.
             let rate = u64::from(machine.uuid.as_bytes().last().copied().unwrap_or_default()) + 1;
-            Some(json!({
+            let mut record = json!({
                 "server": machine.record(now, &self.catalogue, switches),
                 "startedAt": from.iso(),
                 "endedAt": ended_at,
@@ -78,7 +85,11 @@ impl Account {
                 "totalMinutes": minutes,
                 "bandwidthIn": minutes.saturating_mul(rate * 1_000_000),
                 "totalEgressBytes": minutes.saturating_mul(rate * 4_000_000),
-            }))
+            });
+            if switches.bandwidth_out == BandwidthOut::Show {
+                record["bandwidthOut"] = record["totalEgressBytes"].clone();
+            }
+            Some(record)
         });
         records.collect()
     }
@@ -93,7 +104,7 @@ impl Account {
             let kind = self.catalogue.kind(machine.offer.instance_type);
             let entry = types.entry(kind.map_or("", |kind| &kind.name)).or_default();
             entry.0 += 1;
-            entry.1 += (now.since(from).as_secs() / 60).div_ceil(60);
+            entry.1 += minutes(now.since(from)).div_ceil(60);
         }
         let machines: usize = types.values().map(|(number, _)| number).sum();
         let types: BTreeMap<_, _> = types

@@ -73,6 +73,23 @@ async fn what_is_not_there_is_404_and_what_cannot_be_done_405() {
 }
 
 #[tokio::test]
+async fn a_path_that_is_no_text_names_nothing() {
+    let rig = Rig::new().await;
+    for path in [
+        "/v3/flexMetal/tags/%FF",
+        "/v3/flexMetal/servers/%C3%28",
+        "/v3/flexMetal/location/%FF/instanceTypes",
+        "/v3/host/%FF",
+        "/v3/sshKey/%FF",
+        "/v3/account/apiKey/%FF/whitelist",
+    ] {
+        refused(rig.get(path).await, 404);
+    }
+    let uuid = rig.order("a", &["t"]).await;
+    refused(rig.delete(&format!("{SERVERS}/{uuid}/tag/%FF")).await, 404);
+}
+
+#[tokio::test]
 async fn bodies_that_are_no_object_or_too_long_are_refused() {
     let rig = Rig::new().await;
     for text in ["", "{", "[]", "7"] {

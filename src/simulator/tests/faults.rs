@@ -191,75 +191,6 @@ async fn a_request_that_arrived_takes_effect_though_its_client_hung_up() {
 }
 
 #[tokio::test]
-async fn a_stale_list_shows_the_past() {
-    let rig = Rig::new().await;
-    let uuid = rig.order("old", &["t"]).await;
-    rig.advance(DELIVERY).await;
-    rig.delete(&format!("{SERVERS}/{uuid}/tag/t")).await;
-    rig.advance(10).await;
-    rig.order("new", &["t"]).await;
-    let rule =
-        json!({"match": {"path": "/v3/flexMetal/*"}, "fault": {"staleList": {"seconds": 20}}});
-    rig.steer("faults", rule).await;
-    let (_, list) = rig.get("/v3/flexMetal/servers?tag=t").await;
-    assert_eq!(list.as_array().unwrap().len(), 1);
-    assert_eq!(
-        (&list[0]["name"], &list[0]["status"]),
-        (&json!("old"), &json!("created"))
-    );
-    assert_eq!(
-        (&list[0]["tags"], &list[0]["ipAddresses"]),
-        (&json!(["t"]), &json!([]))
-    );
-    assert_eq!(rig.status(&uuid).await, "created");
-    let (status, _) = rig.control(Method::DELETE, "faults", &Value::Null).await;
-    assert_eq!(status, 204);
-    assert_eq!(rig.names("/v3/flexMetal/servers?tag=t").await, ["new"]);
-}
-
-#[tokio::test]
-async fn a_falsely_empty_list_still_says_200() {
-    let rig = Rig::new().await;
-    rig.order("a", &["t"]).await;
-    let rule = json!({"match": {"method": "GET", "path": "/v3/flexMetal/*"}, "fault": "emptyList"});
-    let id = rig.steer("faults", rule).await["id"].clone();
-    assert_eq!(rig.get(SERVERS).await, (200, json!([])));
-    assert_eq!(rig.get("/v3/flexMetal/tags").await, (200, json!([])));
-    refused(rig.get("/v3/flexMetal/tags/t").await, 404);
-    let (status, _) = rig
-        .control(Method::DELETE, &format!("faults/{id}"), &Value::Null)
-        .await;
-    assert_eq!(status, 204);
-    assert_eq!(rig.names(SERVERS).await, ["a"]);
-    let (status, _) = rig
-        .control(Method::DELETE, &format!("faults/{id}"), &Value::Null)
-        .await;
-    assert_eq!(status, 404);
-}
-
-#[tokio::test]
-async fn pages_shift_by_one_record_after_the_first() {
-    let rig = Rig::new().await;
-    for number in 0..6 {
-        rig.order(&format!("n{number}"), &[]).await;
-    }
-    let two_pages = async || {
-        let (_, first) = rig.ranged(SERVERS, "start=0,results=3").await;
-        let (_, second) = rig.ranged(SERVERS, "start=3,results=3").await;
-        [names(&first), names(&second)].concat()
-    };
-    for (fault, expected) in [
-        ("shiftedPage", vec!["n0", "n1", "n2", "n4", "n5"]),
-        ("repeatedPage", vec!["n0", "n1", "n2", "n2", "n3", "n4"]),
-    ] {
-        let id = rig.steer("faults", json!({"fault": fault})).await["id"].clone();
-        assert_eq!(two_pages().await, expected, "{fault}");
-        rig.control(Method::DELETE, &format!("faults/{id}"), &Value::Null)
-            .await;
-    }
-}
-
-#[tokio::test]
 async fn several_faults_of_one_rule_hit_together() {
     let rig = rig_with(json!([{"delay": {"ms": 50, "before": false}}, "dropAfter"])).await;
     assert!(
@@ -270,6 +201,43 @@ async fn several_faults_of_one_rule_hit_together() {
             .is_err()
     );
     assert_eq!(aftermath(&rig).await.0, 1);
+}
+
+#[tokio::test]
+async fn a_status_comes_without_an_error_record_too() {
+    let html = json!({"body": {"text": "<h1>Bad gateway</h1>", "contentType": "text/html"}});
+    for (fault, kind, text, machines) in [
+        (
+            json!([{"status": {"code": 502}}, "emptyBody"]),
+            "application/json",
+            "",
+            0,
+        ),
+        (
+            json!([{"status": {"code": 502}}, html]),
+            "text/html",
+            "<h1>Bad gateway</h1>",
+            0,
+        ),
+        (
+            json!([{"status": {"code": 502, "after": true}}, {"body": {"text": "no"}}]),
+            "text/plain; charset=utf-8",
+            "no",
+            1,
+        ),
+    ] {
+        let rig = rig_with(fault).await;
+        let request = rig.api(Method::POST, SERVERS).json(&body("a", &[]));
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 502);
+        assert_eq!(answer.headers()["content-type"], kind);
+        assert_eq!(answer.text().await.unwrap(), text);
+        assert_eq!(aftermath(&rig).await.0, machines);
+    }
+    let rig = rig_with(json!([{"status": {"code": 502}}, "dropAfter"])).await;
+    let request = rig.api(Method::POST, SERVERS).json(&body("a", &[]));
+    assert!(request.send().await.is_err(), "both at once");
+    assert_eq!(aftermath(&rig).await.0, 0);
 }
 
 #[tokio::test]
@@ -284,4 +252,11 @@ async fn rules_that_make_no_sense_are_refused() {
         assert_eq!(status, 400, "{rule}");
         assert!(answer["error"].is_string());
     }
+    let misspelt = json!({"fault": "droppBefore"});
+    let (_, answer) = rig.control(Method::POST, "faults", &misspelt).await;
+    let told = answer["error"].as_str().unwrap();
+    assert!(
+        told.contains("droppBefore") && told.contains("`dropBefore`"),
+        "{told}"
+    );
 }

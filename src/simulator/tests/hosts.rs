@@ -113,5 +113,13 @@ async fn kubernetes_systems_need_their_kernel_parameters() {
         200
     );
     assert_eq!(status("factoryhash=abc").await, 200);
+    assert_eq!(status("siderolink.api=foo:bar").await, 422);
+    assert_eq!(status("siderolink.api=ftp://hub.example").await, 422);
+    assert_eq!(status("siderolink.api=grpc://hub.example:8090").await, 200);
+    assert_eq!(status("factoryhash=").await, 422);
     assert_eq!(status("factoryhash=abc net.ifnames=1").await, 422);
+    rig.turn("factoryParams", "accept").await;
+    assert_eq!(status("factoryhash=abc net.ifnames=1").await, 200);
+    let both = "factoryhash=abc siderolink.api=https://hub.example";
+    assert_eq!(status(both).await, 422, "they never go together");
 }

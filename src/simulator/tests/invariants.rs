@@ -106,3 +106,91 @@ async fn other_prefixes_have_other_marks() {
         json!({"violations": [], "marks": {}})
     );
 }
+
+/// A request with another key than the rig's, or with none.
+async fn call(rig: &Rig, key: Option<&str>, path: &str) -> u16 {
+    let url = format!("{}{path}", rig.running.api_url());
+    let request = rig.client.get(url);
+    let request = match key {
+        Some(key) => request.header("PRIVATE-TOKEN", key),
+        None => request,
+    };
+    request.send().await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn a_key_that_nobody_has_is_found_and_so_is_none_at_all() {
+    let rig = Rig::new().await;
+    assert_eq!(call(&rig, None, "/v3/health").await, 200);
+    assert_eq!(call(&rig, None, "/favicon.ico").await, 403);
+    assert_eq!(broken(&rig).await, [""; 0]);
+    assert_eq!(call(&rig, None, SERVERS).await, 403);
+    for _ in 0..2 {
+        assert_eq!(call(&rig, Some("someoneelse"), SERVERS).await, 403);
+    }
+    rig.control(Method::DELETE, "ledger", &Value::Null).await;
+    let report = rig.look("invariants").await;
+    let [keyless, foreign] = report["violations"].as_array().unwrap().as_slice() else {
+        panic!("{report}");
+    };
+    assert_eq!(
+        *keyless,
+        json!({"rule": "foreignKey", "keyId": null, "first": 3, "calls": 1})
+    );
+    assert_eq!(
+        (&foreign["first"], &foreign["calls"]),
+        (&json!(4), &json!(2))
+    );
+    assert_eq!(foreign["keyId"].as_str().unwrap().len(), 8);
+}
+
+#[tokio::test]
+async fn a_key_that_is_wrong_on_purpose_is_no_foreign_one() {
+    let rig = Rig::new().await;
+    rig.steer("keys", json!({"key": "old", "valid": true}))
+        .await;
+    assert_eq!(call(&rig, Some("old"), SERVERS).await, 200);
+    rig.steer("keys", json!({"key": "old", "valid": false}))
+        .await;
+    assert_eq!(call(&rig, Some("old"), SERVERS).await, 403);
+    // A new key that is in use before it is entered here.
+    assert_eq!(call(&rig, Some("new"), SERVERS).await, 403);
+    assert_eq!(broken(&rig).await, ["foreignKey"]);
+    rig.steer("keys", json!({"key": "new", "valid": true}))
+        .await;
+    assert_eq!(broken(&rig).await, [""; 0]);
+    let elsewhere = json!({"ipRange": "192.0.2.0/24", "active": 1});
+    assert_eq!(
+        rig.post("/v3/account/apiKey/1/whitelist", &elsewhere)
+            .await
+            .0,
+        200
+    );
+    refused(rig.get(SERVERS).await, 403);
+    assert_eq!(broken(&rig).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_hand_on_another_accounts_machine_is_found() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("a", &[]).await;
+    rig.steer("accounts", json!({"name": "other", "key": "other-key"}))
+        .await;
+    rig.steer("accounts", json!({"name": "third", "key": "third-key"}))
+        .await;
+    assert_eq!(call(&rig, Some("other-key"), SERVERS).await, 200);
+    assert_eq!(broken(&rig).await, [""; 0]);
+    let url = format!("{}{SERVERS}/{uuid}", rig.running.api_url());
+    let release = rig.client.delete(url).header("PRIVATE-TOKEN", "other-key");
+    assert_eq!(release.send().await.unwrap().status(), 404);
+    for account in ["main", "other"] {
+        let report = rig.look(&format!("invariants?account={account}")).await;
+        assert_eq!(
+            report["violations"],
+            json!([{"rule": "foreignUuid", "account": "other", "owner": "main",
+                "uuid": uuid, "first": 3, "calls": 1}])
+        );
+    }
+    let report = rig.look("invariants?account=third").await;
+    assert_eq!(report["violations"], json!([]));
+}

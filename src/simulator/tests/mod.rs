@@ -15,6 +15,7 @@ mod releases;
 mod restart;
 mod security;
 mod tags;
+mod usage;
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Re-installation, commands, lshw, root password, usage, capacity, tags of
-//! the account, SSH keys, health.
+//! Re-installation, commands, lshw, root password, tags of the account, SSH
+//! keys, health.
 
 use super::*;
 
@@ -143,68 +143,6 @@ async fn the_hardware_listing_is_null_until_it_is_known() {
     assert_eq!(listing[0]["createdAt"], START + DELIVERY + 60);
     assert_eq!(listing[0]["lshw"]["class"], "system");
     refused(rig.get(&format!("{SERVERS}/nobody/lshw")).await, 404);
-}
-
-#[tokio::test]
-async fn usage_grows_with_the_clock_and_hours_are_rounded_up() {
-    let rig = Rig::new().await;
-    let uuid = delivered(&rig, "debian-13").await;
-    rig.advance(823 * 60).await;
-    let (_, usage) = rig.get("/v3/flexMetal/usage").await;
-    assert_eq!(
-        (&usage[0]["totalMinutes"], &usage[0]["totalHours"]),
-        (&json!(823), &json!(14))
-    );
-    assert_eq!(usage[0]["server"]["uuid"], uuid.as_str());
-    assert!(usage[0]["totalEgressBytes"].as_u64().unwrap() > 0);
-    assert_eq!(rig.look("paying").await[0]["machines"], 1);
-    rig.delete(&format!("{SERVERS}/{uuid}")).await;
-    rig.advance(7_200).await;
-    let (_, later) = rig
-        .get("/v3/flexMetal/usage?startDate=2023-11-14&endDate=2023-11-15")
-        .await;
-    assert_eq!(later[0]["totalMinutes"], 823);
-    assert_eq!(rig.look("paying").await[0]["machines"], 0);
-    // 22:18:20 of the 14th until midnight.
-    let (_, day) = rig.get("/v3/flexMetal/usage?endDate=2023-11-14").await;
-    assert_eq!(day[0]["totalMinutes"], 101);
-    assert_eq!(
-        rig.get("/v3/flexMetal/usage?startDate=2024-01-01").await,
-        (200, json!([]))
-    );
-    for bad in [
-        "startDate=14-11-2023",
-        "endDate=2023-13-01",
-        "startDate=2023-11-15&endDate=2023-11-14",
-    ] {
-        refused(rig.get(&format!("/v3/flexMetal/usage?{bad}")).await, 422);
-    }
-}
-
-#[tokio::test]
-async fn capacity_comes_from_the_committed_quota() {
-    let rig = Rig::new().await;
-    assert_eq!(
-        rig.get("/v3/flexMetal/capacity/commit").await,
-        (200, json!([]))
-    );
-    rig.steer(
-        "quota",
-        json!({"location": "EU: Rotterdam", "instanceType": "bm7.std.8", "quotaType": "commit",
-            "contractId": "C-1", "quota": 3}),
-    )
-    .await;
-    let mut order = body("a", &[]);
-    order["contractId"] = json!("C-1");
-    rig.post(SERVERS, &order).await;
-    let (_, commits) = rig.get("/v3/flexMetal/capacity/commit").await;
-    assert_eq!(commits[0]["location"]["name"], "EU: Rotterdam");
-    let commit = &commits[0]["commits"][0];
-    assert_eq!(
-        (&commit["capacity"], &commit["inUse"]),
-        (&json!(3), &json!(1))
-    );
-    assert_eq!(commit["instanceType"]["name"], "bm7.std.8");
 }
 
 #[tokio::test]

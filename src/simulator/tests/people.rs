@@ -66,3 +66,117 @@ async fn every_button_works_and_only_from_the_page_itself() {
     assert_eq!(press(&rig, "clear=1", None).await, 200);
     assert_eq!(rig.look("faults").await, json!([]));
 }
+
+#[tokio::test]
+async fn it_lists_the_fault_rules_each_with_a_button_that_drops_it() {
+    let rig = Rig::new().await;
+    assert!(!page(&rig).await.contains("class=\"faults\""));
+    let lost = json!({"match": {"path": "/v3/<b>"}, "fault": "dropAfter", "count": 1});
+    rig.steer("faults", lost).await;
+    let slow = json!({"fault": {"status": {"code": 429}}, "count": 1});
+    rig.steer("faults", slow).await;
+    refused(rig.get(SERVERS).await, 429);
+    let shown = page(&rig).await;
+    for part in [
+        "dropAfter",
+        "/v3/&lt;b&gt;",
+        "Drop rule 1",
+        "1, used up",
+        "Drop rule 2",
+    ] {
+        assert!(shown.contains(part), "{part}");
+    }
+    assert_eq!(press(&rig, "drop=1", None).await, 200);
+    let left = rig.look("faults").await;
+    assert_eq!(
+        (left.as_array().unwrap().len(), &left[0]["id"]),
+        (1, &json!(2))
+    );
+    assert_eq!(press(&rig, "drop=1", None).await, 200, "dropped twice");
+    assert!(!page(&rig).await.contains("dropAfter"));
+}
+
+#[tokio::test]
+async fn it_shows_the_dedicated_hosts() {
+    let rig = Rig::new().await;
+    let key = "018f0000-0000-7000-8000-000000000000";
+    let install = json!({"os": {"id": 104}, "sshKeyId": key, "hostname": "db-1"});
+    assert_eq!(rig.post("/v3/host/1001/os/install", &install).await.0, 200);
+    let stop = rig.api(Method::PUT, "/v3/host/1002/stop");
+    assert_eq!(stop.send().await.unwrap().status(), 200);
+    let shown = page(&rig).await;
+    for row in [
+        "<td>1001<td>db-1<td>bm7.std.8<td>running<td>",
+        "<td>created</tr>",
+        "<td>1002<td>host-1002<td>",
+        "<td>stopped<td>",
+    ] {
+        assert!(shown.contains(row), "{row}");
+    }
+}
+
+#[tokio::test]
+async fn the_bare_address_leads_to_it() {
+    let rig = Rig::new().await;
+    let url = format!("{}/", rig.running.control_url());
+    let answer = rig.client.get(url).send().await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), answer.url().path()),
+        (200, "/_simulator/")
+    );
+}
+
+#[tokio::test]
+async fn no_page_of_another_site_steers_anything() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("a", &[]).await;
+    let send = async |method: &Method, path: &str, body: &Value, origin: &str| {
+        let url = format!("{}/_simulator/{path}", rig.running.control_url());
+        let request = rig
+            .client
+            .request(method.clone(), url)
+            .body(body.to_string());
+        let answer = request.header("Origin", origin).send().await.unwrap();
+        answer.status().as_u16()
+    };
+    let own = rig.running.control_url();
+    let place = json!({"location": "EU: Rotterdam", "instanceType": "bm7.std.8", "quota": 1});
+    let stock = json!({"location": "EU: Rotterdam", "instanceType": "bm7.std.8", "stock": 1});
+    for (method, path, body) in [
+        (Method::POST, "clock", json!({"advanceSeconds": 1})),
+        (Method::POST, "keys", json!({"key": "k", "valid": true})),
+        (Method::POST, "accounts", json!({"name": "n", "key": "l"})),
+        (Method::POST, "faults", json!({"fault": "emptyList"})),
+        (Method::POST, "machines", json!({"name": "m"})),
+        (
+            Method::PATCH,
+            &format!("machines/{uuid}"),
+            json!({"name": "m"}),
+        ),
+        (
+            Method::POST,
+            "switches",
+            json!({"listOrder": "newestFirst"}),
+        ),
+        (Method::POST, "settings", json!({"releaseSeconds": 1})),
+        (Method::POST, "quota", place),
+        (Method::POST, "availability", stock),
+        (Method::DELETE, "faults/1", Value::Null),
+        (Method::DELETE, "faults", Value::Null),
+        (Method::DELETE, "ledger", Value::Null),
+    ] {
+        for foreign in ["http://evil.example", "null"] {
+            assert_eq!(
+                send(&method, path, &body, foreign).await,
+                403,
+                "{method} {path}"
+            );
+        }
+        let status = send(&method, path, &body, &own).await;
+        assert!(status < 300, "{method} {path}: {status}");
+    }
+    assert_eq!(
+        send(&Method::GET, "clock", &Value::Null, "http://evil.example").await,
+        200
+    );
+}

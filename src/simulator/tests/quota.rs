@@ -75,13 +75,43 @@ async fn a_contract_pays_first_and_overflow_goes_on_demand() {
 }
 
 #[tokio::test]
-async fn an_unknown_contract_follows_its_switch() {
+async fn committed_machines_are_not_those_on_demand() {
+    let rig = Rig::new().await;
+    quota(&rig, Some("C-1"), 2).await;
+    let stock = async |free: Value| {
+        let body = json!({"location": PLACE, "instanceType": KIND, "stock": free});
+        rig.steer("availability", body).await;
+    };
+    stock(json!(1)).await;
+    let mut order = body("a", &[]);
+    order["contractId"] = json!("C-1");
+    assert_eq!(rig.post(SERVERS, &order).await.0, 200);
+    // The one on demand is still there, and once it is gone the contract's is.
+    rig.order("b", &[]).await;
+    refused(rig.post(SERVERS, &body("c", &[])).await, 422);
+    let (status, second) = rig.post(SERVERS, &order).await;
+    assert_eq!((status, &second[0]["contractId"]), (200, &json!("C-1")));
+    order["overflow"] = json!(true);
+    refused(rig.post(SERVERS, &order).await, 422);
+    stock(json!(1)).await;
+    let (status, third) = rig.post(SERVERS, &order).await;
+    assert_eq!((status, third[0].get("contractId")), (200, None));
+}
+
+#[tokio::test]
+async fn an_unknown_contract_follows_its_switch_with_overflow_too() {
     let rig = Rig::new().await;
     let mut order = body("a", &[]);
     order["contractId"] = json!("NOBODY");
-    refused(rig.post(SERVERS, &order).await, 422);
-    rig.turn("unknownContract", "onDemand").await;
-    assert_eq!(rig.post(SERVERS, &order).await.0, 200);
+    for overflow in [false, true] {
+        order["overflow"] = json!(overflow);
+        rig.turn("unknownContract", "refuse422").await;
+        let (status, record) = rig.post(SERVERS, &order).await;
+        assert_eq!(record["errors"][0]["property"], "contractId", "{overflow}");
+        refused((status, record), 422);
+        rig.turn("unknownContract", "onDemand").await;
+        assert_eq!(rig.post(SERVERS, &order).await.0, 200, "{overflow}");
+    }
 }
 
 #[tokio::test]

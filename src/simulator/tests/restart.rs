@@ -70,6 +70,41 @@ async fn a_restart_changes_no_answer() {
 }
 
 #[tokio::test]
+async fn time_that_was_told_is_not_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::with(kept(&folder)).await;
+    rig.advance(3_600).await;
+    let told = rig.look("clock").await;
+    rig.running.stop().await;
+    let rig = Rig::with(kept(&folder)).await;
+    assert_eq!(rig.look("clock").await, told);
+}
+
+#[tokio::test]
+async fn what_only_a_get_has_seen_is_not_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let fast = ClockMode::Real { speed: 10_000.0 };
+    let rig = Rig::with(Options {
+        clock: fast,
+        ..kept(&folder)
+    })
+    .await;
+    let uuid = rig.order("a", &[]).await;
+    let delivered = async {
+        while rig.status(&uuid).await != "delivered" {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), delivered)
+        .await
+        .unwrap();
+    rig.running.stop().await;
+    // The clock stands where the file says: nothing can become due again.
+    let rig = Rig::with(kept(&folder)).await;
+    assert_eq!(rig.status(&uuid).await, "delivered");
+}
+
+#[tokio::test]
 async fn half_a_line_at_the_end_is_forgotten_and_a_broken_one_refused() {
     use std::io::Write;
     let folder = tempfile::tempdir().unwrap();

@@ -55,6 +55,30 @@ async fn a_whitelist_is_kept_and_enforced() {
     ] {
         refused(rig.post(LIST, &bad).await, 422);
     }
+    for (bad, blamed) in [
+        (json!({"ipStart": "127.0.0.1", "active": 1}), "ipRange"),
+        (json!({"ipEnd": "127.0.0.1", "active": 1}), "ipRange"),
+        (
+            json!({"ipStart": "127.0.0.2", "ipEnd": "127.0.0.1", "active": 1}),
+            "ipRange",
+        ),
+        (
+            json!({"ipRange": "127.0.0.1", "active": 1, "id": "x"}),
+            "id",
+        ),
+        (
+            json!({"ipRange": "127.0.0.1", "active": 1, "updatedAt": []}),
+            "updatedAt",
+        ),
+    ] {
+        let (status, record) = rig.post(LIST, &bad).await;
+        assert_eq!(record["errors"][0]["property"], blamed, "{bad}");
+        refused((status, record), 422);
+    }
+    // A record that was read can be sent back as it is.
+    let (_, whole) = rig.post(LIST, &entry).await;
+    let one = format!("{LIST}/{}", whole[0]["id"]);
+    assert_eq!(put(&rig, &one, &whole[0]).await, (200, whole));
 }
 
 #[tokio::test]

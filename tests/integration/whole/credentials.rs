@@ -50,7 +50,10 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
         &["account-key", "\"apiKey\"", "line break"],
     )
     .await;
-    write("apiKey", "a-key-that-nobody-knows").await;
+    // Wrong on purpose: the judge must not take it for a stranger's.
+    let wrong = "a-key-that-nobody-knows";
+    world.simulator.key(wrong, false).await;
+    write("apiKey", wrong).await;
     stalled(
         &world,
         "one",

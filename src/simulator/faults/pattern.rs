@@ -1,0 +1,82 @@
+//! Which requests a rule is about.
+
+use serde::{Deserialize, Serialize};
+
+/// Which requests a rule picks. What is absent picks all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Pattern {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    /// The whole path, or its start when it ends in `*`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    /// Part of the query as it was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    query: Option<String>,
+    /// Part of the body as it was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+}
+
+/// A request as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a str,
+    pub(crate) body: &'a [u8],
+}
+
+impl Pattern {
+    pub(super) fn picks(&self, request: Candidate<'_>) -> bool {
+        let method = self.method.as_deref();
+        let path = self
+            .path
+            .as_deref()
+            .is_none_or(|path| match path.strip_suffix('*') {
+                Some(start) => request.path.starts_with(start),
+                None => request.path == path,
+            });
+        let body = self.body.as_deref();
+        method.is_none_or(|method| request.method.eq_ignore_ascii_case(method))
+            && path
+            && self
+                .query
+                .as_deref()
+                .is_none_or(|part| request.query.contains(part))
+            && body.is_none_or(|part| String::from_utf8_lossy(request.body).contains(part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pattern_picks_by_all_that_it_names() {
+        let request = Candidate {
+            method: "GET",
+            path: "/v3/a",
+            query: "tag=x",
+            body: b"{\"name\":\"n\"}",
+        };
+        for (pattern, picked) in [
+            (json!({}), true),
+            (json!({"method": "get"}), true),
+            (json!({"method": "POST"}), false),
+            (json!({"path": "/v3/a"}), true),
+            (json!({"path": "/v3"}), false),
+            (json!({"path": "/v3/*"}), true),
+            (json!({"query": "tag=x"}), true),
+            (json!({"query": "tag=y"}), false),
+            (json!({"body": "\"n\""}), true),
+            (json!({"body": "\"m\"", "path": "/v3/a"}), false),
+        ] {
+            let read: Pattern = serde_json::from_value(pattern.clone()).unwrap();
+            assert_eq!(read.picks(request), picked, "{pattern}");
+        }
+    }
+}

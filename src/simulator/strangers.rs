@@ -1,0 +1,105 @@
+//! Calls that no client should make: with a key that no account has, without
+//! any, or about what belongs to another account.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use uuid::Uuid;
+
+use super::invariants::Violation;
+use super::keys::{Keys, key_id};
+use super::routes;
+use super::state::Account;
+
+/// Most of either sort that are kept: a client goes astray in few ways, and
+/// one that makes up keys for ever shall not fill the memory.
+const MOST: usize = 1_000;
+
+/// How often, and the number of the first in the ledger.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    first: u64,
+    calls: u64,
+}
+
+/// All of them since the start; clearing the ledger does not excuse them.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers {
+    /// By what stands for the key; `None` is no key at all.
+    keys: BTreeMap<Option<String>, Tally>,
+    /// By the caller's account, the owner's, and what was asked for.
+    things: BTreeMap<(String, String, Uuid), Tally>,
+}
+
+/// A request as it is looked at here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) seq: u64,
+    pub(crate) path: &'a str,
+    pub(crate) template: Option<&'static str>,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) from: IpAddr,
+}
+
+impl Strangers {
+    /// Looks at a request as it arrives.
+    pub(crate) fn watch(&mut self, call: Call<'_>, keys: &Keys, accounts: &[Account]) {
+        // Health is for everybody, and a browser asks for icons.
+        if call.template.is_none_or(|path| path == routes::HEALTH) {
+            return;
+        }
+        match call.key.map(|key| (key, keys.accept(key, call.from))) {
+            Some((_, Some(name))) => self.meddled(call, name, accounts),
+            // Revoked, or not to be used from there: it is theirs all the same.
+            Some((key, None)) if keys.knows(key) => {}
+            Some((key, None)) => count(&mut self.keys, Some(key_id(key)), call.seq),
+            None => count(&mut self.keys, None, call.seq),
+        }
+    }
+
+    fn meddled(&mut self, call: Call<'_>, caller: &str, accounts: &[Account]) {
+        for uuid in call.path.split('/').filter_map(|part| part.parse().ok()) {
+            let mut owners = accounts.iter().filter(|account| account.owns(&uuid));
+            if let Some(owner) = owners.find(|owner| owner.name != caller) {
+                let thing = (caller.to_owned(), owner.name.clone(), uuid);
+                count(&mut self.things, thing, call.seq);
+            }
+        }
+    }
+
+    /// What speaks against the users of an account. A key that became known
+    /// afterwards is none of a stranger.
+    pub(crate) fn violations(&self, account: &str, keys: &Keys) -> Vec<Violation> {
+        let known = keys.ids();
+        let strange = self.keys.iter().filter(|(id, _)| match id {
+            Some(id) => !known.contains(id),
+            None => true,
+        });
+        let strange = strange.map(|(id, tally)| Violation::ForeignKey {
+            key_id: id.clone(),
+            first: tally.first,
+            calls: tally.calls,
+        });
+        let things = self.things.iter();
+        let things = things.filter(|((caller, owner, _), _)| caller == account || owner == account);
+        let things = things.map(|((caller, owner, uuid), tally)| Violation::ForeignUuid {
+            account: caller.clone(),
+            owner: owner.clone(),
+            uuid: uuid.to_string(),
+            first: tally.first,
+            calls: tally.calls,
+        });
+        strange.chain(things).collect()
+    }
+}
+
+fn count<K: Ord>(tallies: &mut BTreeMap<K, Tally>, key: K, seq: u64) {
+    if tallies.len() >= MOST && !tallies.contains_key(&key) {
+        return;
+    }
+    let tally = tallies.entry(key).or_insert(Tally {
+        first: seq,
+        calls: 0,
+    });
+    tally.calls += 1;
+}
