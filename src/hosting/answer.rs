@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
+use super::body;
 use super::error::{Error, Interruption, NotSent, Refusal};
 use super::hidden::Hidden;
 use super::page::PageToken;
@@ -43,7 +44,7 @@ impl Answer {
         &self,
         read: impl FnOnce(Body<'_>) -> Result<T, Misfit>,
     ) -> Result<T, Error> {
-        record::body(&self.body, self.cap)
+        body::read(&self.body, self.cap)
             .and_then(|body| read(Body::new(&body, &self.hidden)))
             .map_err(|why| self.misfit(why))
     }
@@ -73,7 +74,7 @@ impl Answer {
     }
 
     fn is_empty(&self) -> bool {
-        record::is_blank(&self.body) || self.body.trim_ascii() == b"null"
+        body::is_blank(&self.body) || self.body.trim_ascii() == b"null"
     }
 
     /// This answer is not what the operation gives.
@@ -147,7 +148,7 @@ fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
         idempotent: false,
     };
     let body = &body[..body.len().min(REFUSAL_CAP)];
-    match record::body(body, REFUSAL_CAP) {
+    match body::read(body, REFUSAL_CAP) {
         Ok(value) => {
             if let Some(record) = first(&value, hidden) {
                 refusal.code = record.number("errorCode");

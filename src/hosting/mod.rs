@@ -22,6 +22,7 @@
 //! [`Error::Undecodable`] or [`Error::TooLarge`].
 
 mod answer;
+mod body;
 mod client;
 mod completeness;
 mod hidden;
