@@ -41,7 +41,7 @@ pub(super) struct Record<'a> {
 pub(super) fn no_error(body: Body<'_>) -> Result<(), Misfit> {
     let is_error = |value: &Value| {
         let code = value.get("errorCode");
-        code.is_some_and(|code| !code.is_null())
+        code.is_some_and(|code| !code.is_null() && code != "")
     };
     let found = match body.value {
         Value::Array(entries) => entries.iter().any(is_error),

@@ -8,8 +8,10 @@
 )]
 
 use std::io::Write;
+use std::iter;
 use std::time::Duration;
 
+use flexmetal_operator::hosting::host::HostCursor;
 use flexmetal_operator::hosting::{
     ApiKey, BaseUrl, Client, ClientOptions, Error, Page, ServerFilter,
 };
@@ -25,7 +27,7 @@ static HEAP: PeakAlloc = PeakAlloc;
 const MIB: usize = 1 << 20;
 /// Longest body that the simulator takes.
 const BODY: usize = MIB;
-/// Longest listing that the client takes.
+/// Longest listing that the client takes: one of hosts.
 const ANSWER: usize = 8 * MIB;
 
 const KEY: &str = "memory-key";
@@ -213,21 +215,19 @@ async fn shaped(part: &str, first: &str, last: &str, long: usize) -> (usize, Res
         let mut request = [0u8; 4096];
         let _ = stream.read(&mut request).await.unwrap();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{first}");
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let block = part.repeat(1024);
-        for _ in 0..times / 1024 {
-            stream.write_all(block.as_bytes()).await.unwrap();
+        let blocks = iter::repeat_n(part.repeat(1024), times / 1024);
+        let rest = part.repeat(times % 1024) + last;
+        for text in iter::once(head).chain(blocks).chain([rest]) {
+            // The client may have seen enough.
+            if stream.write_all(text.as_bytes()).await.is_err() {
+                break;
+            }
         }
-        stream
-            .write_all(part.repeat(times % 1024).as_bytes())
-            .await
-            .unwrap();
-        stream.write_all(last.as_bytes()).await.unwrap();
     };
     let asked = async {
-        let filter = ServerFilter::default();
-        let answer = client.servers(&filter, Page::first());
-        tokio::join!(serve, answer).1.map(|servers| servers.len())
+        let page = HostCursor::Range(Page::first());
+        let answer = client.hosts(None, &page);
+        tokio::join!(serve, answer).1.map(|page| page.hosts.len())
     };
     rise(asked).await
 }

@@ -59,17 +59,6 @@ pub(super) const NAMES: [&str; 44] = [
     "whitelist",
 ];
 
-/// The operations that have nothing to read in a 2xx.
-pub(super) const SILENT: [&str; 7] = [
-    "change_password",
-    "delete_ssh_key",
-    "delete_tag",
-    "install_host",
-    "remove_from_whitelist",
-    "reset_password",
-    "validate_password_reset",
-];
-
 /// How a call ended.
 #[derive(Debug)]
 pub(super) struct Outcome {

@@ -228,6 +228,7 @@ async fn a_page_token_is_sent_back_as_it_came() {
         "page-token",
         "t=/1",
     );
+    let first = with_header(first, "date", "Sat, 21 Nov 2026 08:55:00 GMT");
     let first = with_header(first, "expires", "Sat, 21 Nov 2026 09:00:00 GMT");
     let second = answer(200, json!([host(2)]).to_string());
     let (client, script) = Script::client(vec![Ok(first), Ok(second)]);

@@ -60,7 +60,7 @@ async fn quota(rig: &Rig, world: &World) {
         } else {
             "commit"
         };
-        let taken = world.taken(pool.offer, Some(contract));
+        let taken = world.taken(pool.offer, contract);
         json!([pool.offer, kind, contract, pool.quota, taken]).to_string()
     });
     let mut expected: Vec<String> = pools.collect();
@@ -120,7 +120,7 @@ async fn commits(rig: &Rig, world: &World) {
         let pools = world.pools.iter();
         let mut pools = pools.filter(|pool| pool.offer == offer && !pool.contract.is_empty());
         let capacity = pools.clone().map(|pool| pool.quota).sum::<usize>();
-        let taken = |contract| world.taken(offer, Some(contract));
+        let taken = |contract: &str| world.taken(offer, contract);
         let in_use = pools
             .clone()
             .map(|pool| taken(&pool.contract))
@@ -206,7 +206,7 @@ async fn usage(rig: &Rig, world: &World) {
             if began > last {
                 continue;
             }
-            let minutes = (last - began) / 60;
+            let minutes = (last - began).div_ceil(60);
             let open = ended.is_none() && last == world.now;
             let null = open && world.is("usageOpenEnd", "null");
             let ended_at = if null { Value::Null } else { json!(iso(last)) };

@@ -19,25 +19,22 @@ impl World {
         };
         let room = |contract: &str| {
             let quota = self.quota(order.offer, contract)?;
-            Some(self.taken(order.offer, Some(contract)) < quota)
+            Some(self.taken(order.offer, contract) < quota)
         };
-        let mut contract = order.contract.unwrap_or_default();
-        if !contract.is_empty() {
+        if let Some(contract) = order.contract.filter(|contract| !contract.is_empty()) {
             match room(contract) {
-                Some(true) => {}
-                _ if order.overflow => contract = "",
+                // What is committed stands ready.
+                Some(true) => return Ok(contract.to_owned()),
+                Some(false) if order.overflow => {}
                 Some(false) => return Err(exhausted),
-                None if self.is("unknownContract", "onDemand") => contract = "",
+                None if self.is("unknownContract", "onDemand") => {}
                 None => return Err(422),
             }
         }
-        if contract.is_empty() && room("") != Some(true) {
+        if room("") != Some(true) || self.free(order.offer) == Some(0) {
             return Err(exhausted);
         }
-        if self.free(order.offer) == Some(0) {
-            return Err(exhausted);
-        }
-        Ok(contract.to_owned())
+        Ok(String::new())
     }
 
     pub(crate) fn order(&mut self, order: &Order) -> Expected {

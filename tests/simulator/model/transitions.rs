@@ -260,7 +260,7 @@ impl World {
                 Vec::new()
             }
             T::Stock(offer, free) => {
-                let taken = self.taken(*offer, None);
+                let taken = self.taken(*offer, "");
                 self.stock[*offer] = free.map(|free| free + taken);
                 Vec::new()
             }

@@ -206,14 +206,14 @@ impl World {
         }
     }
 
-    /// Machines of an offer that count against quota and stock.
-    pub(crate) fn taken(&self, offer: usize, contract: Option<&str>) -> usize {
+    /// Machines of an offer that count against a quota; those on demand (no
+    /// contract) against the stock as well.
+    pub(crate) fn taken(&self, offer: usize, contract: &str) -> usize {
         let counts = |machine: &&Machine| {
             let state = self.state(machine);
             // A failed one is given back by the API itself.
             let held = state != State::Failed && state != State::Released;
-            held && machine.offer == offer
-                && contract.is_none_or(|contract| contract == machine.contract)
+            held && machine.offer == offer && machine.contract == contract
         };
         self.machines.iter().filter(counts).count()
     }
@@ -237,6 +237,6 @@ impl World {
     /// How many more of an offer stand there; nothing without a limit.
     pub(crate) fn free(&self, offer: usize) -> Option<usize> {
         let all = self.stock[offer]?;
-        Some(all.saturating_sub(self.taken(offer, None)))
+        Some(all.saturating_sub(self.taken(offer, "")))
     }
 }
