@@ -127,7 +127,7 @@ impl Operation {
             }
             Self::CapacityCommits => Reply::of(client.capacity_commits().await, checks::commits),
             Self::Hosts => {
-                let hosts = client.hosts(None, &HostCursor::Range(page)).await;
+                let hosts = client.hosts(wish.labels, &HostCursor::Range(page)).await;
                 Reply::of(hosts, checks::hosts)
             }
             Self::Host => Reply::of(client.host(wish.host).await, checks::host),

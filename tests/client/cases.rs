@@ -78,12 +78,12 @@ const OF_WHITELIST: &[Operation] = &[
 const OF_API_KEY: &[Operation] = &[Whitelist, AddToWhitelist];
 const OF_ENTRY: &[Operation] = &[ChangeWhitelist, RemoveFromWhitelist];
 const OF_RESET: &[Operation] = &[ResetPassword, ValidateReset];
-const OF_SERVER: &[Operation] = &[Server, Reinstall, Release, HardwareListing, RootPassword];
+const OF_SERVER: &[Operation] = &[Server, Release, RootPassword];
+const OF_SERVER_AS_WELL: &[Operation] = &[Reinstall, HardwareListing];
 const OF_COMMAND: &[Operation] = &[Commands, SendCommand, Command];
 const OF_SERVER_TAG: &[Operation] = &[AddTag, RemoveTag];
 const OF_TAG: &[Operation] = &[Tag, RenameTag, DeleteTag];
 const OF_HOST: &[Operation] = &[
-    Host,
     StartHost,
     StopHost,
     RestartHost,
@@ -106,16 +106,20 @@ cases! {
     InstanceTypes ["4.3-6"] "no such location" no_location 404 10_001 "Entity not found" []
     OF_SERVER     ["4.4-28"] "no such server" no_machine 404 10_001 "Entity not found" []
     OF_SERVER     ["5-6"] "a server of somebody else" other_machine 404 10_001 "Entity not found" []
+    OF_SERVER_AS_WELL ["4.4-29"] "no such server" no_machine 404 10_001 "Entity not found" []
+    OF_SERVER_AS_WELL ["5-6"] "a server of somebody else" other_machine 404 10_001 "Entity not found" []
     RootPassword  ["4.4-27"] "no Windows" linux_for_windows 404 10_001 "Entity not found" []
     RootPassword  ["4.4-27"] "a day is over" a_day_later 404 10_001 "Entity not found" []
     OF_COMMAND    ["4.5-8"] "no such server" no_machine 404 10_001 "Entity not found" []
     OF_COMMAND    ["5-6"] "a server of somebody else" other_machine 404 10_001 "Entity not found" []
     Command       ["4.5-8"] "no such command" no_command 404 10_001 "Entity not found" []
     OF_TAG        ["4.6-12"] "no such tag" no_tag 404 10_001 "Entity not found" []
-    OF_SERVER_TAG ["4.6-17"] "no such server" no_machine 404 10_001 "Entity not found" []
+    OF_SERVER_TAG ["4.4-28", "4.6-17"] "no such server" no_machine 404 10_001 "Entity not found" []
     OF_SERVER_TAG ["5-6"] "a server of somebody else" other_machine 404 10_001 "Entity not found" []
-    RemoveTag     ["4.6-17"] "a tag that it does not bear" tag_not_borne 404 10_001 "Entity not found" []
+    RemoveTag     ["4.6-21"] "a tag that it does not bear" tag_not_borne 404 10_001 "Entity not found" []
     OF_HOST       ["4.8-15"] "no such host" no_host 404 10_001 "Entity not found" []
+    Host          ["4.8-27"] "no such host" no_host 404 10_001 "Entity not found" []
+    Hosts         ["4.8-28"] "labels that cannot be read" labels_of_no_language 422 10_004 "Validation failed" ["labels"]
     OF_SSH_KEY    ["4.8-25"] "no such key" no_ssh_key 404 10_001 "Entity not found" []
 
     ChangePassword ["4.2-3"] "a wrong password" wrong_password 401 10_003 "Invalid credentials" []
@@ -139,7 +143,7 @@ cases! {
     Release     ["4.4-22"] "failed" failed 422 10_005 "cannot be released" []
     Release     ["4.4-24"] "released" released 422 10_005 "already released" []
 
-    CreateTag ["4.6-4"] "the tag exists" new_tag_exists 422 10_005 "already exists" []
+    CreateTag ["4.6-20"] "the tag exists" new_tag_exists 422 10_005 "already exists" []
     RenameTag ["4.6-7"] "the name exists" new_tag_exists 409 10_005 "already exists" []
     AddTag    ["4.6-18"] "sixty tags" sixty_tags 422 10_004 "Validation failed" ["tag"]
 

@@ -106,6 +106,8 @@ circumstances! {
         scene.rig.turn("exhausted", "refuse409").await;
     }
     no_stock |scene| {
+        // What is committed stands ready.
+        scene.wishes.order.contract_id = None;
         let none = json!({"location": LOCATION, "instanceType": KIND, "stock": 0});
         scene.rig.steer("availability", none).await;
     }
@@ -123,6 +125,7 @@ circumstances! {
     reinstall_nothing |scene| {
         scene.wishes.reinstall.os.as_mut().unwrap().slug = "none".to_owned();
     }
+    labels_of_no_language |scene| { scene.wishes.labels = Some("key ~ 'value'"); }
     new_tag_exists |scene| { scene.wishes.new_tag = USED.to_owned(); }
     sixty_tags |scene| {
         let tags: Vec<Value> = (0..60).map(|number| json!(format!("t{number}"))).collect();

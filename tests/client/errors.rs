@@ -25,6 +25,7 @@ const ON_DEMAND: &[(&str, u16, Operation)] = &[
     ("4.2-14", 422, Operation::ResetPassword),
     ("4.2-14", 422, Operation::ValidateReset),
     ("4.4-11", 400, Operation::Order),
+    ("4.6-4", 422, Operation::CreateTag),
     ("4.6-8", 422, Operation::RenameTag),
     ("4.7-4", 422, Operation::Usage),
     ("4.7-5", 422, Operation::Usage),

@@ -57,11 +57,12 @@ fn without_effect() -> Vec<Fault> {
     ]
 }
 
-/// The work is done, and the answer is lost, cut, blank or too long.
+/// The work is done, and the answer is lost, cut, blank, another or too long.
 fn with_effect(reads: bool) -> Vec<Fault> {
     let status = |code: u16| json!({"status": {"code": code, "after": true}});
     // A change takes less than a question.
     let oversize = json!({"oversize": {"bytes": if reads { 9_000_000 } else { 1_200_000 }}});
+    let page = json!({"body": {"text": "<h1>Sign in</h1>", "contentType": "text/html"}});
     vec![
         fault(json!("dropAfter"), true, |_| Outcome::Bad(INTERRUPTED)),
         fault(status(503), true, |_| Outcome::Bad(Verdict::of(503))),
@@ -73,6 +74,11 @@ fn with_effect(reads: bool) -> Vec<Fault> {
         fault(json!("emptyBody"), true, |it| match it.body() {
             Body::Nothing => Outcome::Good,
             Body::Unread => Outcome::Silent,
+            _ => Outcome::Bad(UNDECODABLE),
+        }),
+        // A proxy in between, with a page of its own.
+        fault(page, true, |it| match it.body() {
+            Body::Nothing => Outcome::Good,
             _ => Outcome::Bad(UNDECODABLE),
         }),
         fault(oversize, true, |it| match it.body() {

@@ -54,24 +54,39 @@ fn statuses(text: &str) -> BTreeSet<u16> {
 /// Rows that do not say by method or path which operations they speak of.
 fn told_here(id: &str) -> Option<&'static [Operation]> {
     use Operation::{
-        ChangePassword, InstallHost, InstanceTypes, Order, ResetPassword, RootPassword, Usage,
-        ValidateReset,
+        AddTag, ChangePassword, CreateSshKey, CreateTag, DeleteSshKey, HardwareListing, Host,
+        HostStatus, Hosts, InstallHost, InstallLog, InstanceTypes, Order, Reinstall, Release,
+        RemoveTag, ResetPassword, RestartHost, RootPassword, Server, Servers, StartHost, StopHost,
+        Usage, ValidateReset,
     };
     Some(match id {
         "2-3" | "2-4" => &[ChangePassword],
         "2-7" => &[ResetPassword, ValidateReset],
         "2-10" => &[ValidateReset],
         "3-6" => &[InstanceTypes],
-        "4-8" => &[Operation::Servers],
+        "4-8" => &[Servers],
         "4-11" | "4-12" | "4-13" | "4-14" => &[Order],
         "4-27" => &[RootPassword],
-        "6-4" => &[Operation::CreateTag],
-        "6-17" => &[Operation::AddTag, Operation::RemoveTag],
-        "6-18" => &[Operation::AddTag],
+        "4-28" => &[Server, Release, RootPassword, AddTag, RemoveTag],
+        "4-29" => &[Reinstall, HardwareListing],
+        "6-4" | "6-20" => &[CreateTag],
+        "6-17" => &[AddTag, RemoveTag],
+        "6-18" => &[AddTag],
+        "6-21" => &[RemoveTag],
         "7-4" | "7-5" => &[Usage],
+        "8-15" => &[
+            StartHost,
+            StopHost,
+            RestartHost,
+            HostStatus,
+            InstallHost,
+            InstallLog,
+        ],
         "8-16" | "8-17" => &[InstallHost],
-        "8-21" => &[Operation::CreateSshKey],
-        "8-24" => &[Operation::DeleteSshKey],
+        "8-21" => &[CreateSshKey],
+        "8-24" => &[DeleteSshKey],
+        "8-27" => &[Host],
+        "8-28" => &[Hosts],
         _ => return None,
     })
 }
@@ -147,6 +162,6 @@ fn the_page_is_read_as_it_is_meant() {
         [(404, Tag), (404, RenameTag), (404, DeleteTag)]
     );
     assert_eq!(of("4.7-5").len(), 2);
-    assert_eq!(of("4.8-15").len(), 7);
+    assert_eq!(of("4.8-15").len(), 6);
     assert_eq!(of("4.9-2"), [(503, Operation::Health)]);
 }

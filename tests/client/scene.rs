@@ -55,6 +55,8 @@ pub(crate) struct Wishes {
     pub(crate) new_tag: String,
     /// A tag to take off the machine.
     pub(crate) borne: String,
+    /// Which hosts are listed.
+    pub(crate) labels: Option<&'static str>,
     pub(crate) host: HostId,
     pub(crate) install: HostInstall,
     pub(crate) ssh_key: SshKeyId,
@@ -116,6 +118,7 @@ impl Scene {
             tag: SPARE.to_owned(),
             new_tag: "fresh".to_owned(),
             borne: USED.to_owned(),
+            labels: None,
             host: HostId(1001),
             install,
             ssh_key,

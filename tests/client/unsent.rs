@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use flexmetal_operator::hosting::{SecretText, WhitelistEntryId};
+use flexmetal_operator::hosting::SecretText;
 use tokio::net::TcpListener;
 
 use crate::canaries::{self, KEY, SCRIPT};
@@ -48,13 +48,6 @@ type Spoil = fn(&mut Scene);
 
 /// Wishes that break a rule, and the field that the client names.
 const SPOILED: &[(Operation, &str, Spoil)] = &[
-    (Operation::AddToWhitelist, "comments", |scene| {
-        scene.wishes.rule.comments = Some("a\nb".to_owned());
-    }),
-    (Operation::ChangeWhitelist, "comments", |scene| {
-        scene.wishes.entry = WhitelistEntryId(1);
-        scene.wishes.rule.comments = Some("x".repeat(256));
-    }),
     (Operation::ChangePassword, "newPassword", |scene| {
         scene.wishes.new_password = SecretText::new("");
     }),
@@ -65,7 +58,7 @@ const SPOILED: &[(Operation, &str, Spoil)] = &[
         scene.wishes.reset_hash = SecretText::new("");
     }),
     (Operation::Order, "name", |scene| {
-        scene.wishes.order.name = "under_score".to_owned()
+        scene.wishes.order.name = " ".to_owned()
     }),
     (Operation::Order, "order tag", |scene| {
         scene.wishes.order.tags.clear()
