@@ -110,10 +110,12 @@ pub(crate) async fn whole(body: Incoming) -> Result<Bytes, Refusal> {
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|_| Refusal::malformed("the body breaks off"))?;
         length = length.saturating_add(piece.len());
-        match length {
-            ..=LONGEST_BODY => kept.extend_from_slice(&piece),
-            ..=LONGEST_PASSED => kept = Vec::new(),
-            _ => break,
+        if length <= LONGEST_BODY {
+            kept.extend_from_slice(&piece);
+        } else if length <= LONGEST_PASSED {
+            kept = Vec::new();
+        } else {
+            break;
         }
     }
     match length {

@@ -85,7 +85,7 @@ async fn send(
         Ok::<(), std::io::Error>(())
     };
     let mut start = [0u8; 12];
-    let mut rest = [0u8; 16 * 1024];
+    let mut rest = vec![0u8; 16 * 1024];
     let reading = async {
         reader.read_exact(&mut start).await.unwrap();
         let mut read = 0;
@@ -212,7 +212,7 @@ async fn shaped(part: &str, first: &str, last: &str, long: usize) -> (usize, Res
     let length = first.len() + part.len() * times + last.len();
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let mut request = [0u8; 4096];
+        let mut request = vec![0u8; 4096];
         let _ = stream.read(&mut request).await.unwrap();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{first}");
         let blocks = iter::repeat_n(part.repeat(1024), times / 1024);
