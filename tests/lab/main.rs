@@ -7,6 +7,7 @@
 //! `lab demo`, `lab bench` and `lab load` add the product and talk to people.
 
 mod bench;
+mod browser;
 mod control_plane;
 mod credentials;
 mod demo;

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use thirtyfour::common::capabilities::chromium::ChromiumLikeCapabilities;
-use thirtyfour::{By, DesiredCapabilities, WebDriver};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
+use crate::browser::Browser;
 use crate::ports;
 use crate::product::{Product, SIMULATOR, Simulator};
 use crate::supervisor::Supervisor;
@@ -70,10 +69,10 @@ async fn look(
 
     let [port] = ports::free()?;
     parts.start(DRIVER, &arguments.driver, &[format!("--port={port}")])?;
-    let driver = open(port, &folder.join("profile")).await?;
-    let seen = visit(&driver, &simulator, &arguments.out).await;
-    // Ends the browser; without it the driver would leave it behind.
-    driver.quit().await?;
+    listens(port).await?;
+    let browser = Browser::open(port, &folder.join("profile"), WINDOW).await?;
+    let seen = visit(&browser, &simulator, &arguments.out).await;
+    browser.close().await?;
     seen
 }
 
@@ -91,65 +90,44 @@ async fn order(simulator: &Simulator, name: &str) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Starts a browser that asks nobody on the network for anything.
-async fn open(port: u16, profile: &Path) -> Result<WebDriver, Box<dyn Error>> {
-    let mut wishes = DesiredCapabilities::chrome();
-    for flag in [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--no-proxy-server",
-        "--force-device-scale-factor=1",
-        &format!("--user-data-dir={}", profile.display()),
-        &format!("--window-size={},{}", WINDOW.0, WINDOW.1),
-    ] {
-        wishes.add_arg(flag)?;
-    }
+/// Waits until ChromeDriver takes connections.
+async fn listens(port: u16) -> Result<(), PageError> {
     let deadline = Instant::now() + WITHIN;
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port))
         .await
         .is_err()
     {
         if Instant::now() >= deadline {
-            return Err(PageError::Silent.into());
+            return Err(PageError::Silent);
         }
         sleep(POLL).await;
     }
-    Ok(WebDriver::new(format!("http://127.0.0.1:{port}"), wishes).await?)
+    Ok(())
 }
 
 /// Walks over the page: what it shows, what each kind of button does.
-async fn visit(
-    driver: &WebDriver,
-    simulator: &Simulator,
-    out: &Path,
-) -> Result<(), Box<dyn Error>> {
-    driver
-        .goto(format!("{}/_simulator/", simulator.control))
+async fn visit(browser: &Browser, simulator: &Simulator, out: &Path) -> Result<(), Box<dyn Error>> {
+    browser
+        .go_to(&format!("{}/_simulator/", simulator.control))
         .await?;
-    shows(driver, "//h1[text()='Hosting API simulator']").await?;
-    shows(driver, &machine("web-1", "created")).await?;
-    press(driver, "+15 minutes").await?;
-    shows(driver, &machine("web-1", "delivered")).await?;
-    shows(driver, "//p[contains(., 'Paying for 1 machines')]").await?;
+    shows(browser, "//h1[text()='Hosting API simulator']").await?;
+    shows(browser, &machine("web-1", "created")).await?;
+    press(browser, "+15 minutes").await?;
+    shows(browser, &machine("web-1", "delivered")).await?;
+    shows(browser, "//p[contains(., 'Paying for 1 machines')]").await?;
 
-    press(driver, "Let the next delivery fail").await?;
-    shows(driver, "//p[contains(., '1 fault rules')]").await?;
+    press(browser, "Let the next delivery fail").await?;
+    shows(browser, "//p[contains(., '1 fault rules')]").await?;
     order(simulator, "web-2").await?;
-    press(driver, "+15 minutes").await?;
-    shows(driver, &machine("web-2", "failed")).await?;
-    press(driver, "Drop all faults").await?;
-    shows(driver, "//p[contains(., '0 fault rules')]").await?;
+    press(browser, "+15 minutes").await?;
+    shows(browser, &machine("web-2", "failed")).await?;
+    press(browser, "Drop all faults").await?;
+    shows(browser, "//p[contains(., '0 fault rules')]").await?;
     order(simulator, "web-3").await?;
-    press(driver, "Real speed").await?;
-    shows(driver, "//p[contains(., '1 times real speed')]").await?;
-    shows(driver, &machine("web-3", "created")).await?;
-    picture(driver, out).await
+    press(browser, "Real speed").await?;
+    shows(browser, "//p[contains(., '1 times real speed')]").await?;
+    shows(browser, &machine("web-3", "created")).await?;
+    picture(browser, out).await
 }
 
 /// The row of a machine in that state.
@@ -157,21 +135,19 @@ fn machine(name: &str, state: &str) -> String {
     format!("//tr[td[1]='{name}' and td[@class='{state}']='{state}']")
 }
 
-async fn press(driver: &WebDriver, label: &str) -> Result<(), Box<dyn Error>> {
-    let button = driver
-        .find(By::XPath(format!("//button[text()='{label}']")))
+async fn press(browser: &Browser, label: &str) -> Result<(), Box<dyn Error>> {
+    browser
+        .press(&format!("//button[text()='{label}']"))
         .await?;
-    button.click().await?;
     Ok(())
 }
 
 /// Waits until the page shows an element with a place on the screen.
-async fn shows(driver: &WebDriver, path: &str) -> Result<(), Box<dyn Error>> {
+async fn shows(browser: &Browser, path: &str) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
-        if let Ok(element) = driver.find(By::XPath(path)).await
-            && matches!(element.is_displayed().await, Ok(true))
-        {
+        // Not there yet, or gone with the page before.
+        if matches!(browser.shows(path).await, Ok(true)) {
             return Ok(());
         }
         sleep(POLL).await;
@@ -183,11 +159,11 @@ async fn shows(driver: &WebDriver, path: &str) -> Result<(), Box<dyn Error>> {
 }
 
 /// Takes the picture and looks at its head: a PNG of the window's width.
-async fn picture(driver: &WebDriver, out: &Path) -> Result<(), Box<dyn Error>> {
+async fn picture(browser: &Browser, out: &Path) -> Result<(), Box<dyn Error>> {
     if let Some(folder) = out.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let png = driver.screenshot_as_png().await?;
+    let png = browser.picture().await?;
     std::fs::write(out, &png)?;
     let is_png = png.starts_with(b"\x89PNG\r\n\x1a\n");
     let width = png.get(16..20).and_then(|width| width.try_into().ok());

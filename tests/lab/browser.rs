@@ -1,0 +1,148 @@
+//! Chromium, led by ChromeDriver over the W3C's WebDriver protocol: as much of
+//! it as looking at one page takes.
+//!
+//! The library for it turns on `preserve_order` of `serde_json`, for every
+//! program that is built beside it: those under test would differ from those
+//! that are shipped.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use serde_json::{Value, json};
+
+/// A browser's first start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The name under which the protocol gives an element's id.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BrowserError {
+    #[error("ChromeDriver cannot be asked")]
+    Unreachable(#[from] reqwest::Error),
+    #[error("ChromeDriver refuses {command}: {message}")]
+    Refused { command: String, message: String },
+    #[error("ChromeDriver answers {command} without {what}")]
+    Unreadable { command: String, what: &'static str },
+}
+
+/// A window of a browser.
+pub(crate) struct Browser {
+    http: reqwest::Client,
+    session: String,
+}
+
+impl Browser {
+    /// Opens a window of this size that asks nobody on the network for
+    /// anything.
+    pub(crate) async fn open(
+        port: u16,
+        profile: &Path,
+        (width, height): (u32, u32),
+    ) -> Result<Self, BrowserError> {
+        let flags = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--no-proxy-server",
+            "--force-device-scale-factor=1",
+            &format!("--user-data-dir={}", profile.display()),
+            &format!("--window-size={width},{height}"),
+        ];
+        let wishes = json!({"capabilities": {"alwaysMatch": {
+            "browserName": "chrome", "goog:chromeOptions": {"args": flags},
+        }}});
+        let mut browser = Self {
+            http: reqwest::Client::builder()
+                .no_proxy()
+                .timeout(PATIENCE)
+                .build()?,
+            session: format!("http://127.0.0.1:{port}/session"),
+        };
+        let opened = browser.ask(Method::POST, "", wishes).await?;
+        let id = text(&opened["sessionId"], "", "a session's id")?;
+        browser.session = format!("{}/{id}", browser.session);
+        Ok(browser)
+    }
+
+    /// Ends the browser; without it the driver would leave it behind.
+    pub(crate) async fn close(self) -> Result<(), BrowserError> {
+        self.ask(Method::DELETE, "", Value::Null).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn go_to(&self, url: &str) -> Result<(), BrowserError> {
+        self.ask(Method::POST, "/url", json!({"url": url})).await?;
+        Ok(())
+    }
+
+    /// Whether the page has an element of this XPath with a place on the
+    /// screen.
+    pub(crate) async fn shows(&self, path: &str) -> Result<bool, BrowserError> {
+        let element = self.find(path).await?;
+        let command = format!("/element/{element}/displayed");
+        let shown = self.ask(Method::GET, &command, Value::Null).await?;
+        Ok(shown == Value::Bool(true))
+    }
+
+    /// Presses the button of this XPath.
+    pub(crate) async fn press(&self, path: &str) -> Result<(), BrowserError> {
+        let element = self.find(path).await?;
+        let command = format!("/element/{element}/click");
+        self.ask(Method::POST, &command, json!({})).await?;
+        Ok(())
+    }
+
+    /// A picture of the window, as a PNG.
+    pub(crate) async fn picture(&self) -> Result<Vec<u8>, BrowserError> {
+        let command = "/screenshot";
+        let picture = self.ask(Method::GET, command, Value::Null).await?;
+        let picture = text(&picture, command, "a picture")?;
+        STANDARD
+            .decode(picture)
+            .map_err(|_| unreadable(command, "base64"))
+    }
+
+    async fn find(&self, path: &str) -> Result<String, BrowserError> {
+        let command = "/element";
+        let wanted = json!({"using": "xpath", "value": path});
+        let found = self.ask(Method::POST, command, wanted).await?;
+        text(&found[ELEMENT], command, "an element's id")
+    }
+
+    /// Gives one command, and what came of it.
+    async fn ask(&self, method: Method, path: &str, body: Value) -> Result<Value, BrowserError> {
+        let mut request = self.http.request(method, format!("{}{path}", self.session));
+        if !body.is_null() {
+            request = request.json(&body);
+        }
+        let mut answer: Value = request.send().await?.json().await?;
+        let value = answer["value"].take();
+        if value.get("error").is_some() {
+            return Err(BrowserError::Refused {
+                command: path.to_owned(),
+                message: value["message"].as_str().unwrap_or_default().to_owned(),
+            });
+        }
+        Ok(value)
+    }
+}
+
+fn text(value: &Value, command: &str, what: &'static str) -> Result<String, BrowserError> {
+    let text = value.as_str().map(str::to_owned);
+    text.ok_or_else(|| unreadable(command, what))
+}
+
+fn unreadable(command: &str, what: &'static str) -> BrowserError {
+    BrowserError::Unreadable {
+        command: command.to_owned(),
+        what,
+    }
+}
