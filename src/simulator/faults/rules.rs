@@ -63,6 +63,8 @@ pub(crate) enum InvalidRule {
     ContentType,
     #[error("fault is empty")]
     Empty,
+    #[error("{0}")]
+    Path(&'static str),
 }
 
 impl Rule {
@@ -73,9 +75,19 @@ impl Rule {
         }
     }
 
+    /// Whether it is about a request, and has something to do there.
+    fn reaches(&self, request: Candidate<'_>) -> bool {
+        let mut faults = self.faults().iter();
+        self.pattern.picks(request)
+            && faults.any(|fault| fault.acts_on(request.method, request.template))
+    }
+
     fn check(&self) -> Result<(), InvalidRule> {
         if self.faults().is_empty() {
             return Err(InvalidRule::Empty);
+        }
+        if let Some(flaw) = self.pattern.flaw() {
+            return Err(InvalidRule::Path(flaw));
         }
         if self.rate.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
             return Err(InvalidRule::Rate);
@@ -187,7 +199,7 @@ impl Faults {
     /// lets a request pass leaves it to the rules after it.
     pub(crate) fn strike(&mut self, request: Candidate<'_>) -> Option<(u64, Harm)> {
         for active in &mut self.rules {
-            if active.spent() || !active.rule.pattern.picks(request) {
+            if active.spent() || !active.rule.reaches(request) {
                 continue;
             }
             active.matched += 1;
@@ -227,6 +239,7 @@ mod tests {
         let request = Candidate {
             method: "GET",
             path,
+            template: None,
             query: "tag=x",
             body: b"{\"name\":\"n\"}",
         };
