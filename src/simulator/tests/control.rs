@@ -208,6 +208,24 @@ async fn somebody_else_can_order_machines() {
 }
 
 #[tokio::test]
+async fn their_system_is_a_slug_in_either_form() {
+    let rig = Rig::new().await;
+    for os in [json!("debian-13"), json!({"slug": "debian-13"})] {
+        let made = rig.steer("machines", json!({"name": "a", "os": os})).await;
+        assert_eq!(made["os"]["slug"], "debian-13", "{os}");
+    }
+    let made = rig.steer("machines", json!({"name": "a"})).await;
+    assert_eq!(made["os"]["slug"], "ubuntu-2404-lts");
+    for bad in [json!(7), json!({}), json!({"slug": "debian-13", "id": 1})] {
+        let body = json!({"name": "a", "os": bad});
+        let (status, answer) = rig.control(Method::POST, "machines", &body).await;
+        assert_eq!(status, 400, "{bad}");
+        let told = answer["error"].as_str().unwrap();
+        assert!(told.contains("os must be a slug"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn somebody_in_the_portal_can_change_machines() {
     let rig = Rig::new().await;
     let uuid = rig.order("a", &["t"]).await;
@@ -310,6 +328,12 @@ async fn options_that_make_no_sense_are_refused_at_the_start() {
     assert!(matches!(rate, Err(StartError::FailureRate(_))));
     let speed = start(|options| options.clock = ClockMode::Real { speed: -1.0 }).await;
     assert!(matches!(speed, Err(StartError::Speed(_))));
+    for key in ["", " ", "k\u{e9}y"] {
+        let mut options = options(Profile::Document);
+        options.api_key = Some(key.to_owned());
+        let unsendable = super::super::start(options).await;
+        assert!(matches!(unsendable, Err(StartError::ApiKey)), "{key:?}");
+    }
     let rig = Rig::new().await;
     let taken = rig.running.api;
     let mut options = options(Profile::Document);
