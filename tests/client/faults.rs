@@ -95,13 +95,7 @@ fn with_effect(reads: bool) -> Vec<Fault> {
             Body::Nothing => Outcome::Good,
             _ => Outcome::Bad(TOO_LARGE),
         }),
-        fault(json!({"fail": {"message": "why"}}), true, |_| Outcome::Good).only(|it| {
-            use Operation as O;
-            matches!(
-                it,
-                O::Order | O::Reinstall | O::SendCommand | O::InstallHost
-            )
-        }),
+        fault(json!({"fail": {"message": "why"}}), true, |_| Outcome::Good).only(Operation::begins),
     ]
 }
 
@@ -128,14 +122,7 @@ fn of_lists() -> Vec<Fault> {
                 _ => Outcome::Good,
             },
         )
-        .only(|it| {
-            use Operation as O;
-            let lists = matches!(
-                it,
-                O::Servers | O::Tags | O::InstallLog | O::Commands | O::Hosts
-            );
-            lists || matches!(it, O::Server | O::Command | O::Tag)
-        }),
+        .only(Operation::is_dated),
         // The first page is as it should be; `lists` goes on.
         fault(json!("shiftedPage"), true, |_| Outcome::Good).only(|it| it.body() == Body::Paged),
         fault(json!("repeatedPage"), true, |_| Outcome::Good).only(|it| it.body() == Body::Paged),

@@ -45,7 +45,7 @@ impl Pattern {
             Some("path must be what is sent, or a start of it and *; {…} stands for nothing")
         } else if text.contains('?') {
             Some("path holds no query: that has a field of its own")
-        } else if !text.starts_with(ROOT) && !(open && ROOT.starts_with(text)) {
+        } else if !(text.starts_with(ROOT) || open && ROOT.starts_with(text)) {
             Some("path must begin with /v3")
         } else {
             None

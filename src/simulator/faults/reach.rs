@@ -3,7 +3,7 @@
 use super::super::routes::{
     self, COMMAND, COMMANDS, HOSTS, INSTALL, INSTALL_LOG, SERVER, SERVERS, TAG, TAGS, WHITELIST,
 };
-use super::Fault;
+use super::{Candidate, Fault};
 
 /// GETs that are answered as of a moment.
 const DATED: [&str; 8] = [
@@ -20,11 +20,15 @@ const DATED: [&str; 8] = [
 /// Lists that come in pages.
 const PAGED: [&str; 6] = [SERVERS, COMMANDS, TAGS, HOSTS, INSTALL_LOG, WHITELIST];
 
+/// Whether any of them can make a difference to a request. Where none can, it
+/// is no hit: a rule with a `count` would be used up, and nothing happen.
+pub(super) fn reach(faults: &[Fault], request: Candidate<'_>) -> bool {
+    let mut faults = faults.iter();
+    faults.any(|fault| fault.acts_on(request.method, request.template))
+}
+
 impl Fault {
-    /// Whether it can make a difference to a request of this method and
-    /// template. One that cannot is no hit: a rule with a `count` would be
-    /// used up by a request that nothing happens to.
-    pub(super) fn acts_on(&self, method: &str, template: Option<&str>) -> bool {
+    fn acts_on(&self, method: &str, template: Option<&str>) -> bool {
         let read = template.filter(|_| method == "GET");
         match self {
             Self::Fail { .. } => matches!(

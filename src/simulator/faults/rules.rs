@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::super::clock::span;
 use super::pattern::{Candidate, Pattern};
+use super::reach::reach;
 use super::{Fault, Harm};
 
 /// One fault, or several at once.
@@ -73,13 +74,6 @@ impl Rule {
             OneOrMore::One(fault) => std::slice::from_ref(fault),
             OneOrMore::More(faults) => faults,
         }
-    }
-
-    /// Whether it is about a request, and has something to do there.
-    fn reaches(&self, request: Candidate<'_>) -> bool {
-        let mut faults = self.faults().iter();
-        self.pattern.picks(request)
-            && faults.any(|fault| fault.acts_on(request.method, request.template))
     }
 
     fn check(&self) -> Result<(), InvalidRule> {
@@ -199,7 +193,9 @@ impl Faults {
     /// lets a request pass leaves it to the rules after it.
     pub(crate) fn strike(&mut self, request: Candidate<'_>) -> Option<(u64, Harm)> {
         for active in &mut self.rules {
-            if active.spent() || !active.rule.reaches(request) {
+            let rule = &active.rule;
+            let meant = rule.pattern.picks(request) && reach(rule.faults(), request);
+            if active.spent() || !meant {
                 continue;
             }
             active.matched += 1;
