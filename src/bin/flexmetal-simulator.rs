@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use flexmetal_operator::simulator::{ClockMode, Delivery, Options, Profile, start};
 use ipnet::IpNet;
 use serde_json::json;
@@ -14,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The bare-metal hosting API as a server: no key, no cost, faults on demand.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "flexmetal-simulator", version)]
 struct Arguments {
     /// Address of the API; port 0 picks a free one
     #[arg(
@@ -81,7 +83,7 @@ struct Arguments {
     )]
     command_failure_rate: f64,
     /// File of accounts and keys, as JSON; one account when absent
-    #[arg(long, env = "FLEXMETAL_SIMULATOR_ACCOUNTS", conflicts_with = "api_key")]
+    #[arg(long, env = "FLEXMETAL_SIMULATOR_ACCOUNTS")]
     accounts: Option<PathBuf>,
     /// File of what can be ordered, as JSON; the built-in one when absent
     #[arg(long, env = "FLEXMETAL_SIMULATOR_CATALOGUE")]
@@ -110,9 +112,27 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
 }
 
+/// Reads the command line. A file of accounts goes with no key beside it; one
+/// that merely stands in the environment gives way.
+fn arguments(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
+    let mut arguments = Arguments::from_arg_matches(matches)?;
+    if arguments.accounts.is_some() && arguments.api_key.is_some() {
+        if matches.value_source("api_key") == Some(ValueSource::CommandLine) {
+            let told = "--api-key cannot be used with a file of accounts, which names its own keys";
+            return Err(Arguments::command().error(ErrorKind::ArgumentConflict, told));
+        }
+        arguments.api_key = None;
+    }
+    Ok(arguments)
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let read = arguments(&Arguments::command().get_matches());
+    let arguments = match read {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
     match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::catalogue::Catalogue;
-use super::keys::Range;
+use super::keys::{Range, can_be_sent};
 use super::state::{Account, Label, Login};
 
 /// Why accounts cannot be used.
@@ -24,6 +24,9 @@ pub enum InvalidAccounts {
     /// A key stands twice; which one is not for an error to say.
     #[error("a key is there twice")]
     Key,
+    /// No header can hold a key; which one is not for an error to say.
+    #[error("a key must be one or more visible characters of ASCII")]
+    Unsendable,
     /// A number of a contract or a line of a whitelist makes no sense.
     #[error("account {account:?}: {problem}")]
     Value {
@@ -140,13 +143,13 @@ struct AccountsFile {
 }
 
 /// The one account without a file.
-pub(crate) fn single(api_key: Option<String>) -> Vec<PlannedAccount> {
+pub(crate) fn single(name: &str, api_key: Option<String>) -> Vec<PlannedAccount> {
     let keys = api_key.into_iter().map(|key| PlannedKey {
         key,
         whitelist: Vec::new(),
     });
     vec![PlannedAccount {
-        name: "main".to_owned(),
+        name: name.to_owned(),
         email_address: email(),
         password: password(),
         keys: keys.collect(),
@@ -183,6 +186,9 @@ pub(crate) fn read(text: &str) -> Result<Vec<PlannedAccount>, InvalidAccounts> {
             if keys.contains(&&key.key) {
                 return Err(InvalidAccounts::Key);
             }
+            if !can_be_sent(&key.key) {
+                return Err(InvalidAccounts::Unsendable);
+            }
             keys.push(&key.key);
             if key.whitelist.iter().any(|range| range.bounds().is_none()) {
                 return Err(InvalidAccounts::Value {
@@ -209,6 +215,8 @@ mod tests {
         let twice = r#"{"accounts": [{"name": "a", "keys": [{"key": "k-secret"}]},
             {"name": "b", "keys": [{"key": "k-secret"}]}]}"#;
         assert_eq!(problem(twice), "a key is there twice");
+        let empty = r#"{"accounts": [{"name": "a", "keys": [{"key": ""}]}]}"#;
+        assert!(problem(empty).contains("visible characters"));
         let same = r#"{"accounts": [{"name": "a", "keys": []}, {"name": "a", "keys": []}]}"#;
         assert_eq!(problem(same), "two accounts are called \"a\"");
         let range = r#"{"accounts": [{"name": "a", "keys": [{"key": "k", "whitelist": [{"ipRange": "x"}]}]}]}"#;

@@ -135,6 +135,7 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
     let struck = world.faults.strike(Candidate {
         method,
         path,
+        template,
         query,
         body,
     });

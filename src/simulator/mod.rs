@@ -24,6 +24,7 @@ mod ledger;
 mod options;
 mod page;
 mod profile;
+mod roster;
 mod routes;
 mod rules;
 mod serve;

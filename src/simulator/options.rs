@@ -58,7 +58,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Address of the control port; port 0 picks a free one.
     pub control: SocketAddr,
-    /// The account's key; a random one when absent.
+    /// A key of the first account; a random one when absent and the state has
+    /// no valid one. Not used beside `accounts`.
     pub api_key: Option<String>,
     /// Where the switches start from.
     pub profile: Profile,

@@ -14,19 +14,20 @@ use tokio::net::TcpListener;
 use tokio_util::sync::DropGuard;
 use tower::ServiceExt;
 
-use super::accounts::{self, InvalidAccounts, PlannedAccount};
-use super::catalogue::{Catalogue, InvalidCatalogue, Offer};
+use super::accounts::{self, InvalidAccounts};
+use super::catalogue::{Catalogue, InvalidCatalogue};
 use super::clock::{Clock, Moment};
 use super::direct::Direct;
 use super::exchange::Broken;
 use super::faults::Faults;
 use super::journal::{Journal, Line, StateFile, StateFileError, Written};
-use super::keys::Keys;
+use super::keys::can_be_sent;
 use super::ledger::Ledger;
 use super::options::{ClockMode, Options};
 use super::profile::{Switches, UnknownSwitch};
+use super::roster::Roster;
 use super::serve::{self, Service};
-use super::state::{Account, Chances, Login, Settings};
+use super::state::{Chances, Settings};
 use super::strangers::Strangers;
 use super::world::{Luck, Shared, World};
 use super::{control, routes};
@@ -48,6 +49,9 @@ pub enum StartError {
     /// The failure rate is not a share.
     #[error("the failure rate must be 0 to 1, and not {0}")]
     FailureRate(f64),
+    /// The API key cannot be sent in a header.
+    #[error("the API key must be one or more visible characters of ASCII")]
+    ApiKey,
     /// A file cannot be read.
     #[error("cannot read {path}")]
     File {
@@ -78,7 +82,8 @@ pub struct Running {
     pub api: SocketAddr,
     /// Where the control port answers.
     pub control: SocketAddr,
-    /// A key of the first account.
+    /// The key given, or a valid one of the first account; empty when a file
+    /// of accounts leaves that one without.
     pub api_key: String,
     service: Service,
     stop: DropGuard,
@@ -122,8 +127,11 @@ impl Running {
 /// When an address is taken, or an option makes no sense.
 pub async fn start(options: Options) -> Result<Running, StartError> {
     let world = world(&options)?;
-    let main = world.accounts.first().map_or("", |account| &account.name);
-    let api_key = world.keys.of(main).unwrap_or_default().to_owned();
+    let first = world.accounts.first().map_or("", |account| &account.name);
+    let given = options.api_key.as_deref();
+    let given = given.filter(|_| options.accounts.is_none());
+    let api_key = given.or_else(|| world.keys.of(first)).unwrap_or_default();
+    let api_key = api_key.to_owned();
     let state = world.journal.as_ref().map(Journal::written);
     let shared = Shared::new(world);
     let api = bind(options.listen).await?;
@@ -190,9 +198,16 @@ fn world(options: &Options) -> Result<World, StartError> {
         None => Catalogue::builtin(),
     };
     let catalogue = Arc::new(catalogue?);
+    if options
+        .api_key
+        .as_deref()
+        .is_some_and(|key| !can_be_sent(key))
+    {
+        return Err(StartError::ApiKey);
+    }
     let planned = match &options.accounts {
-        Some(path) => accounts::read(&text(path)?)?,
-        None => accounts::single(options.api_key.clone()),
+        Some(path) => Some(accounts::read(&text(path)?)?),
+        None => None,
     };
     let state = options.state.as_deref().map(StateFile::open).transpose()?;
     let lines = state.as_ref().map(StateFile::lines).transpose()?;
@@ -210,24 +225,16 @@ fn world(options: &Options) -> Result<World, StartError> {
 
     let draws = lines.last().map_or(0, |line| line.draws);
     let seed = options.seed.unwrap_or_else(|| rand::rng().random());
-    let mut keys = Keys::default();
-    let mut all = Vec::new();
-    for plan in &planned {
-        all.push(account(plan, &catalogue, &mut keys, &switches, now)?);
-    }
-    restore(lines, &mut keys, &mut all, &catalogue);
-    // A key on the command line is valid, whatever was written of it.
-    let first = all
-        .first()
-        .map_or("", |account| account.name.as_str())
-        .to_owned();
-    if let (Some(key), None) = (&options.api_key, &options.accounts) {
-        keys.set(key, &first, true);
-    }
-    if keys.of(&first).is_none() {
-        // Not from the seed: a key that can be guessed is none.
-        let made_up = format!("sim-{}", uuid::Uuid::new_v4().simple());
-        keys.set(&made_up, &first, true);
+    let mut roster = Roster::kept(lines, &catalogue);
+    let known = planned.is_some() || options.api_key.is_some();
+    let planned = planned.unwrap_or_else(|| {
+        let first = roster.first().unwrap_or("main");
+        accounts::single(first, options.api_key.clone())
+    });
+    roster.admit(&planned, &catalogue, &switches, now)?;
+    // Beside a file of accounts nobody would be told of it.
+    if !known {
+        roster.make_up_key();
     }
     let mut world = World {
         clock,
@@ -243,8 +250,8 @@ fn world(options: &Options) -> Result<World, StartError> {
             install: options.install,
             command_failure_rate: options.command_failure_rate,
         },
-        keys,
-        accounts: all,
+        keys: roster.keys,
+        accounts: roster.accounts,
         faults: Faults::new(StdRng::seed_from_u64(!seed)),
         ledger: Ledger::default(),
         strangers: Strangers::default(),
@@ -271,80 +278,6 @@ fn whole(world: &mut World) -> Line {
         accounts: accounts.collect(),
         keys: world.keys.changes(),
     }
-}
-
-/// Makes all written changes once more. An account that the file of accounts
-/// names no more keeps what it has.
-fn restore(
-    lines: Vec<Line>,
-    keys: &mut Keys,
-    accounts: &mut Vec<Account>,
-    catalogue: &Arc<Catalogue>,
-) {
-    let planned = std::mem::take(keys);
-    for line in lines {
-        if let Some(written) = line.keys {
-            *keys = written;
-        }
-        for (name, changes) in line.accounts {
-            let known = accounts.iter().position(|account| account.name == name);
-            let place = known.unwrap_or(accounts.len());
-            if known.is_none() {
-                let login = Login::new("", "");
-                accounts.push(Account::new(&name, catalogue.clone(), login));
-            }
-            for change in changes {
-                if let Some(account) = accounts.get_mut(place) {
-                    account.restore(change);
-                }
-            }
-        }
-    }
-    for account in accounts {
-        account.index_all();
-    }
-    keys.add_missing(planned);
-}
-
-fn account(
-    plan: &PlannedAccount,
-    catalogue: &Arc<Catalogue>,
-    keys: &mut Keys,
-    switches: &Switches,
-    now: Moment,
-) -> Result<Account, StartError> {
-    let login = Login::new(&plan.email_address, &plan.password);
-    let mut account = Account::new(&plan.name, catalogue.clone(), login);
-    account.house(plan.hosts.labels(), now);
-    let invalid = |problem: String| InvalidAccounts::Value {
-        account: plan.name.clone(),
-        problem,
-    };
-    for quota in &plan.quota {
-        let place = catalogue.location(&quota.location, switches);
-        let kind = catalogue.instance_type(&quota.instance_type, switches);
-        let offer = place.zip(kind).map(|(place, kind)| Offer {
-            location: place.id,
-            instance_type: kind.id,
-        });
-        let offer = offer.filter(|offer| catalogue.offers(*offer));
-        let unknown = || {
-            let (kind, place) = (&quota.instance_type, &quota.location);
-            invalid(format!("{kind:?} is not offered at {place:?}"))
-        };
-        let pool = Some(quota.contract_id.clone()).filter(|pool| !pool.is_empty());
-        account
-            .quota
-            .set_quota(offer.ok_or_else(unknown)?, pool, quota.quota);
-    }
-    for planned in &plan.keys {
-        let number = keys.set(&planned.key, &plan.name, true).to_string();
-        for range in &planned.whitelist {
-            let added = keys.allow(&plan.name, &number, None, range.clone(), now);
-            added.map_err(|_| invalid("a whitelist cannot be kept".to_owned()))?;
-        }
-    }
-    Ok(account)
 }
 
 fn text(path: &Path) -> Result<String, StartError> {

@@ -84,6 +84,19 @@ impl Operation {
         ];
         self.kind() == Kind::Read || same_twice.contains(&self)
     }
+
+    /// Whether it begins what can fail later.
+    pub(crate) fn begins(self) -> bool {
+        use Operation as O;
+        [O::Order, O::Reinstall, O::SendCommand, O::InstallHost].contains(&self)
+    }
+
+    /// Whether it can be answered as of a former moment.
+    pub(crate) fn is_dated(self) -> bool {
+        let lists = [Self::Servers, Self::Tags, Self::Commands, Self::Hosts];
+        let records = [Self::Server, Self::Tag, Self::Command, Self::InstallLog];
+        lists.contains(&self) || records.contains(&self)
+    }
 }
 
 operations! {

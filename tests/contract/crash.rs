@@ -152,17 +152,3 @@ async fn contract_a_state_that_was_shown_survives_kill_9() {
     assert_eq!(status(&ready).await, "delivered");
     child.kill().await.unwrap();
 }
-
-#[tokio::test]
-async fn contract_the_help_is_about_the_simulator() {
-    let help = Command::new(env!("CARGO_BIN_EXE_flexmetal-simulator"))
-        .arg("--help")
-        .output()
-        .await
-        .unwrap();
-    let text = String::from_utf8(help.stdout).unwrap();
-    assert!(
-        text.starts_with("The bare-metal hosting API as a server"),
-        "{text}"
-    );
-}

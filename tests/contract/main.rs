@@ -14,6 +14,7 @@ mod choices;
 mod commands;
 mod crash;
 mod edges;
+mod flags;
 mod hosts;
 mod orders;
 mod page;

@@ -74,7 +74,7 @@ async fn send(
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = pieces.len() * times;
     let head = format!(
-        "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nPRIVATE-TOKEN: {KEY}\r\nContent-Length: {length}\r\n\r\n"
+        "{head} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nPRIVATE-TOKEN: {KEY}\r\nContent-Length: {length}\r\n\r\n"
     );
     let (mut reader, mut writer) = stream.split();
     let sending = async {

@@ -79,7 +79,7 @@ impl Replay {
         let body = self.fill(body);
         let length = body.len();
         let bytes = format!(
-            "POST /_simulator/{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}"
+            "POST /_simulator/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         let mut wire = Wire::open(self.running.control).await;
         let answer = wire.send(bytes.as_bytes(), false).await.unwrap();
@@ -172,7 +172,7 @@ impl Replay {
     /// The ledger has every request that was sent, and no other.
     async fn close(self) {
         let mut wire = Wire::open(self.running.control).await;
-        let ask = b"GET /_simulator/ledger/counts HTTP/1.1\r\nHost: x\r\n\r\n";
+        let ask = b"GET /_simulator/ledger/counts HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let counts = wire.send(ask, false).await.unwrap().json();
         let counts = counts.as_object().unwrap().values();
         let counted: u64 = counts.map(|number| number.as_u64().unwrap()).sum();

@@ -69,8 +69,8 @@ struct Appearance {
     location: String,
     #[serde(default = "smallest")]
     instance_type: String,
-    #[serde(default = "ubuntu")]
-    os: String,
+    #[serde(default)]
+    os: System,
     #[serde(default)]
     tags: Vec<String>,
     #[serde(default = "delivered")]
@@ -79,16 +79,43 @@ struct Appearance {
     created_at: Option<u64>,
 }
 
+/// The slug of a system, by itself or as an order has it.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "os must be a slug, or {\"slug\": …} and nothing else"
+)]
+enum System {
+    Slug(String),
+    Ordered(Slugged),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Slugged {
+    slug: String,
+}
+
+impl Default for System {
+    fn default() -> Self {
+        Self::Slug("ubuntu-2404-lts".to_owned())
+    }
+}
+
+impl System {
+    fn slug(self) -> String {
+        match self {
+            Self::Slug(slug) | Self::Ordered(Slugged { slug }) => slug,
+        }
+    }
+}
+
 fn rotterdam() -> String {
     "EU: Rotterdam".to_owned()
 }
 
 fn smallest() -> String {
     "bm7.std.8".to_owned()
-}
-
-fn ubuntu() -> String {
-    "ubuntu-2404-lts".to_owned()
 }
 
 fn delivered() -> Status {
@@ -108,7 +135,7 @@ pub(super) async fn appear(
     let newcomer = Newcomer {
         name: wanted.name,
         offer: offer(world, of, &wanted.location, &wanted.instance_type)?,
-        slug: wanted.os,
+        slug: wanted.os.slug(),
         tags: wanted.tags,
         status: wanted.status,
         created_at: wanted.created_at.map_or(now, Moment::from_unix).min(now),

@@ -58,7 +58,8 @@ fn clock(page: &mut String, world: &World, now: Moment) -> Result {
 
 fn faults(page: &mut String, world: &World) -> Result {
     let rules = world.faults.rules();
-    write!(page, "<p>{} fault rules. ", rules.len())?;
+    let spent = rules.iter().filter(|rule| rule.spent()).count();
+    write!(page, "<p>{} fault rules, {spent} used up. ", rules.len())?;
     for (place, (label, _)) in FAULTS.iter().enumerate() {
         button(page, "fault", place, label)?;
     }

@@ -1,6 +1,7 @@
 //! What goes wrong with a request, and with the list it asks for.
 
 mod pattern;
+mod reach;
 mod rules;
 
 use std::time::Duration;

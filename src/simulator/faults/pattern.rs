@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What every path of the API begins with.
+const ROOT: &str = "/v3";
+
 /// Which requests a rule picks. What is absent picks all.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -24,11 +27,31 @@ pub(crate) struct Pattern {
 pub(crate) struct Candidate<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
+    /// The path as the API knows it; `None` when it does not.
+    pub(crate) template: Option<&'static str>,
     pub(crate) query: &'a str,
     pub(crate) body: &'a [u8],
 }
 
 impl Pattern {
+    /// Why no request can ever have this path.
+    pub(super) fn flaw(&self) -> Option<&'static str> {
+        let path = self.path.as_deref()?;
+        let start = path.strip_suffix('*');
+        let (text, open) = (start.unwrap_or(path), start.is_some());
+        if text.contains('*') {
+            Some("path can have * at its end only")
+        } else if text.contains(['{', '}']) {
+            Some("path must be what is sent, or a start of it and *; {…} stands for nothing")
+        } else if text.contains('?') {
+            Some("path holds no query: that has a field of its own")
+        } else if !(text.starts_with(ROOT) || open && ROOT.starts_with(text)) {
+            Some("path must begin with /v3")
+        } else {
+            None
+        }
+    }
+
     pub(super) fn picks(&self, request: Candidate<'_>) -> bool {
         let method = self.method.as_deref();
         let path = self
@@ -36,7 +59,8 @@ impl Pattern {
             .as_deref()
             .is_none_or(|path| match path.strip_suffix('*') {
                 Some(start) => request.path.starts_with(start),
-                None => request.path == path,
+                // Requests come without the slash at their end.
+                None => request.path == path.trim_end_matches('/'),
             });
         let body = self.body.as_deref();
         method.is_none_or(|method| request.method.eq_ignore_ascii_case(method))
@@ -60,6 +84,7 @@ mod tests {
         let request = Candidate {
             method: "GET",
             path: "/v3/a",
+            template: None,
             query: "tag=x",
             body: b"{\"name\":\"n\"}",
         };
@@ -68,6 +93,7 @@ mod tests {
             (json!({"method": "get"}), true),
             (json!({"method": "POST"}), false),
             (json!({"path": "/v3/a"}), true),
+            (json!({"path": "/v3/a/"}), true),
             (json!({"path": "/v3"}), false),
             (json!({"path": "/v3/*"}), true),
             (json!({"query": "tag=x"}), true),
@@ -77,6 +103,28 @@ mod tests {
         ] {
             let read: Pattern = serde_json::from_value(pattern.clone()).unwrap();
             assert_eq!(read.picks(request), picked, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_nothing_can_have_is_told_with_the_reason() {
+        let flaw = |path: &str| {
+            let read: Pattern = serde_json::from_value(json!({"path": path})).unwrap();
+            read.flaw()
+        };
+        for good in ["/v3/flexMetal/servers/", "/v3/a*", "/v3*", "/v*", "*"] {
+            assert_eq!(flaw(good), None, "{good}");
+        }
+        for (bad, word) in [
+            ("/v3/flexMetal/servers/*/commands", "end"),
+            ("/v3/a**", "end"),
+            ("/v3/flexMetal/servers/{uuid}", "{…}"),
+            ("/v3/flexMetal/servers?tag=a", "query"),
+            ("flexMetal/servers", "/v3"),
+            ("/v4*", "/v3"),
+            ("", "/v3"),
+        ] {
+            assert!(flaw(bad).is_some_and(|told| told.contains(word)), "{bad}");
         }
     }
 }

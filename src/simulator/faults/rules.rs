@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::super::clock::span;
 use super::pattern::{Candidate, Pattern};
+use super::reach::reach;
 use super::{Fault, Harm};
 
 /// One fault, or several at once.
@@ -63,6 +64,8 @@ pub(crate) enum InvalidRule {
     ContentType,
     #[error("fault is empty")]
     Empty,
+    #[error("{0}")]
+    Path(&'static str),
 }
 
 impl Rule {
@@ -76,6 +79,9 @@ impl Rule {
     fn check(&self) -> Result<(), InvalidRule> {
         if self.faults().is_empty() {
             return Err(InvalidRule::Empty);
+        }
+        if let Some(flaw) = self.pattern.flaw() {
+            return Err(InvalidRule::Path(flaw));
         }
         if self.rate.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
             return Err(InvalidRule::Rate);
@@ -187,7 +193,9 @@ impl Faults {
     /// lets a request pass leaves it to the rules after it.
     pub(crate) fn strike(&mut self, request: Candidate<'_>) -> Option<(u64, Harm)> {
         for active in &mut self.rules {
-            if active.spent() || !active.rule.pattern.picks(request) {
+            let rule = &active.rule;
+            let meant = rule.pattern.picks(request) && reach(rule.faults(), request);
+            if active.spent() || !meant {
                 continue;
             }
             active.matched += 1;
@@ -227,6 +235,7 @@ mod tests {
         let request = Candidate {
             method: "GET",
             path,
+            template: None,
             query: "tag=x",
             body: b"{\"name\":\"n\"}",
         };

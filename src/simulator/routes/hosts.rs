@@ -223,6 +223,7 @@ pub(super) async fn install(
     let outlook = Outlook {
         lasting: world.settings.install,
         fails: doom.is_some() || rng.random::<f64>() < world.settings.command_failure_rate,
+        reason: doom,
     };
     account.host_install(&id, &wanted, now, outlook, &world.switches)?;
     // The answer repeats the request, with what was filled in.

@@ -40,10 +40,10 @@ where
 }
 
 pub(crate) const SERVERS: &str = "/v3/flexMetal/servers";
-const SERVER: &str = "/v3/flexMetal/servers/{uuid}";
+pub(crate) const SERVER: &str = "/v3/flexMetal/servers/{uuid}";
 const SERVER_TAG: &str = "/v3/flexMetal/servers/{uuid}/tag/{tag}";
-const TAGS: &str = "/v3/flexMetal/tags";
-const TAG: &str = "/v3/flexMetal/tags/{tag}";
+pub(crate) const TAGS: &str = "/v3/flexMetal/tags";
+pub(crate) const TAG: &str = "/v3/flexMetal/tags/{tag}";
 const LOCATIONS: &str = "/v3/flexMetal/location";
 const INSTANCE_TYPES: &str = "/v3/flexMetal/location/{locationId}/instanceTypes";
 const PLANS: &str = "/v3/flexMetal/plans";
@@ -52,23 +52,23 @@ const SYSTEMS: &str = "/v3/operatingsystem";
 
 const LSHW: &str = "/v3/flexMetal/servers/{uuid}/lshw";
 const ROOT_PASSWORD: &str = "/v3/flexMetal/servers/{uuid}/rootPassword";
-const COMMANDS: &str = "/v3/flexMetal/servers/{uuid}/commands";
-const COMMAND: &str = "/v3/flexMetal/servers/{uuid}/commands/{commandUuid}";
+pub(crate) const COMMANDS: &str = "/v3/flexMetal/servers/{uuid}/commands";
+pub(crate) const COMMAND: &str = "/v3/flexMetal/servers/{uuid}/commands/{commandUuid}";
 const USAGE: &str = "/v3/flexMetal/usage";
 const COMMITS: &str = "/v3/flexMetal/capacity/commit";
-const WHITELIST: &str = "/v3/account/apiKey/{apiKeyId}/whitelist";
+pub(crate) const WHITELIST: &str = "/v3/account/apiKey/{apiKeyId}/whitelist";
 const WHITELIST_ENTRY: &str = "/v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}";
 const PASSWORD: &str = "/v3/account/password";
 const RESET: &str = "/v3/account/password/reset";
 const VALIDATE: &str = "/v3/account/password/reset/validate";
-const HOSTS: &str = "/v3/host";
+pub(crate) const HOSTS: &str = "/v3/host";
 const HOST: &str = "/v3/host/{hostId}";
 const HOST_START: &str = "/v3/host/{hostId}/start";
 const HOST_STOP: &str = "/v3/host/{hostId}/stop";
 const HOST_RESTART: &str = "/v3/host/{hostId}/restart";
 const HOST_STATUS: &str = "/v3/host/{hostId}/status";
-const INSTALL: &str = "/v3/host/{hostId}/os/install";
-const INSTALL_LOG: &str = "/v3/host/{hostId}/os/installLog";
+pub(crate) const INSTALL: &str = "/v3/host/{hostId}/os/install";
+pub(crate) const INSTALL_LOG: &str = "/v3/host/{hostId}/os/installLog";
 const SSH_KEYS: &str = "/v3/sshKey";
 const SSH_KEY: &str = "/v3/sshKey/{uuid}";
 pub(crate) const HEALTH: &str = "/v3/health";
@@ -128,7 +128,12 @@ const LISTS: &[&str] = &[
 
 /// Whether a GET of this path answers a list.
 pub(crate) fn is_list(path: &str) -> bool {
-    template(path).is_some_and(|template| LISTS.contains(&template))
+    template(path).is_some_and(lists)
+}
+
+/// Whether a GET of what follows this template answers a list.
+pub(crate) fn lists(template: &str) -> bool {
+    LISTS.contains(&template)
 }
 
 /// The template that a path follows. The ledger needs it also for requests

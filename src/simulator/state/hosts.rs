@@ -217,6 +217,7 @@ impl Account {
             at: now,
             ends: now.after(outlook.lasting),
             fails: outlook.fails,
+            reason: outlook.reason,
             os: wanted.os,
             hostname: wanted.hostname.clone(),
         });

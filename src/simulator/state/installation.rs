@@ -14,6 +14,9 @@ pub(crate) struct Installation {
     pub(super) at: Moment,
     pub(super) ends: Moment,
     pub(super) fails: bool,
+    /// Why it fails, where somebody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
     pub(super) os: u32,
     pub(super) hostname: String,
 }
@@ -41,10 +44,10 @@ impl Installation {
 
     /// What the host's log says of it so far, oldest first.
     pub(super) fn log(&self, now: Moment) -> Vec<Value> {
-        let end = if self.fails {
-            "Installation failed"
-        } else {
-            "Installation finished"
+        let end = match (self.fails, &self.reason) {
+            (true, Some(reason)) => &format!("Installation failed: {reason}"),
+            (true, None) => "Installation failed",
+            (false, _) => "Installation finished",
         };
         let lines = [
             (self.at, "Installation requested", false),
@@ -70,8 +73,10 @@ impl Installation {
 }
 
 /// How long an installation takes, and whether it fails.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outlook {
     pub(crate) lasting: Duration,
     pub(crate) fails: bool,
+    /// Why it fails, where a fault rule says so.
+    pub(crate) reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The control port: clock, ledger, machines, switches, settings.
+//! The control port: clock, ledger, switches, settings.
 
 use super::*;
 
@@ -139,114 +139,6 @@ async fn the_ledger_is_filtered_counted_and_cleared() {
 }
 
 #[tokio::test]
-async fn machines_are_shown_with_their_whole_history() {
-    let rig = Rig::new().await;
-    let uuid = rig.order("a", &["t"]).await;
-    rig.advance(DELIVERY).await;
-    rig.delete(&format!("{SERVERS}/{uuid}")).await;
-    rig.advance(RELEASE).await;
-    let machines = rig.look("machines").await;
-    assert_eq!(machines[0], rig.look(&format!("machines/{uuid}")).await);
-    let history: Vec<(u64, &str, &str)> = machines[0]["history"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|step| {
-            let at = step["at"].as_f64().unwrap() - 1_700_000_000.0;
-            let text = |name: &str| step[name].as_str().unwrap();
-            (
-                Duration::from_secs_f64(at).as_secs(),
-                text("state"),
-                text("cause"),
-            )
-        })
-        .collect();
-    assert_eq!(
-        history,
-        [
-            (0, "created", "order"),
-            (DELIVERY, "delivered", "pipeline"),
-            (DELIVERY, "releasing", "release"),
-            (DELIVERY + RELEASE, "released", "release"),
-        ]
-    );
-}
-
-#[tokio::test]
-async fn somebody_else_can_order_machines() {
-    let rig = Rig::new().await;
-    let old = json!({"name": "other", "tags": ["x"], "createdAt": START - 1_000});
-    let uuid = rig.steer("machines", old).await["uuid"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let record = rig.server(&uuid).await;
-    assert_eq!(
-        (&record["status"], &record["createdAt"]),
-        (&json!("delivered"), &json!(START - 1_000))
-    );
-    assert_eq!(record["ipAddresses"].as_array().unwrap().len(), 2);
-    let waiting = rig
-        .steer("machines", json!({"name": "w", "status": "created"}))
-        .await;
-    let released = rig
-        .steer("machines", json!({"name": "r", "status": "released"}))
-        .await;
-    assert!(released["releasedAt"].is_u64() && released["deliveredAt"].is_u64());
-    rig.advance(DELIVERY).await;
-    assert_eq!(
-        rig.status(waiting["uuid"].as_str().unwrap()).await,
-        "delivered"
-    );
-    assert_eq!(
-        rig.look("ledger?method=POST").await,
-        json!([]),
-        "not over the API"
-    );
-    let nowhere = json!({"name": "x", "location": "Nowhere"});
-    assert_eq!(rig.control(Method::POST, "machines", &nowhere).await.0, 400);
-}
-
-#[tokio::test]
-async fn somebody_in_the_portal_can_change_machines() {
-    let rig = Rig::new().await;
-    let uuid = rig.order("a", &["t"]).await;
-    let path = format!("machines/{uuid}");
-    let patch = async |change: Value| {
-        let (status, answer) = rig.control(Method::PATCH, &path, &change).await;
-        assert_eq!(status, 200, "{answer}");
-    };
-    patch(json!({"status": "failed", "statusMessage": "disk on fire"})).await;
-    rig.advance(DELIVERY).await;
-    let record = rig.server(&uuid).await;
-    assert_eq!(
-        (&record["status"], &record["statusMessage"]),
-        (&json!("failed"), &json!("disk on fire"))
-    );
-    patch(json!({"status": "delivered", "tags": ["u"], "ipAddresses": ["192.0.2.7"]})).await;
-    let record = rig.server(&uuid).await;
-    assert_eq!(
-        (&record["tags"], &record["ipAddresses"][0]["ipAddress"]),
-        (&json!(["u"]), &json!("192.0.2.7"))
-    );
-    assert_eq!(rig.names("/v3/flexMetal/servers?tag=t").await, [""; 0]);
-    patch(json!({"hidden": true})).await;
-    assert_eq!(rig.names(SERVERS).await, [""; 0]);
-    refused(rig.get(&format!("{SERVERS}/{uuid}")).await, 404);
-    patch(json!({"hidden": false, "status": "releasing"})).await;
-    rig.advance(RELEASE).await;
-    assert_eq!(rig.status(&uuid).await, "released");
-    let (status, _) = rig
-        .control(Method::PATCH, "machines/none", &json!({}))
-        .await;
-    assert_eq!(status, 404);
-    let (status, _) = rig
-        .control(Method::PATCH, &path, &json!({"staus": "failed"}))
-        .await;
-    assert_eq!(status, 400);
-}
-
-#[tokio::test]
 async fn switches_tell_where_they_come_from_and_turn_all_or_none() {
     let rig = Rig::new().await;
     let value = async |name: &str| {
@@ -310,6 +202,12 @@ async fn options_that_make_no_sense_are_refused_at_the_start() {
     assert!(matches!(rate, Err(StartError::FailureRate(_))));
     let speed = start(|options| options.clock = ClockMode::Real { speed: -1.0 }).await;
     assert!(matches!(speed, Err(StartError::Speed(_))));
+    for key in ["", " ", "k\u{e9}y"] {
+        let mut options = options(Profile::Document);
+        options.api_key = Some(key.to_owned());
+        let unsendable = super::super::start(options).await;
+        assert!(matches!(unsendable, Err(StartError::ApiKey)), "{key:?}");
+    }
     let rig = Rig::new().await;
     let taken = rig.running.api;
     let mut options = options(Profile::Document);

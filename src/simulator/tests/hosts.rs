@@ -123,3 +123,34 @@ async fn kubernetes_systems_need_their_kernel_parameters() {
     let both = "factoryhash=abc siderolink.api=https://hub.example";
     assert_eq!(status(both).await, 422, "they never go together");
 }
+
+#[tokio::test]
+async fn an_installation_says_in_its_log_why_it_failed() {
+    let rig = Rig::new().await;
+    let key = "018f0000-0000-7000-8000-000000000000";
+    let install = json!({"os": {"id": 104}, "sshKeyId": key});
+    let fail = json!({"fault": {"fail": {"message": "disk broke"}}, "count": 1});
+    rig.steer("faults", fail).await;
+    let last = async |host: &str| {
+        let answer = rig
+            .post(&format!("/v3/host/{host}/os/install"), &install)
+            .await;
+        assert_eq!(answer.0, 200, "{}", answer.1);
+        rig.advance(300).await;
+        let (_, log) = rig.get(&format!("/v3/host/{host}/os/installLog")).await;
+        log.as_array().unwrap().last().unwrap().clone()
+    };
+    let failed = last("1001").await;
+    assert_eq!(
+        failed["issueDescription"],
+        "Installation failed: disk broke"
+    );
+    assert_eq!(
+        (&failed["issueOpen"], &failed["issueResolved"]),
+        (&json!(1), &json!(""))
+    );
+    rig.steer("settings", json!({"commandFailureRate": 1}))
+        .await;
+    let failed = last("1002").await;
+    assert_eq!(failed["issueDescription"], "Installation failed");
+}

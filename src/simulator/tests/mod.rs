@@ -2,11 +2,13 @@
 
 mod access;
 mod control;
+mod fault_rules;
 mod faults;
 mod hosts;
 mod invariants;
 mod lists;
 mod load;
+mod machines;
 mod operations;
 mod orders;
 mod people;

@@ -81,6 +81,7 @@ async fn it_lists_the_fault_rules_each_with_a_button_that_drops_it() {
         "dropAfter",
         "/v3/&lt;b&gt;",
         "Drop rule 1",
+        "2 fault rules, 1 used up.",
         "1, used up",
         "Drop rule 2",
     ] {
@@ -179,4 +180,48 @@ async fn no_page_of_another_site_steers_anything() {
         send(&Method::GET, "clock", &Value::Null, "http://evil.example").await,
         200
     );
+}
+
+#[tokio::test]
+async fn nothing_is_shown_under_the_name_of_another_site() {
+    let rig = Rig::new().await;
+    let port = rig.running.control.port();
+    let send = async |method: Method, path: &str, host: &str, origin: Option<&str>| {
+        let url = format!("{}{path}", rig.running.control_url());
+        let request = rig.client.request(method, url).header("Host", host);
+        let request = match origin {
+            Some(origin) => request.header("Origin", origin),
+            None => request,
+        };
+        let request = request.body("{\"advanceSeconds\": 1}");
+        read(request.send().await.unwrap()).await
+    };
+    let page = Some("http://evil.example");
+    for host in ["evil.example", "simulator", &format!("evil.example:{port}")] {
+        for path in [
+            "/",
+            "/_simulator/",
+            "/_simulator/accounts",
+            "/_simulator/no",
+        ] {
+            let (status, answer) = send(Method::GET, path, host, None).await;
+            assert_eq!(status, 403, "{path} {host}");
+            let told = answer["error"].as_str().unwrap();
+            assert!(told.contains("localhost"), "it names the remedy: {told}");
+        }
+        let moved = send(Method::POST, "/_simulator/clock", host, page).await;
+        assert_eq!(moved.0, 403, "{host}");
+    }
+    for host in [
+        "localhost",
+        "127.0.0.1",
+        "[::1]:8481",
+        &format!("localhost:{port}"),
+    ] {
+        let shown = send(Method::GET, "/_simulator/accounts", host, None).await;
+        assert_eq!(shown.0, 200, "{host}");
+        let origin = format!("http://{host}");
+        let moved = send(Method::POST, "/_simulator/clock", host, Some(&origin)).await;
+        assert_eq!(moved.0, 200, "{host}");
+    }
 }

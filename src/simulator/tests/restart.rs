@@ -153,3 +153,87 @@ async fn the_same_seed_and_requests_give_the_same_answers() {
     assert_eq!(views[0], views[1]);
     assert_ne!(views[0], views[2]);
 }
+
+/// Starts once more on the same state, with other options.
+async fn again(rig: Rig, folder: &tempfile::TempDir, change: impl FnOnce(&mut Options)) -> Rig {
+    rig.running.stop().await;
+    let mut options = kept(folder);
+    change(&mut options);
+    Rig::with(options).await
+}
+
+async fn revoke(rig: &Rig, key: &str) {
+    rig.steer("keys", json!({"key": key, "valid": false})).await;
+}
+
+/// A file of accounts with a key each: `blue` has `blue-key`.
+fn accounts(folder: &tempfile::TempDir, names: &[&str]) -> Option<std::path::PathBuf> {
+    let account = |name: &&str| json!({"name": name, "keys": [{"key": format!("{name}-key")}]});
+    let accounts: Vec<_> = names.iter().map(account).collect();
+    let file = folder.path().join("accounts.json");
+    std::fs::write(&file, json!({"accounts": accounts}).to_string()).unwrap();
+    Some(file)
+}
+
+#[tokio::test]
+async fn a_key_that_was_revoked_stays_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::with(kept(&folder)).await;
+    revoke(&rig, "test-key").await;
+    let keys = rig.look("keys").await;
+    let rig = again(rig, &folder, |_| {}).await;
+    assert_eq!(rig.running.api_key, "test-key", "the one that was given");
+    refused(rig.get(SERVERS).await, 403);
+    assert_eq!(rig.look("keys").await, keys);
+    // Somebody who gives no key gets one that works.
+    let rig = again(rig, &folder, |options| options.api_key = None).await;
+    assert_eq!(rig.get(SERVERS).await.0, 200);
+    let made_up = rig.running.api_key.clone();
+    let rig = again(rig, &folder, |options| options.api_key = None).await;
+    assert_eq!(rig.running.api_key, made_up, "one is enough");
+    let next = |options: &mut Options| options.api_key = Some("next".to_owned());
+    let rig = again(rig, &folder, next).await;
+    assert_eq!(rig.running.api_key, "next");
+    assert_eq!(rig.get(SERVERS).await.0, 200);
+    assert_eq!(rig.look("keys").await.as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn no_key_is_made_up_beside_a_file_of_accounts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = accounts(&folder, &["blue", "green"]);
+    let rig = Rig::with(kept(&folder)).await;
+    let rig = again(rig, &folder, |options| options.accounts = file.clone()).await;
+    for key in ["test-key", "blue-key"] {
+        revoke(&rig, key).await;
+    }
+    let keys = rig.look("keys").await;
+    let rig = again(rig, &folder, |options| options.accounts = file).await;
+    assert_eq!(rig.look("keys").await, keys);
+    assert_eq!(rig.running.api_key, "");
+}
+
+#[tokio::test]
+async fn kept_accounts_come_first_and_in_their_order() {
+    let names = async |rig: &Rig| -> Vec<String> { names(&rig.look("accounts").await) };
+    let folder = tempfile::tempdir().unwrap();
+    let file = accounts(&folder, &["blue", "green"]);
+    let rig = Rig::with(Options {
+        accounts: file,
+        ..kept(&folder)
+    })
+    .await;
+    rig.order("a", &[]).await;
+    let keys = rig.look("keys").await;
+    let rig = again(rig, &folder, |options| options.api_key = None).await;
+    assert_eq!(names(&rig).await, ["blue", "green"]);
+    assert_eq!(rig.running.api_key, "blue-key");
+    assert_eq!(rig.look("keys").await, keys);
+    assert_eq!(rig.look("machines").await.as_array().unwrap().len(), 1);
+    let file = accounts(&folder, &["red", "green"]);
+    let rig = again(rig, &folder, |options| options.accounts = file).await;
+    assert_eq!(names(&rig).await, ["blue", "green", "red"]);
+    // A key that is given is one of the first account.
+    let rig = again(rig, &folder, |_| {}).await;
+    assert_eq!(rig.get(SERVERS).await.1[0]["name"], "a");
+}

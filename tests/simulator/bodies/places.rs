@@ -156,7 +156,13 @@ fn request(stage: &Stage, method: &str, path: &[u8], headers: &[u8]) -> Vec<u8> 
         Ok(text) => stage.fill(text).into_bytes(),
         Err(_) => path.to_vec(),
     };
-    let start = [method.as_bytes(), b" ", &path, b" HTTP/1.1\r\nHost: x\r\n"].concat();
+    let start = [
+        method.as_bytes(),
+        b" ",
+        &path,
+        b" HTTP/1.1\r\nHost: localhost\r\n",
+    ]
+    .concat();
     [start.as_slice(), headers, b"Content-Length: 2\r\n\r\n{}"].concat()
 }
 
@@ -296,7 +302,8 @@ async fn a_key_with_anything_around_it_is_not_the_key() {
         "\"bodies-key\"",
         "bodies-key bodies-key",
     ] {
-        let head = format!("GET /v3/sshKey HTTP/1.1\r\nHost: x\r\nPRIVATE-TOKEN: {key}\r\n\r\n");
+        let head =
+            format!("GET /v3/sshKey HTTP/1.1\r\nHost: localhost\r\nPRIVATE-TOKEN: {key}\r\n\r\n");
         let mut apart = stage.apart(Port::Api).await;
         let answer = apart.send(head.as_bytes(), false).await.unwrap();
         // A NUL is refused by HTTP itself, and ends the connection.

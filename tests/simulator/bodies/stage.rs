@@ -124,7 +124,7 @@ impl Stage {
         let path = self.fill(path);
         let length = body.len();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nPRIVATE-TOKEN: {KEY}\r\nContent-Length: {length}\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nPRIVATE-TOKEN: {KEY}\r\nContent-Length: {length}\r\n\r\n"
         );
         let bytes = [head.as_bytes(), body].concat();
         self.raw(port, &bytes).await
