@@ -56,8 +56,8 @@ fn told_here(id: &str) -> Option<&'static [Operation]> {
     use Operation::{
         AddTag, ChangePassword, CreateSshKey, CreateTag, DeleteSshKey, HardwareListing, Host,
         HostStatus, Hosts, InstallHost, InstallLog, InstanceTypes, Order, Reinstall, Release,
-        RemoveTag, RenameTag, ResetPassword, RestartHost, RootPassword, Server, Servers, StartHost, StopHost,
-        Usage, ValidateReset,
+        RemoveTag, RenameTag, ResetPassword, RestartHost, RootPassword, Server, Servers, StartHost,
+        StopHost, Usage, ValidateReset,
     };
     Some(match id {
         "2-3" | "2-4" => &[ChangePassword],
