@@ -136,19 +136,19 @@ switches! {
     list_order "listOrder" ListOrder { OldestFirst = "oldestFirst", NewestFirst = "newestFirst" }
         OldestFirst | OldestFirst, OurChoice, "Order of the server list.";
     list_filters "listFilters" ListFilters { Optional = "optional", Required = "required" }
-        Optional | Optional, Seen, "Whether status and tag must be given to list servers.";
+        Optional | Optional, Documented, "Whether status and tag must be given to list servers.";
     unknown_status_filter "unknownStatusFilter" UnknownStatusFilter { Refuse422 = "refuse422", MatchRecord = "matchRecord" }
         Refuse422 | MatchRecord, OurChoice, "A status filter outside the documented six: refused, or compared with the record's status.";
     creating_filter "creatingFilter" CreatingFilter { Waiting = "waiting", Created = "created" }
         Waiting | Waiting, OurChoice, "The status filter creating: all that comes before provisioning, or only created; provisioning has the rest.";
     unknown_fields "unknownFields" UnknownFields { Refuse422 = "refuse422", Ignore = "ignore" }
-        Refuse422 | Refuse422, Seen, "A field of a request body that the API does not name.";
+        Refuse422 | Refuse422, Documented, "A field of a request body that the API does not name.";
     missing_ssh_key "missingSshKey" MissingSshKey { Refuse422 = "refuse422", Accept = "accept" }
         Refuse422 | Accept, Documented, "An order without sshKey, or with null there.";
     public_keys "publicKeys" PublicKeys { OpenSsh = "openssh", Any = "any" }
         OpenSsh | OpenSsh, OurChoice, "What an sshKey entry that is no UUID must look like.";
     catalogue_names "catalogueNames" CatalogueNames { Exact = "exact", Caseless = "caseless" }
-        Exact | Caseless, Seen, "Spelling of location and instanceType in an order; the answer has the catalogue's spelling.";
+        Exact | Caseless, OurChoice, "Spelling of location and instanceType in an order; the answer has the catalogue's spelling.";
     ipxe_url "ipxeScriptUrl" IpxeUrl { Enforce = "enforce", Ignore = "ignore" }
         Enforce | Enforce, Seen, "os.ipxeScriptUrl is required by custom-ipxe, and refused elsewhere.";
     file_systems "fileSystems" FileSystems { Any = "any", Enforce = "enforce" }
@@ -184,7 +184,7 @@ switches! {
     duplicate_key_name "duplicateKeyName" DuplicateKeyName { Accept = "accept", Refuse422 = "refuse422" }
         Accept | Accept, OurChoice, "A second SSH key of the same name.";
     unknown_ssh_key "unknownSshKey" UnknownSshKey { Accept = "accept", Refuse422 = "refuse422" }
-        Accept | Accept, OurChoice, "An order or re-installation that names a key UUID which is not stored.";
+        Accept | Accept, OurChoice, "An order, a re-installation or an installation of a host that names a key UUID which is not stored.";
     whitelist_active "whitelistActive" WhitelistActive { Required = "required", Optional = "optional" }
         Required | Optional, Documented, "active in a whitelist entry: must be sent, or is 1 when left out.";
     command_undelivered "commandUndelivered" CommandUndelivered { Refuse422 = "refuse422", Accept = "accept" }

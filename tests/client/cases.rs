@@ -145,6 +145,7 @@ cases! {
 
     CreateTag ["4.6-20"] "the tag exists" new_tag_exists 422 10_005 "already exists" []
     RenameTag ["4.6-7"] "the name exists" new_tag_exists 409 10_005 "already exists" []
+    RenameTag ["4.6-23"] "its own name" tags_own_name 409 10_005 "already exists" []
     AddTag    ["4.6-18"] "sixty tags" sixty_tags 422 10_004 "Validation failed" ["tag"]
 
     InstallHost ["4.8-16"] "no such system" install_nothing 422 10_004 "Validation failed" ["os.id"]

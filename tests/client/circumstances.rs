@@ -127,6 +127,7 @@ circumstances! {
     }
     labels_of_no_language |scene| { scene.wishes.labels = Some("key ~ 'value'"); }
     new_tag_exists |scene| { scene.wishes.new_tag = USED.to_owned(); }
+    tags_own_name |scene| { scene.wishes.new_tag = scene.wishes.tag.clone(); }
     sixty_tags |scene| {
         let tags: Vec<Value> = (0..60).map(|number| json!(format!("t{number}"))).collect();
         scene.rig.alter(scene.wishes.machine.as_str(), json!({"tags": tags})).await;

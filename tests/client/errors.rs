@@ -31,6 +31,8 @@ const ON_DEMAND: &[(&str, u16, Operation)] = &[
     ("4.7-5", 422, Operation::Usage),
     ("4.8-21", 422, Operation::CreateSshKey),
     ("4.8-24", 400, Operation::DeleteSshKey),
+    // It sends no token but the one that it was given, and at once.
+    ("4.8-34", 422, Operation::Hosts),
     // It never comes to these.
     ("4.7-5", 405, Operation::Usage),
     ("4.9-2", 503, Operation::Health),

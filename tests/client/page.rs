@@ -56,8 +56,8 @@ fn told_here(id: &str) -> Option<&'static [Operation]> {
     use Operation::{
         AddTag, ChangePassword, CreateSshKey, CreateTag, DeleteSshKey, HardwareListing, Host,
         HostStatus, Hosts, InstallHost, InstallLog, InstanceTypes, Order, Reinstall, Release,
-        RemoveTag, ResetPassword, RestartHost, RootPassword, Server, Servers, StartHost, StopHost,
-        Usage, ValidateReset,
+        RemoveTag, RenameTag, ResetPassword, RestartHost, RootPassword, Server, Servers, StartHost,
+        StopHost, Usage, ValidateReset,
     };
     Some(match id {
         "2-3" | "2-4" => &[ChangePassword],
@@ -70,6 +70,7 @@ fn told_here(id: &str) -> Option<&'static [Operation]> {
         "4-28" => &[Server, Release, RootPassword, AddTag, RemoveTag],
         "4-29" => &[Reinstall, HardwareListing],
         "6-4" | "6-20" => &[CreateTag],
+        "6-23" => &[RenameTag],
         "6-17" => &[AddTag, RemoveTag],
         "6-18" => &[AddTag],
         "6-21" => &[RemoveTag],
@@ -86,7 +87,7 @@ fn told_here(id: &str) -> Option<&'static [Operation]> {
         "8-21" => &[CreateSshKey],
         "8-24" => &[DeleteSshKey],
         "8-27" => &[Host],
-        "8-28" => &[Hosts],
+        "8-28" | "8-34" => &[Hosts],
         _ => return None,
     })
 }

@@ -230,7 +230,9 @@ pub(super) async fn install(
     let mut echo = wanted.body;
     if let Value::Object(fields) = &mut echo {
         fields.insert("hostname".to_owned(), json!(hostname));
-        fields.entry("quickFormat").or_insert(json!(true));
+        if fields.get("quickFormat").is_none_or(Value::is_null) {
+            fields.insert("quickFormat".to_owned(), json!(true));
+        }
     }
     let answer = Answer::one(echo, &world.switches);
     Ok(answer.changing(json!({"host": id, "installed": wanted.os})))
