@@ -38,7 +38,7 @@ cases! {
         for (word, payload) in [("emptyArray", json!([])), ("null", Value::Null)] {
             rig.turn("updatePayload", word).await;
             let (_, tracked) = rig.get(&format!("{commands}?type=update-server")).await;
-            shape(&tracked[0], "uuid:s server_uuid:s payload:an state:s created_at:s updated_at:s");
+            shape(&tracked[0], "uuid:u server_uuid:u payload:an state:s created_at:s updated_at:s");
             assert_eq!(tracked[0]["payload"], payload);
         }
         rig.turn("reinstallSshKey", "required").await;
@@ -58,7 +58,7 @@ cases! {
         for word in ["reboot", "power_on", "power_off", "shutdown"] {
             let (status, command) = rig.call("POST", &path, json!({"command": word})).await;
             assert_eq!(status, 200);
-            shape(&command[0], "uuid:s serverUuid:s payload:o state:s createdAt:s updatedAt:s");
+            shape(&command[0], "uuid:u serverUuid:u payload:o state:s createdAt:s updatedAt:s");
             assert_eq!((&command[0]["payload"]["command"], &command[0]["state"]), (&json!(word), &json!("pending")));
             assert_eq!(command[0]["serverUuid"], uuid.as_str());
             assert_eq!(command[0]["createdAt"], "2023-11-14T22:18:20.000Z");

@@ -19,7 +19,7 @@ cases! {
         rig.delivered(order()).await;
         rig.advance(823 * 60).await;
         let (_, usage) = rig.get("/v3/flexMetal/usage").await;
-        shape(&usage[0]["server"], "uuid:s name:s status:s statusMessage:s location:o instanceType:o os:o ipAddresses:a tags:a createdAt:i deliveredAt:i");
+        shape(&usage[0]["server"], "uuid:u name:s status:s statusMessage:s location:o instanceType:o os:o ipAddresses:a tags:a createdAt:i deliveredAt:i");
         all(&usage, "server:o startedAt:s endedAt:s totalHours:i totalMinutes:i bandwidthIn:i totalEgressBytes:i");
         assert_eq!((&usage[0]["totalMinutes"], &usage[0]["totalHours"]), (&json!(823), &json!(14)));
         assert_eq!(usage[0]["startedAt"], "2023-11-14T22:18:20.000Z");

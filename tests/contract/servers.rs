@@ -9,7 +9,7 @@ use crate::rig::{DELIVERY, RELEASE, Rig, SERVERS, START, all, order, shape, with
 cases! {
     contract_server_record ["2.6-1" "2.6-2" "2.6-3" "2.6-4" "2.6-5" "2.6-6" "2.6-7" "2.6-8" "2.6-9" "2.6-10" "2.6-12" "2.6-13"
         "2.6-14" "2.6-15" "2.6-17" "2.6-18" "2.6-20" "2.6-21" "1-9" "1-11"] |rig| {
-        const RECORD: &str = "uuid:s name:s status:s statusMessage:s location:o instanceType:o os:o ipAddresses:a tags:a createdAt:i \
+        const RECORD: &str = "uuid:u name:s status:s statusMessage:s location:o instanceType:o os:o ipAddresses:a tags:a createdAt:i \
             deliveredAt:i? releasedAt:i? contractId:s?";
         let mut wanted = order();
         wanted["postInstallScript"] = json!("#!/bin/sh\n");
