@@ -8,6 +8,14 @@
 )]
 
 mod access;
+mod acts;
+mod acts_access;
+mod acts_commands;
+mod acts_hosts;
+mod acts_lists;
+mod acts_orders;
+mod acts_servers;
+mod acts_tags;
 mod calls;
 mod catalogue;
 mod choices;
