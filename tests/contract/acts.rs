@@ -7,9 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::rig::Rig;
-use crate::{
-    acts_access, acts_commands, acts_hosts, acts_lists, acts_orders, acts_servers, acts_tags,
-};
+use crate::{acts_access, acts_commands, acts_hosts, acts_lists, acts_orders, acts_servers};
 
 /// A switch, and the values that a line of the table tries.
 pub(crate) type Acted = (&'static str, &'static [&'static str]);
@@ -21,7 +19,6 @@ const TABLE: &[&[Acted]] = &[
     acts_lists::ACTED,
     acts_orders::ACTED,
     acts_servers::ACTED,
-    acts_tags::ACTED,
 ];
 
 /// Declares lines: a test for each switch. The calls run once for each value,

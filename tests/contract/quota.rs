@@ -25,6 +25,7 @@ cases! {
         assert_eq!(usage[0]["startedAt"], "2023-11-14T22:18:20.000Z");
         let minutes = async |query: &str| rig.get(&format!("/v3/flexMetal/usage?{query}")).await.1[0]["totalMinutes"].clone();
         assert_eq!(minutes("endDate=2023-11-14").await, 102);
+        assert_eq!(minutes("startDate=2023-11-15").await, 722);
         assert_eq!(minutes("startDate=2023-11-14&endDate=2023-11-15").await, 823);
         assert_eq!(usage[0]["endedAt"], "2023-11-15T12:01:20.000Z");
         rig.turn("usageOpenEnd", "null").await;

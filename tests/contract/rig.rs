@@ -217,3 +217,15 @@ pub(crate) fn names<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
         .filter_map(|record| record[field].as_str())
         .collect()
 }
+
+#[test]
+#[should_panic(expected = "createdAt is 1700000000.5")]
+fn contract_half_a_second_is_no_integer() {
+    shape(&json!({"createdAt": 1_700_000_000.5}), "createdAt:i");
+}
+
+#[test]
+#[should_panic(expected = "uuid is \"none\"")]
+fn contract_any_text_is_no_uuid() {
+    shape(&json!({"uuid": "none"}), "uuid:u");
+}
