@@ -53,6 +53,7 @@ cases! {
         assert_eq!((status, &changed[0]["ipEnd"], &changed[0]["ipRange"]), (200, &json!("127.0.0.9"), &Value::Null));
         assert_eq!(changed.as_array().unwrap().len(), 1);
         assert_eq!(changed[0]["updatedAt"], START + 60);
+        assert_eq!(rig.get(LIST).await.1[0], changed[0], "and it is kept");
         rig.refused("PUT", &one, json!({}), 422).await;
         rig.refused("PUT", &format!("{LIST}/77"), entry.clone(), 404).await;
         rig.refused("DELETE", &format!("{LIST}/77"), Value::Null, 404).await;

@@ -73,3 +73,38 @@ async fn contract_every_value_of_every_switch_is_seen_to_act() {
     let unknown: Vec<_> = acted.difference(&values).collect();
     assert!(unknown.is_empty(), "no such values: {unknown:?}");
 }
+
+#[tokio::test]
+async fn contract_the_page_shows_every_switch_as_the_control_port_does() {
+    let page = include_str!("../../docs/simulator.md");
+    let (_, table) = page.split_once("| Switch | Values |").unwrap();
+    let lines = table.lines().skip(2);
+    let lines: Vec<&str> = lines.take_while(|line| line.starts_with('|')).collect();
+    let shown = Rig::new().await.look("switches").await;
+    let rows = shown.as_array().unwrap().iter().map(|row| {
+        let text = |field: &str| row[field].as_str().unwrap();
+        let values = row["values"].as_array().unwrap().iter();
+        let values: Vec<_> = values
+            .map(|value| format!("`{}`", value.as_str().unwrap()))
+            .collect();
+        let origin = match text("origin") {
+            "documented" => "documented",
+            "seen" => "seen in clients",
+            "ourChoice" => "our choice",
+            other => panic!("{other}"),
+        };
+        format!(
+            "| `{}` | {} | `{}` | `{}` | {origin} | {} |",
+            text("name"),
+            values.join(", "),
+            text("document"),
+            text("observed"),
+            text("about")
+        )
+    });
+    let rows: Vec<String> = rows.collect();
+    for (row, line) in rows.iter().zip(&lines) {
+        assert_eq!(row, line);
+    }
+    assert_eq!(rows.len(), lines.len());
+}
