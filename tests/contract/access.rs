@@ -48,12 +48,19 @@ cases! {
         assert_eq!(rig.ranged(LIST, "start=1,results=1").await, (200, second));
         let one = format!("{LIST}/{}", added[0]["id"]);
         let ends = json!({"ipStart": "127.0.0.1", "ipEnd": "127.0.0.9", "active": 1});
+        rig.advance(60).await;
         let (status, changed) = rig.call("PUT", &one, ends).await;
         assert_eq!((status, &changed[0]["ipEnd"], &changed[0]["ipRange"]), (200, &json!("127.0.0.9"), &Value::Null));
         assert_eq!(changed.as_array().unwrap().len(), 1);
+        assert_eq!(changed[0]["updatedAt"], START + 60);
+        assert_eq!(rig.get(LIST).await.1[0], changed[0], "and it is kept");
         rig.refused("PUT", &one, json!({}), 422).await;
         rig.refused("PUT", &format!("{LIST}/77"), entry.clone(), 404).await;
         rig.refused("DELETE", &format!("{LIST}/77"), Value::Null, 404).await;
+        for id in ["x", "1.5", "-1"] {
+            rig.refused("PUT", &format!("{LIST}/{id}"), entry.clone(), 404).await;
+            rig.refused("DELETE", &format!("{LIST}/{id}"), Value::Null, 404).await;
+        }
         for path in ["/v3/account/apiKey/9/whitelist", "/v3/account/apiKey/x/whitelist"] {
             rig.refused("GET", path, Value::Null, 404).await;
             rig.refused("POST", path, entry.clone(), 404).await;
@@ -65,6 +72,16 @@ cases! {
         let on = json!({"ipRange": "192.0.2.0/24", "active": 1});
         rig.call("PUT", &format!("{LIST}/{}", off[0]["id"]), on).await;
         rig.refused("GET", SERVERS, Value::Null, 403).await;
+        // Another key of the account, which the whitelist does not limit, moves the range.
+        rig.steer("keys", json!({"key": "open-key", "valid": true})).await;
+        for (first, last, status) in [("127.0.0.2", "127.255.255.255", 403), ("127.0.0.0", "127.0.0.1", 200), ("126.0.0.0", "127.0.0.0", 403),
+            ("127.0.0.1", "127.0.0.1", 200), ("::", "ffff::", 403)] {
+            let range = json!({"ipStart": first, "ipEnd": last, "active": 1});
+            let url = format!("{}{LIST}/{}", rig.running.api_url(), off[0]["id"]);
+            let put = rig.client.put(url).header("PRIVATE-TOKEN", "open-key").json(&range);
+            assert_eq!(rig.send(put).await.0, 200);
+            assert_eq!(rig.get(SERVERS).await.0, status, "{first} to {last}");
+        }
     }
 
     contract_accounts ["5-6"] |rig| {

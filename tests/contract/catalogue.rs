@@ -42,6 +42,7 @@ cases! {
         assert_eq!(status, 200);
         all(&list, "name:s hardwareDetails:o locations:a");
         let mut words = std::collections::BTreeSet::new();
+        let mut parts = std::collections::BTreeSet::new();
         for plan in list.as_array().unwrap() {
             let hardware = &plan["hardwareDetails"];
             shape(hardware, "cpu:o memory:o disks:a networkInterfaces:a gpu:no");
@@ -56,9 +57,12 @@ cases! {
             }
             all(&plan["locations"], "name:s dcCode:s availability:s");
             words.extend(names(&plan["locations"], "availability"));
+            parts.extend(names(&hardware["disks"], "type"));
+            parts.extend(names(&hardware["networkInterfaces"], "type"));
         }
         let known = ["high", "medium", "low", "unavailable"];
         assert!(words.len() > 2 && words.iter().all(|word| known.contains(word)), "{words:?}");
+        assert_eq!(parts.into_iter().collect::<Vec<_>>(), ["1 Gbps", "10 Gbps", "25 Gbps", "nvme", "ssd"]);
         assert_eq!(list[0]["locations"][0]["dcCode"], "nlrtm1");
         assert_eq!((&list[0]["hardwareDetails"]["memory"]["size"], &list[0]["hardwareDetails"]["disks"][0]), (&json!(32), &json!({"type": "ssd", "size": 960})));
         assert_eq!(list[0]["hardwareDetails"]["cpu"]["baseClock"], 3_700);

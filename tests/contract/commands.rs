@@ -19,18 +19,24 @@ cases! {
             "postInstallScript": "#!/bin/sh\n", "userData": {"data": "", "isBase64": false}});
         let (status, answer) = rig.call("PATCH", &format!("{path}?wipeDisk=false"), wanted).await;
         assert_eq!((status, &answer[0]["status"], &answer[0]["name"]), (200, &json!("delivered"), &json!("again")));
+        for _ in 0..2 {
+            assert_eq!(rig.server(&uuid).await["status"], "delivered", "before it is done");
+            rig.advance(100).await;
+        }
         rig.refused("PATCH", &path, json!({}), 409).await;
         rig.refused("POST", &commands, json!({"command": "reboot"}), 409).await;
         let (_, tracked) = rig.get(&format!("{commands}?type=update-server")).await;
         assert_eq!(tracked.as_array().unwrap().len(), 1);
         assert_eq!(tracked[0]["state"], "pending");
         shape(&tracked[0]["payload"], "command:s");
-        rig.advance(300).await;
+        rig.advance(100).await;
         assert_eq!(rig.get(&format!("{commands}?type=update-server")).await.1[0]["state"], "finished");
         assert_eq!(rig.server(&uuid).await["os"]["slug"], "debian-13");
         assert_eq!(rig.call("PATCH", &path, json!({})).await.1[0]["os"]["slug"], "debian-13");
         rig.advance(300).await;
-        for bad in [json!({"more": 1}), json!({"os": {"slug": "none"}}), json!({"postInstallScript": "x"})] {
+        for bad in [json!({"more": 1}), json!({"os": {"slug": "none"}}), json!({"postInstallScript": "x"}), json!({"sshKey": ["nonsense"]}),
+            json!({"sshKey": "ssh-rsa AAAA"}), json!({"userData": "x"}), json!({"userData": {"data": 1}}), json!({"userData": {"data": "", "isBase64": 1}}),
+            json!({"userData": {"data": "no base64!", "isBase64": true}})] {
             rig.refused("PATCH", &path, bad, 422).await;
         }
         rig.refused("PATCH", &format!("{path}?wipeDisk=maybe"), json!({}), 422).await;
@@ -38,14 +44,18 @@ cases! {
         for (word, payload) in [("emptyArray", json!([])), ("null", Value::Null)] {
             rig.turn("updatePayload", word).await;
             let (_, tracked) = rig.get(&format!("{commands}?type=update-server")).await;
-            shape(&tracked[0], "uuid:s server_uuid:s payload:an state:s created_at:s updated_at:s");
+            shape(&tracked[0], "uuid:u server_uuid:u payload:an state:s created_at:s updated_at:s");
             assert_eq!(tracked[0]["payload"], payload);
         }
         rig.turn("reinstallSshKey", "required").await;
         rig.refused("PATCH", &path, json!({"os": {"slug": "debian-13"}}), 422).await;
+        for slug in ["windows-2022", "talos-omni-1110"] {
+            assert_eq!(rig.call("PATCH", &path, json!({"os": {"slug": slug}})).await.0, 200, "{slug}");
+            rig.advance(300).await;
+        }
         let effects = rig.look("ledger?method=PATCH").await;
         let wiped: Vec<_> = effects.as_array().unwrap().iter().filter_map(|e| e["effect"]["wipeDisk"].as_bool()).collect();
-        assert_eq!(wiped, [false, true]);
+        assert_eq!(wiped, [false, true, true, true]);
     }
 
     contract_commands ["2.12-1" "2.12-2" "2.12-4" "2.12-6" "2.12-7" "2.12-10" "2.12-5" "3.2-1" "3.2-2" "3.2-3" "3.2-4" "4.5-1" "4.5-2" "4.5-4" "4.5-5" "4.5-6" "4.5-7"
@@ -58,7 +68,7 @@ cases! {
         for word in ["reboot", "power_on", "power_off", "shutdown"] {
             let (status, command) = rig.call("POST", &path, json!({"command": word})).await;
             assert_eq!(status, 200);
-            shape(&command[0], "uuid:s serverUuid:s payload:o state:s createdAt:s updatedAt:s");
+            shape(&command[0], "uuid:u serverUuid:u payload:o state:s createdAt:s updatedAt:s");
             assert_eq!((&command[0]["payload"]["command"], &command[0]["state"]), (&json!(word), &json!("pending")));
             assert_eq!(command[0]["serverUuid"], uuid.as_str());
             assert_eq!(command[0]["createdAt"], "2023-11-14T22:18:20.000Z");
@@ -74,8 +84,13 @@ cases! {
         let states = async || rig.get(&path).await.1.as_array().unwrap().iter().map(|one| one["state"].clone()).collect::<Vec<_>>();
         let ended = states().await;
         assert_eq!(ended, ["failed", "finished", "finished", "finished", "finished"]);
+        let (_, then) = rig.get(&path).await;
+        for command in then.as_array().unwrap() {
+            let times = (&command["createdAt"], &command["updatedAt"]);
+            assert_eq!(times, (&json!("2023-11-14T22:18:20.000Z"), &json!("2023-11-14T22:18:30.000Z")));
+        }
         rig.advance(100_000).await;
-        assert_eq!(states().await, ended);
+        assert_eq!(rig.get(&path).await.1, then);
         for _ in 0..26 {
             rig.call("POST", &path, json!({"command": "reboot"})).await;
         }
@@ -86,6 +101,9 @@ cases! {
             rig.refused("POST", &path, bad, 422).await;
         }
         rig.refused("GET", &format!("{path}/{uuid}"), Value::Null, 404).await;
+        let other = format!("{SERVERS}/{}/commands", rig.delivered(order()).await);
+        rig.refused("GET", &format!("{other}/{one}"), Value::Null, 404).await;
+        assert_eq!(rig.get(&other).await, (200, json!([])));
         rig.refused("GET", &format!("{SERVERS}/{one}/commands"), Value::Null, 404).await;
     }
 

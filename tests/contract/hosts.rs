@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cases;
-use crate::rig::{all, order, shape};
+use crate::rig::{DELIVERY, all, order, shape};
 
 cases! {
     contract_hosts ["2.20-1" "2.20-2" "2.20-3" "2.20-4" "2.20-5" "2.20-6" "2.20-7" "2.20-9" "2.20-10" "2.20-11" "2.20-12"
@@ -28,11 +28,22 @@ cases! {
             assert!(!host["ipAddress"].as_array().unwrap().is_empty());
             assert_eq!(host["status"], "running");
             all(&host["ipAddress"], "ipAddress:s version:i type:i private:i interface:in macAddress:s rDns:s vlanId:in gateway:sn netmask:sn prefix:in");
+            for one in host["ipAddress"].as_array().unwrap() {
+                let ordinary: std::net::IpAddr = one["ipAddress"].as_str().unwrap().parse().unwrap();
+                let version = if ordinary.is_ipv4() { 4 } else { 6 };
+                assert_eq!((&one["version"], &one["type"], &one["private"]), (&json!(version), &json!(1), &json!(0)));
+            }
             assert!(host["labels"].is_array() && host["uplinks"].is_array() && host["uptime"].is_u64());
             assert!(host["installStatus"].is_null());
         }
+        assert_eq!((&hosts[2]["osId"], hosts[2]["ipAddress"].as_array().unwrap().len()), (&json!(102), 2));
+        assert_eq!(hosts[0]["uptime"], DELIVERY);
+        rig.advance(60).await;
+        assert_eq!(rig.get("/v3/host/1001").await.1[0]["uptime"], DELIVERY + 60);
+        assert_eq!(rig.get("/v3/host").await.1[2]["uptime"], 60);
         assert_eq!(rig.ranged("/v3/host", "start=1,results=1").await.1[0]["id"], hosts[1]["id"]);
-        assert_eq!(rig.get("/v3/host/1001").await.1[0], hosts[0]);
+        let (_, now) = rig.get("/v3/host").await;
+        assert_eq!(rig.get("/v3/host/1001").await.1[0], now[0]);
         for (action, state) in [("stop", "stopped"), ("start", "running"), ("stop", "stopped"), ("restart", "running")] {
             let (status, result) = rig.send(rig.request("PUT", &format!("/v3/host/1001/{action}"))).await;
             assert_eq!(status, 200);

@@ -8,6 +8,13 @@
 )]
 
 mod access;
+mod acts;
+mod acts_access;
+mod acts_commands;
+mod acts_hosts;
+mod acts_lists;
+mod acts_orders;
+mod acts_servers;
 mod bodies;
 mod calls;
 mod catalogue;
@@ -18,9 +25,11 @@ mod edges;
 mod envelope;
 mod flags;
 mod hosts;
+mod installs;
 mod inventory;
 mod limits;
 mod listings;
+mod lists;
 mod machines;
 mod orders;
 mod page;
@@ -28,6 +37,7 @@ mod password;
 mod quota;
 mod rig;
 mod servers;
+mod sweep;
 mod tags;
 mod walk;
 
@@ -44,14 +54,17 @@ const CASES: &[&[&str]] = &[
     edges::COVERED,
     envelope::COVERED,
     hosts::COVERED,
+    installs::COVERED,
     inventory::COVERED,
     limits::COVERED,
     listings::COVERED,
+    lists::COVERED,
     machines::COVERED,
     orders::COVERED,
     password::COVERED,
     quota::COVERED,
     servers::COVERED,
+    sweep::COVERED,
     tags::COVERED,
 ];
 
@@ -61,7 +74,7 @@ const CASES: &[&[&str]] = &[
 /// machine, and fields without a known name (2.20-24) cannot be looked for.
 const NOT_SERVED: &[&str] = &[
     "1-2", "1-6", "1-12", "1-19", "2.8-11", "2.8-17", "2.8-18", "2.9-7", "2.10-3", "2.17-14",
-    "2.17-15", "2.17-16", "2.20-24", "3.1-4", "5-7", "6-1", "7-10", "8-13", "9-3", "9-4",
+    "2.17-16", "2.20-24", "3.1-4", "5-7", "6-1", "9-3", "9-4",
 ];
 
 #[test]

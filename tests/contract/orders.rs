@@ -82,6 +82,10 @@ cases! {
         assert_eq!(rig.server(&first).await["ipAddresses"], json!([]));
         rig.turn("missingSshKey", "accept").await;
         rig.turn("fileSystems", "enforce").await;
+        for known in ["ext2", "ext3", "ext4", "xfs"] {
+            let disk = json!([{"target": "/", "filesystem": known, "size": 1}]);
+            rig.ordered(with("os", json!({"slug": "debian-13", "partitions": disk}))).await;
+        }
         wanted["sshKey"] = Value::Null;
         rig.ordered(wanted.clone()).await;
         wanted.as_object_mut().unwrap().remove("sshKey");

@@ -47,7 +47,7 @@ cases! {
         let key = json!({"name": "me", "publicKey": "ssh-ed25519 AAAAC3 me@here"});
         let (status, stored) = rig.call("POST", KEYS, key.clone()).await;
         assert_eq!((status, &stored[0]["publicKey"]), (200, &key["publicKey"]));
-        shape(&stored[0], "uuid:s name:s publicKey:s createdAt:i");
+        shape(&stored[0], "uuid:u name:s publicKey:s createdAt:i");
         assert_eq!(rig.get(KEYS).await.1, stored);
         let one = format!("{KEYS}/{}", stored[0]["uuid"].as_str().unwrap());
         assert_eq!(rig.get(&one).await.1, stored);

@@ -19,12 +19,13 @@ cases! {
         rig.delivered(order()).await;
         rig.advance(823 * 60).await;
         let (_, usage) = rig.get("/v3/flexMetal/usage").await;
-        shape(&usage[0]["server"], "uuid:s name:s status:s statusMessage:s location:o instanceType:o os:o ipAddresses:a tags:a createdAt:i deliveredAt:i");
+        shape(&usage[0]["server"], "uuid:u name:s status:s statusMessage:s location:o instanceType:o os:o ipAddresses:a tags:a createdAt:i deliveredAt:i");
         all(&usage, "server:o startedAt:s endedAt:s totalHours:i totalMinutes:i bandwidthIn:i totalEgressBytes:i");
         assert_eq!((&usage[0]["totalMinutes"], &usage[0]["totalHours"]), (&json!(823), &json!(14)));
         assert_eq!(usage[0]["startedAt"], "2023-11-14T22:18:20.000Z");
         let minutes = async |query: &str| rig.get(&format!("/v3/flexMetal/usage?{query}")).await.1[0]["totalMinutes"].clone();
         assert_eq!(minutes("endDate=2023-11-14").await, 102);
+        assert_eq!(minutes("startDate=2023-11-15").await, 722);
         assert_eq!(minutes("startDate=2023-11-14&endDate=2023-11-15").await, 823);
         assert_eq!(usage[0]["endedAt"], "2023-11-15T12:01:20.000Z");
         rig.turn("usageOpenEnd", "null").await;

@@ -165,7 +165,8 @@ pub(crate) fn error_record(record: &Value) {
 }
 
 /// Checks that an object has these fields and no others. Letters: `i` integer,
-/// `s` text, `a` array, `o` object, `n` null, `b` boolean, `?` absent too.
+/// `s` text, `u` text with a UUID, `a` array, `o` object, `n` null, `b` boolean,
+/// `?` absent too.
 pub(crate) fn shape(record: &Value, fields: &str) {
     let mut known = Vec::new();
     for field in fields.split_whitespace() {
@@ -175,15 +176,17 @@ pub(crate) fn shape(record: &Value, fields: &str) {
             assert!(kinds.contains('?'), "{name} is missing in {record}");
             continue;
         };
-        let kind = match value {
-            Value::Null => 'n',
-            Value::Bool(_) => 'b',
-            Value::Number(_) => 'i',
-            Value::String(_) => 's',
-            Value::Array(_) => 'a',
-            Value::Object(_) => 'o',
+        let fits = |kind: char| match kind {
+            'n' => value.is_null(),
+            'b' => value.is_boolean(),
+            'i' => value.is_i64() || value.is_u64(),
+            's' => value.is_string(),
+            'u' => value.as_str().is_some_and(is_uuid),
+            'a' => value.is_array(),
+            'o' => value.is_object(),
+            _ => false,
         };
-        assert!(kinds.contains(kind), "{name} is {value}");
+        assert!(kinds.chars().any(fits), "{name} is {value}");
     }
     for name in record.as_object().unwrap().keys() {
         assert!(
@@ -191,6 +194,11 @@ pub(crate) fn shape(record: &Value, fields: &str) {
             "{name} is too much in {record}"
         );
     }
+}
+
+/// Whether a text is a UUID in the form that the API writes.
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36 && text.parse::<uuid::Uuid>().is_ok()
 }
 
 /// Checks every record of a list that is not empty.
@@ -208,4 +216,16 @@ pub(crate) fn names<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
     records
         .filter_map(|record| record[field].as_str())
         .collect()
+}
+
+#[test]
+#[should_panic(expected = "createdAt is 1700000000.5")]
+fn contract_half_a_second_is_no_integer() {
+    shape(&json!({"createdAt": 1_700_000_000.5}), "createdAt:i");
+}
+
+#[test]
+#[should_panic(expected = "uuid is \"none\"")]
+fn contract_any_text_is_no_uuid() {
+    shape(&json!({"uuid": "none"}), "uuid:u");
 }

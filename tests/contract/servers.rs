@@ -9,7 +9,7 @@ use crate::rig::{DELIVERY, RELEASE, Rig, SERVERS, START, all, order, shape, with
 cases! {
     contract_server_record ["2.6-1" "2.6-2" "2.6-3" "2.6-4" "2.6-5" "2.6-6" "2.6-7" "2.6-8" "2.6-9" "2.6-10" "2.6-12" "2.6-13"
         "2.6-14" "2.6-15" "2.6-17" "2.6-18" "2.6-20" "2.6-21" "1-9" "1-11"] |rig| {
-        const RECORD: &str = "uuid:s name:s status:s statusMessage:s location:o instanceType:o os:o ipAddresses:a tags:a createdAt:i \
+        const RECORD: &str = "uuid:u name:s status:s statusMessage:s location:o instanceType:o os:o ipAddresses:a tags:a createdAt:i \
             deliveredAt:i? releasedAt:i? contractId:s?";
         let mut wanted = order();
         wanted["postInstallScript"] = json!("#!/bin/sh\n");
@@ -42,7 +42,11 @@ cases! {
         let uuid = rig.ordered(order()).await;
         rig.turn("absentFields", "zero").await;
         let record = rig.server(&uuid).await;
-        assert_eq!((&record["releasedAt"], &record["contractId"]), (&json!(0), &json!("")));
+        assert_eq!((&record["deliveredAt"], &record["releasedAt"], &record["contractId"]), (&json!(0), &json!(0), &json!("")));
+        for (word, message) in [("ok", json!("OK")), ("null", Value::Null)] {
+            rig.turn("idleMessage", word).await;
+            assert_eq!(rig.server(&uuid).await["statusMessage"], message);
+        }
     }
 
     contract_addresses ["2.6-11"] |rig| {
@@ -95,7 +99,11 @@ cases! {
         let fresh = rig.ordered(order()).await;
         let mut words = Vec::new();
         for _ in 0..=30 {
-            words.push(status(&fresh).await.as_str().unwrap().to_owned());
+            let record = rig.server(&fresh).await;
+            let word = record["status"].as_str().unwrap().to_owned();
+            let configured = ["network_configured", "provisioning", "provisioned", "delivered"].contains(&word.as_str());
+            assert_eq!(record["ipAddresses"].as_array().unwrap().len(), if configured { 2 } else { 0 }, "{word}");
+            words.push(word);
             rig.advance(10).await;
         }
         words.dedup();
@@ -130,7 +138,7 @@ cases! {
         assert_eq!(count("start=50,results=50").await, 5);
         assert_eq!(count("start=55,results=50").await, 0);
         assert_eq!(rig.ranged(SERVERS, "start=7,results=1").await.1[0]["name"], "n7");
-        for bad in ["nonsense", "start=0,results=0", "start=0,results=51"] {
+        for bad in ["nonsense", "start=-1,results=5", "start=0,results=0", "start=0,results=51"] {
             assert_eq!(rig.ranged(SERVERS, bad).await.0, 422, "{bad}");
         }
         rig.turn("resultsAbove50", "clamp").await;
@@ -177,5 +185,9 @@ cases! {
         assert_eq!(words().await, (0, 1));
         assert_eq!(names("tag=u").await, ["tagged"]);
         rig.refused("GET", &format!("{SERVERS}?status=sleeping"), Value::Null, 422).await;
+        let oldest = rig.get(SERVERS).await.1[0]["name"].clone();
+        rig.turn("listOrder", "newestFirst").await;
+        let newest = rig.get(SERVERS).await.1[0]["tags"].clone();
+        assert_eq!((oldest, newest), (json!("n0"), json!(["v"])));
     }
 }

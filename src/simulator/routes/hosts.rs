@@ -203,7 +203,7 @@ pub(super) async fn install(
     let account = &mut world.accounts[caller.0];
     account.host(&id, now)?;
     let mut wanted = rules::host_install(&body, &account.catalogue, &world.switches)?;
-    if let Some((name, key)) = &wanted.key {
+    for (name, key) in &wanted.keys {
         let stored = key.parse().is_ok_and(|key| account.stores_key(&key));
         if !stored && world.switches.unknown_ssh_key == UnknownSshKey::Refuse422 {
             return Err(Refusal::breach(*name, "no such stored key"));

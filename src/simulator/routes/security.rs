@@ -47,7 +47,8 @@ fn allow(shared: &Shared, caller: Caller, key: &str, entry: Option<&str>, body: 
     let range = rules::whitelist_entry(body, &world.switches)?;
     let record = world.keys.allow(account, key, entry, range, now)?;
     let effect = json!({"whitelist": key, "entry": record["id"]});
-    Ok(Answer::one(record, &world.switches).changing(effect))
+    // An array by the document, whatever single records come in elsewhere.
+    Ok(Answer::list(vec![record]).changing(effect))
 }
 
 /// `POST /v3/account/apiKey/{apiKeyId}/whitelist`

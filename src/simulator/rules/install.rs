@@ -17,8 +17,8 @@ pub(crate) struct HostInstall {
     pub(crate) os: u32,
     /// Empty when the API has to make one up.
     pub(crate) hostname: String,
-    /// The stored key's uuid, and the name it was given under.
-    pub(crate) key: Option<(&'static str, String)>,
+    /// Each stored key's uuid, with the name it was given under.
+    pub(crate) keys: Vec<(&'static str, String)>,
     /// The body as it came, for the answer.
     pub(crate) body: Value,
 }
@@ -70,23 +70,24 @@ pub(crate) fn host_install(
                 .map(String::as_str),
             family,
         );
-        let key = names
+        let keys: Vec<_> = names
             .iter()
-            .find_map(|name| Some((*name, fields.text(name).filter(|key| !key.is_empty())?)));
+            .filter_map(|name| Some((*name, fields.text(name).filter(|key| !key.is_empty())?)))
+            .collect();
         let needed = match switches.install_key_needed {
             InstallKeyNeeded::Always => true,
             InstallKeyNeeded::Linux => family == Some(Family::Linux),
         };
         let name = names.first().copied().unwrap_or_default();
-        fields.ensure(key.is_some() || !needed, name, "is required");
-        let uuid = key
-            .as_ref()
-            .is_none_or(|(_, key)| key.parse::<uuid::Uuid>().is_ok());
-        fields.ensure(uuid, name, "must be a UUID");
+        fields.ensure(!keys.is_empty() || !needed, name, "is required");
+        for (name, key) in &keys {
+            let uuid = key.parse::<uuid::Uuid>().is_ok();
+            fields.ensure(uuid, name, "must be a UUID");
+        }
         Some(HostInstall {
             os: system?.id,
             hostname,
-            key,
+            keys,
             body: body.clone(),
         })
     })
