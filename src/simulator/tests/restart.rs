@@ -105,6 +105,38 @@ async fn what_only_a_get_has_seen_is_not_taken_back() {
 }
 
 #[tokio::test]
+async fn looking_writes_nothing_while_time_stands_and_once_a_second_when_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = || {
+        let text = std::fs::read_to_string(folder.path().join("state")).unwrap();
+        text.lines().count()
+    };
+    let rig = Rig::with(kept(&folder)).await;
+    work(&rig).await;
+    let written = lines();
+    view(&rig).await;
+    assert_eq!(lines(), written);
+    rig.running.stop().await;
+    let begun = tokio::time::Instant::now();
+    let rig = Rig::with(Options {
+        clock: ClockMode::Real { speed: 1_000.0 },
+        ..kept(&folder)
+    })
+    .await;
+    // Nothing is left that becomes due and is written for itself.
+    rig.advance(DELIVERY).await;
+    let written = lines();
+    let mut seen = 0;
+    while begun.elapsed() < Duration::from_millis(2_500) {
+        rig.get(SERVERS).await;
+        seen += 1;
+    }
+    let most = usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
+    assert!(lines() - written <= most, "{seen} requests");
+    assert!(lines() > written, "{seen} requests");
+}
+
+#[tokio::test]
 async fn half_a_line_at_the_end_is_forgotten_and_a_broken_one_refused() {
     use std::io::Write;
     let folder = tempfile::tempdir().unwrap();
