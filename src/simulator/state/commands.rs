@@ -322,19 +322,21 @@ impl Account {
         switches: &Switches,
     ) -> Result<Vec<Value>, Refusal> {
         let machine = self.find(uuid, now)?;
-        let mut found: Vec<&Command> = machine
-            .commands
-            .iter()
-            .filter(|command| command.at <= now)
-            .filter(|command| kind.is_none_or(|kind| command.kind.word() == kind))
-            .collect();
-        if switches.command_order == CommandOrder::NewestFirst {
-            found.reverse();
-        }
-        let shown = found.into_iter().skip(start).take(results);
-        Ok(shown
-            .map(|command| machine.command_record(command, now, switches))
-            .collect())
+        let matching = |command: &&Command| {
+            command.at <= now && kind.is_none_or(|kind| command.kind.word() == kind)
+        };
+        let record = |command: &Command| machine.command_record(command, now, switches);
+        let all = machine.commands.iter();
+        Ok(match switches.command_order {
+            CommandOrder::NewestFirst => {
+                let found = all.rev().filter(matching).skip(start);
+                found.take(results).map(record).collect()
+            }
+            CommandOrder::OldestFirst => {
+                let found = all.filter(matching).skip(start);
+                found.take(results).map(record).collect()
+            }
+        })
     }
 
     /// One command's record.

@@ -10,27 +10,27 @@ use super::super::clock::Moment;
 use super::super::profile::{InstallBusy, Switches};
 use super::super::rules::HostInstall;
 use super::Account;
-use super::host_record::{Facts, record, running};
+use super::host_record::running;
 use super::installation::{Installation, Outlook};
 use super::labels::{Label, LabelFilter};
 use super::machine::Machine;
 use super::status::Status;
 
 /// Id of the first dedicated host.
-const DEDICATED: u64 = 1_001;
+pub(super) const DEDICATED: u64 = 1_001;
 /// Id of the host that the first on-demand machine is.
-const ON_DEMAND: u64 = 100_001;
+pub(super) const ON_DEMAND: u64 = 100_001;
 
 /// A dedicated host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Host {
     pub(crate) id: u64,
     pub(crate) offer: Offer,
-    on: bool,
-    since: Moment,
-    installations: Vec<Installation>,
+    pub(super) on: bool,
+    pub(super) since: Moment,
+    pub(super) installations: Vec<Installation>,
     #[serde(default)]
-    labels: Vec<Label>,
+    pub(super) labels: Vec<Label>,
 }
 
 /// What power is told to do.
@@ -96,18 +96,35 @@ impl Account {
         results: usize,
         now: Moment,
     ) -> (Vec<Value>, bool) {
-        let dedicated = self
-            .hosts
-            .iter()
-            .filter(|host| filter.admits(&host.labels))
-            .map(|host| self.dedicated_record(host, now));
+        let dedicated = self.hosts.iter().enumerate();
+        let dedicated = dedicated
+            .filter(|(_, host)| filter.admits(&host.labels))
+            .map(|(place, _)| Found::Dedicated(place));
+        // One answer for all of them, and no machine read where it is no.
+        let unlabelled = filter.admits(&[]);
         let machines = self.machines.iter().enumerate();
+        let machines = machines.take_while(|_| unlabelled);
         let flexible = machines
-            .filter(|(_, machine)| is_host(machine, now) && filter.admits(&[]))
-            .map(|(index, machine)| self.machine_record(index, machine, now));
+            .filter(|(_, machine)| is_host(machine, now))
+            .map(|(index, _)| Found::OnDemand(index));
+        // A record costs far more than to find what it is of.
         let mut rest = dedicated.chain(flexible).skip(start);
-        let shown = rest.by_ref().take(results).collect();
-        (shown, rest.next().is_some())
+        let shown = rest.by_ref().take(results);
+        let shown = shown.filter_map(|found| self.found_record(found, now));
+        (shown.collect(), rest.next().is_some())
+    }
+
+    fn found_record(&self, found: Found, now: Moment) -> Option<Value> {
+        match found {
+            Found::Dedicated(place) => {
+                let host = self.hosts.get(place);
+                host.map(|host| self.dedicated_record(host, now))
+            }
+            Found::OnDemand(index) => {
+                let machine = self.machines.get(index);
+                machine.map(|machine| self.machine_record(index, machine, now))
+            }
+        }
     }
 
     fn locate(&self, id: &str, now: Moment) -> Result<Found, Refusal> {
@@ -130,17 +147,8 @@ impl Account {
     /// # Errors
     /// 404.
     pub(crate) fn host(&self, id: &str, now: Moment) -> Result<Value, Refusal> {
-        let found = match self.locate(id, now)? {
-            Found::Dedicated(place) => {
-                let host = self.hosts.get(place);
-                host.map(|host| self.dedicated_record(host, now))
-            }
-            Found::OnDemand(index) => {
-                let machine = self.machines.get(index);
-                machine.map(|machine| self.machine_record(index, machine, now))
-            }
-        };
-        found.ok_or_else(Refusal::not_found)
+        let found = self.locate(id, now)?;
+        self.found_record(found, now).ok_or_else(Refusal::not_found)
     }
 
     /// Whether a host runs, in the API's words.
@@ -239,57 +247,6 @@ impl Account {
             }
             Found::OnDemand(_) => Ok(Vec::new()),
         }
-    }
-
-    fn dedicated_record(&self, host: &Host, now: Moment) -> Value {
-        let last = host.installations.last();
-        let offset = host.id - DEDICATED;
-        record(
-            &self.catalogue,
-            &Facts {
-                id: host.id,
-                name: last.map_or_else(|| format!("host-{}", host.id), |one| one.hostname.clone()),
-                offer: host.offer,
-                category: "Dedicated Servers",
-                kind: 1,
-                addresses: &[format!("198.51.100.{}", offset % 250 + 1)],
-                order: None,
-                os: last.map(|one| one.os),
-                install: last.map(|one| one.status(now)),
-                on: host.on,
-                uptime: if host.on {
-                    now.since(host.since).as_secs()
-                } else {
-                    0
-                },
-                since: host.since,
-                labels: &host.labels,
-            },
-        )
-    }
-
-    fn machine_record(&self, index: usize, machine: &Machine, now: Moment) -> Value {
-        let system = self.catalogue.system(&machine.slug);
-        let since = machine.entered(Status::Delivered, now).unwrap_or(now);
-        let on = machine.power(now) == Some(true);
-        record(
-            &self.catalogue,
-            &Facts {
-                id: ON_DEMAND + u64::try_from(index).unwrap_or_default(),
-                name: machine.name.clone(),
-                offer: machine.offer,
-                category: "Dedicated Servers",
-                kind: 2,
-                addresses: &machine.addresses,
-                order: Some(u64::try_from(index).unwrap_or_default() + 1),
-                os: system.map(|system| system.id),
-                install: None,
-                on,
-                uptime: if on { now.since(since).as_secs() } else { 0 },
-                since,
-                labels: &[],
-            },
-        )
     }
 }
 
