@@ -105,6 +105,14 @@ cases! {
         rig.turn("installKernelParams", "list").await;
         let list = json!([{"key": "factoryhash", "value": "abc"}]);
         assert_eq!(rig.call("POST", path, json!({"os": {"id": 114, "kernelParams": list}})).await.0, 200);
+        // A value is optional there, a key is not.
+        for (param, status) in [(json!({"key": "quiet"}), 200), (json!({"key": "quiet", "value": null}), 200), (json!({"key": "quiet", "value": 1}), 422),
+            (json!({"value": "x"}), 422), (json!({"key": "", "value": "x"}), 422), (json!({"key": "siderolink.api"}), 422)] {
+            rig.advance(300).await;
+            let list = json!([{"key": "siderolink.api", "value": "grpc://hub.example:8090?jointoken=t"}, param]);
+            let list = match param["key"] == "siderolink.api" { true => json!([param]), false => list };
+            assert_eq!(rig.call("POST", path, json!({"os": {"id": 114, "kernelParams": list}})).await.0, status, "{param}");
+        }
         rig.refused("POST", path, json!({"os": {"id": 104}}), 422).await;
     }
 
