@@ -1,5 +1,6 @@
 //! Starts a simulator, and ends it.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use super::ledger::Ledger;
 use super::options::{ClockMode, Options};
 use super::profile::{Switches, UnknownSwitch};
 use super::serve::{self, Service};
-use super::state::{Account, Chances, Login, Settings};
+use super::state::{Account, Chances, Login, Numbers, Settings};
 use super::strangers::Strangers;
 use super::world::{Luck, Shared, World};
 use super::{control, routes};
@@ -211,11 +212,17 @@ fn world(options: &Options) -> Result<World, StartError> {
     let draws = lines.last().map_or(0, |line| line.draws);
     let seed = options.seed.unwrap_or_else(|| rand::rng().random());
     let mut keys = Keys::default();
-    let mut all = Vec::new();
+    let (mut all, numbers) = (Vec::new(), Numbers::default());
     for plan in &planned {
-        all.push(account(plan, &catalogue, &mut keys, &switches, now)?);
+        let known = (&catalogue, &numbers, &switches);
+        all.push(account(plan, known, &mut keys, now)?);
     }
-    restore(lines, &mut keys, &mut all, &catalogue);
+    let kept = restore(lines, &mut keys, &mut all, (&catalogue, &numbers));
+    // Those of the file have their ids; the others get what is left.
+    let planned = planned.iter().zip(&mut all);
+    for (plan, account) in planned.filter(|(plan, _)| !kept.contains(&plan.name)) {
+        account.house(plan.hosts.labels(), now);
+    }
     // A key on the command line is valid, whatever was written of it.
     let first = all
         .first()
@@ -274,13 +281,14 @@ fn whole(world: &mut World) -> Line {
 }
 
 /// Makes all written changes once more. An account that the file of accounts
-/// names no more keeps what it has.
+/// names no more keeps what it has. Gives the names of those that were written.
 fn restore(
     lines: Vec<Line>,
     keys: &mut Keys,
     accounts: &mut Vec<Account>,
-    catalogue: &Arc<Catalogue>,
-) {
+    (catalogue, numbers): (&Arc<Catalogue>, &Numbers),
+) -> BTreeSet<String> {
+    let mut kept = BTreeSet::new();
     let planned = std::mem::take(keys);
     for line in lines {
         if let Some(written) = line.keys {
@@ -291,8 +299,10 @@ fn restore(
             let place = known.unwrap_or(accounts.len());
             if known.is_none() {
                 let login = Login::new("", "");
-                accounts.push(Account::new(&name, catalogue.clone(), login));
+                let (catalogue, numbers) = (catalogue.clone(), numbers.clone());
+                accounts.push(Account::new(&name, catalogue, numbers, login));
             }
+            kept.insert(name);
             for change in changes {
                 if let Some(account) = accounts.get_mut(place) {
                     account.restore(change);
@@ -304,18 +314,17 @@ fn restore(
         account.index_all();
     }
     keys.add_missing(planned);
+    kept
 }
 
 fn account(
     plan: &PlannedAccount,
-    catalogue: &Arc<Catalogue>,
+    (catalogue, numbers, switches): (&Arc<Catalogue>, &Numbers, &Switches),
     keys: &mut Keys,
-    switches: &Switches,
     now: Moment,
 ) -> Result<Account, StartError> {
     let login = Login::new(&plan.email_address, &plan.password);
-    let mut account = Account::new(&plan.name, catalogue.clone(), login);
-    account.house(plan.hosts.labels(), now);
+    let mut account = Account::new(&plan.name, catalogue.clone(), numbers.clone(), login);
     let invalid = |problem: String| InvalidAccounts::Value {
         account: plan.name.clone(),
         problem,

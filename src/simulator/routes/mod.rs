@@ -108,6 +108,11 @@ const ALL: &[&str] = &[
     HEALTH,
 ];
 
+/// Whether paths of this template name a host.
+pub(crate) fn names_host(template: &str) -> bool {
+    template.starts_with(HOST)
+}
+
 /// Paths whose GET answers a list.
 const LISTS: &[&str] = &[
     SERVERS,

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use super::super::catalogue::{Catalogue, Offer};
 use super::super::clock::Moment;
 use super::Account;
-use super::hosts::{DEDICATED, Host, ON_DEMAND};
+use super::hosts::Host;
 use super::labels::Label;
 use super::machine::Machine;
+use super::numbers::{host_address, host_id};
 use super::status::Status;
 
 /// Whether it runs (section 2.20).
@@ -109,7 +110,6 @@ impl Account {
     /// The record of a dedicated host.
     pub(super) fn dedicated_record(&self, host: &Host, now: Moment) -> Value {
         let last = host.installations.last();
-        let offset = host.id - DEDICATED;
         record(
             &self.catalogue,
             &Facts {
@@ -118,7 +118,7 @@ impl Account {
                 offer: host.offer,
                 category: "Dedicated Servers",
                 kind: 1,
-                addresses: &[format!("198.51.100.{}", offset % 250 + 1)],
+                addresses: &[host_address(host.id)],
                 order: None,
                 os: last.map(|one| one.os),
                 install: last.map(|one| one.status(now)),
@@ -135,20 +135,20 @@ impl Account {
     }
 
     /// The record of an on-demand machine among the hosts.
-    pub(super) fn machine_record(&self, index: usize, machine: &Machine, now: Moment) -> Value {
+    pub(super) fn machine_record(&self, machine: &Machine, now: Moment) -> Value {
         let system = self.catalogue.system(&machine.slug);
         let since = machine.entered(Status::Delivered, now).unwrap_or(now);
         let on = machine.power(now) == Some(true);
         record(
             &self.catalogue,
             &Facts {
-                id: ON_DEMAND + u64::try_from(index).unwrap_or_default(),
+                id: host_id(machine.number),
                 name: machine.name.clone(),
                 offer: machine.offer,
                 category: "Dedicated Servers",
                 kind: 2,
                 addresses: &machine.addresses,
-                order: Some(u64::try_from(index).unwrap_or_default() + 1),
+                order: Some(machine.number),
                 os: system.map(|system| system.id),
                 install: None,
                 on,

@@ -14,12 +14,8 @@ use super::host_record::running;
 use super::installation::{Installation, Outlook};
 use super::labels::{Label, LabelFilter};
 use super::machine::Machine;
+use super::numbers;
 use super::status::Status;
-
-/// Id of the first dedicated host.
-pub(super) const DEDICATED: u64 = 1_001;
-/// Id of the host that the first on-demand machine is.
-pub(super) const ON_DEMAND: u64 = 100_001;
 
 /// A dedicated host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -53,10 +49,9 @@ impl Account {
     /// for each list of labels.
     pub(crate) fn house(&mut self, labels: Vec<Vec<Label>>, now: Moment) {
         let offers = self.catalogue.offers.iter().cycle().zip(labels);
-        self.hosts = (DEDICATED..)
-            .zip(offers)
-            .map(|(id, ((offer, _), labels))| Host {
-                id,
+        self.hosts = offers
+            .map(|((offer, _), labels)| Host {
+                id: self.numbers.host(),
                 offer: *offer,
                 on: true,
                 since: now,
@@ -122,9 +117,23 @@ impl Account {
             }
             Found::OnDemand(index) => {
                 let machine = self.machines.get(index);
-                machine.map(|machine| self.machine_record(index, machine, now))
+                machine.map(|machine| self.machine_record(machine, now))
             }
         }
+    }
+
+    /// The place of the machine that has this id among the hosts.
+    fn place_of_host(&self, id: u64) -> Option<usize> {
+        let number = numbers::of_host(id)?;
+        let machines = &self.machines;
+        let found = machines.binary_search_by_key(&number, |machine| machine.number);
+        found.ok()
+    }
+
+    /// Whether this is the id of one of its hosts; of a machine also before it
+    /// is among them.
+    pub(crate) fn owns_host(&self, id: u64) -> bool {
+        self.hosts.iter().any(|host| host.id == id) || self.place_of_host(id).is_some()
     }
 
     fn locate(&self, id: &str, now: Moment) -> Result<Found, Refusal> {
@@ -132,9 +141,7 @@ impl Account {
         if let Some(place) = self.hosts.iter().position(|host| host.id == id) {
             return Ok(Found::Dedicated(place));
         }
-        let index = id
-            .checked_sub(ON_DEMAND)
-            .and_then(|index| usize::try_from(index).ok());
+        let index = self.place_of_host(id);
         let machine = index.and_then(|index| Some((index, self.machines.get(index)?)));
         machine
             .filter(|(_, machine)| is_host(machine, now))

@@ -162,6 +162,47 @@ async fn half_a_line_at_the_end_is_forgotten_and_a_broken_one_refused() {
 }
 
 #[tokio::test]
+async fn ids_stay_and_are_not_given_again_when_accounts_change_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("accounts");
+    let with = |names: &[&str]| {
+        let accounts: Vec<Value> = names
+            .iter()
+            .map(|name| json!({"name": name, "keys": [{"key": name}]}))
+            .collect();
+        std::fs::write(&file, json!({"accounts": accounts}).to_string()).unwrap();
+        Options {
+            api_key: None,
+            accounts: Some(file.clone()),
+            ..kept(&folder)
+        }
+    };
+    let ids = async |rig: &Rig, key: &str| {
+        let url = format!("{}/v3/host", rig.running.api_url());
+        let list = rig.client.get(url).header("PRIVATE-TOKEN", key);
+        let list = read(list.send().await.unwrap()).await.1;
+        let ids = list.as_array().unwrap().iter();
+        ids.map(|host| host["id"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let rig = Rig::with(with(&["blue", "green"])).await;
+    for account in ["green", "blue", "green"] {
+        let path = format!("machines?account={account}");
+        rig.steer(&path, json!({"name": "m"})).await;
+    }
+    let (blue, green) = ([1_001, 1_002, 100_002], [1_003, 1_004, 100_001, 100_003]);
+    assert_eq!(ids(&rig, "blue").await, blue);
+    assert_eq!(ids(&rig, "green").await, green);
+    rig.running.stop().await;
+    let rig = Rig::with(with(&["red", "green", "blue"])).await;
+    rig.steer("machines?account=red", json!({"name": "m"}))
+        .await;
+    assert_eq!(ids(&rig, "blue").await, blue);
+    assert_eq!(ids(&rig, "green").await, green);
+    assert_eq!(ids(&rig, "red").await, [1_005, 1_006, 100_004]);
+}
+
+#[tokio::test]
 async fn a_state_file_has_one_user() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::with(kept(&folder)).await;
