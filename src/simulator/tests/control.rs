@@ -319,3 +319,44 @@ async fn options_that_make_no_sense_are_refused_at_the_start() {
         Err(StartError::Listen { .. })
     ));
 }
+
+#[tokio::test]
+async fn a_parameter_that_a_request_does_not_have_is_refused_by_its_name() {
+    let rig = Rig::new().await;
+    let ask = async |method: Method, path: &str| {
+        let (status, answer) = rig.control(method, path, &json!({})).await;
+        (status, answer["error"].as_str().unwrap_or("").to_owned())
+    };
+    for (method, path) in [
+        (Method::GET, "invariants?prefx=a"),
+        (Method::GET, "invariants?prefix=a&acount=main"),
+        (Method::GET, "ledger?accont=main"),
+        (Method::DELETE, "ledger?account=main"),
+        (Method::GET, "ledger/counts?account=main"),
+        (Method::GET, "machines?name=a"),
+        (Method::GET, "machines/x?name=a"),
+        (Method::PATCH, "machines/x?name=a"),
+        (Method::GET, "keys?account=main"),
+        (Method::POST, "keys?acount=main"),
+        (Method::POST, "hosts?id=1001"),
+        (Method::POST, "clock?advanceSeconds=60"),
+        (Method::POST, "faults?count=1"),
+        (Method::GET, "paying?account=main"),
+    ] {
+        let (status, error) = ask(method.clone(), path).await;
+        assert_eq!(status, 400, "{method} {path}: {error}");
+        let name = path.rsplit(['?', '&']).next().unwrap().split('=').next();
+        let quoted = format!("{:?}", name.unwrap());
+        assert!(error.contains(&quoted), "{method} {path}: {error}");
+    }
+    for path in [
+        "invariants?prefix=a&account=main",
+        "ledger?method=GET&path=/v3&since=0&account=main&machine=x&format=jsonl",
+        "machines?account=main",
+        "ledger/counts",
+        "ledger?",
+    ] {
+        assert_eq!(ask(Method::GET, path).await.0, 200, "{path}");
+    }
+    assert_eq!(ask(Method::GET, "nothing?a=b").await.0, 404);
+}
