@@ -134,6 +134,30 @@ impl Machine {
         Some(last.is_none_or(|(_, on)| on))
     }
 
+    /// Since when it runs without a break; `None` while it does not.
+    pub(super) fn running_since(&self, now: Moment) -> Option<Moment> {
+        if self.power(now) != Some(true) {
+            return None;
+        }
+        let mut since = self.entered(Status::Delivered, now)?;
+        let commands = self.finished(now);
+        let commands = commands.map(|command| (command.ends, command.kind));
+        let mut turned: Vec<(Moment, bool, bool)> = commands
+            .map(|(at, kind)| (at, kind.leaves_on(), kind != CommandKind::PowerOn))
+            // Kept only where it changed something.
+            .chain(self.switched.map(|(at, on)| (at, on, true)))
+            .collect();
+        turned.sort_by_key(|(at, _, _)| *at);
+        let mut ran = true;
+        for (at, on, anew) in turned {
+            if on && (anew || !ran) {
+                since = at;
+            }
+            ran = on;
+        }
+        Some(since)
+    }
+
     /// The record of section 2.12.
     fn command_record(&self, command: &Command, now: Moment, switches: &Switches) -> Value {
         let (progress, updated) = self.progress(command, now);

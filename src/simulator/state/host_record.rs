@@ -31,6 +31,7 @@ struct Facts<'a> {
     install: Option<&'static str>,
     on: bool,
     uptime: u64,
+    /// When it came to the account.
     since: Moment,
     /// Empty with an on-demand machine.
     labels: &'a [Label],
@@ -128,7 +129,7 @@ impl Account {
                 } else {
                     0
                 },
-                since: host.since,
+                since: host.came,
                 labels: &host.labels,
             },
         )
@@ -138,7 +139,7 @@ impl Account {
     pub(super) fn machine_record(&self, machine: &Machine, now: Moment) -> Value {
         let system = self.catalogue.system(&machine.slug);
         let since = machine.entered(Status::Delivered, now).unwrap_or(now);
-        let on = machine.power(now) == Some(true);
+        let uptime = machine.running_since(now);
         record(
             &self.catalogue,
             &Facts {
@@ -151,8 +152,8 @@ impl Account {
                 order: Some(machine.number),
                 os: system.map(|system| system.id),
                 install: None,
-                on,
-                uptime: if on { now.since(since).as_secs() } else { 0 },
+                on: uptime.is_some(),
+                uptime: uptime.map_or(0, |at| now.since(at).as_secs()),
                 since,
                 labels: &[],
             },

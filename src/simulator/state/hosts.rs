@@ -22,7 +22,10 @@ use super::status::Status;
 pub(crate) struct Host {
     pub(crate) id: u64,
     pub(crate) offer: Offer,
+    /// When it came to the account.
+    pub(super) came: Moment,
     pub(super) on: bool,
+    /// When power was last turned.
     pub(super) since: Moment,
     pub(super) installations: Vec<Installation>,
     #[serde(default)]
@@ -53,6 +56,7 @@ impl Account {
             .map(|((offer, _), labels)| Host {
                 id: self.numbers.host(),
                 offer: *offer,
+                came: now,
                 on: true,
                 since: now,
                 installations: Vec::new(),
@@ -184,16 +188,21 @@ impl Account {
         now: Moment,
     ) -> Result<(), Refusal> {
         let on = action != PowerAction::Stop;
+        // What runs already is not started anew.
+        let turns = |before: bool| before != on || action == PowerAction::Restart;
         match self.locate(id, now)? {
             Found::Dedicated(place) => {
-                if let Some(host) = self.hosts.get_mut(place) {
+                let host = self.hosts.get_mut(place);
+                if let Some(host) = host.filter(|host| turns(host.on)) {
                     host.on = on;
                     host.since = now;
                 }
                 self.rest_touched = true;
             }
             Found::OnDemand(index) => {
-                if let Some(machine) = self.machines.get_mut(index) {
+                let machine = self.machines.get_mut(index);
+                let before = |machine: &Machine| machine.power(now) == Some(true);
+                if let Some(machine) = machine.filter(|machine| turns(before(machine))) {
                     machine.switched = Some((now, on));
                 }
                 self.touched.insert(index);
