@@ -93,8 +93,8 @@ cases! {
             let wanted = json!({"os": {"id": 114, "kernelParams": params}, "sshKeyId": key, "hostname": "n.example"});
             let (status, echo) = rig.call("POST", path, wanted).await;
             assert_eq!((status, &echo[0]["quickFormat"]), (200, &json!(true)), "{params}");
-            assert_eq!(rig.get("/v3/host/1001").await.1[0]["liveHostName"], "n");
             rig.advance(300).await;
+            assert_eq!(rig.get("/v3/host/1001").await.1[0]["liveHostName"], "n");
         }
         rig.steer("settings", json!({"commandFailureRate": 1.0})).await;
         rig.call("POST", path, wanted).await;

@@ -111,17 +111,20 @@ impl Account {
     /// The record of a dedicated host.
     pub(super) fn dedicated_record(&self, host: &Host, now: Moment) -> Value {
         let last = host.installations.last();
+        let mut backwards = host.installations.iter().rev();
+        // What is on its disks, and not what is wanted there.
+        let runs = backwards.find(|one| one.finished(now));
         record(
             &self.catalogue,
             &Facts {
                 id: host.id,
-                name: last.map_or_else(|| format!("host-{}", host.id), |one| one.hostname.clone()),
+                name: runs.map_or_else(|| format!("host-{}", host.id), |one| one.hostname.clone()),
                 offer: host.offer,
                 category: "Dedicated Servers",
                 kind: 1,
                 addresses: &[host_address(host.id)],
                 order: None,
-                os: last.map(|one| one.os),
+                os: runs.map(|one| one.os),
                 install: last.map(|one| one.status(now)),
                 on: host.on,
                 uptime: if host.on {

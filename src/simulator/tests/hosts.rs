@@ -138,6 +138,34 @@ async fn an_installation_has_a_status_and_a_log() {
 }
 
 #[tokio::test]
+async fn a_host_shows_the_system_that_was_last_installed_to_its_end() {
+    let rig = Rig::new().await;
+    let shown = async || {
+        let host = rig.get("/v3/host/1001").await.1[0].clone();
+        ["osId", "serverName", "liveHostName"].map(|field| host[field].clone())
+    };
+    let install = async |os: u32, name: &str| {
+        let key = "018f0000-0000-7000-8000-000000000000";
+        let body = json!({"os": {"id": os}, "sshKeyId": key, "hostname": name});
+        let answer = rig.post("/v3/host/1001/os/install", &body).await;
+        assert_eq!(answer.0, 200, "{}", answer.1);
+    };
+    let fresh = [json!(0), json!("host-1001"), json!("host-1001")];
+    assert_eq!(shown().await, fresh);
+    install(104, "first").await;
+    rig.advance(299).await;
+    assert_eq!(shown().await, fresh);
+    rig.advance(1).await;
+    let first = [json!(104), json!("first"), json!("first")];
+    assert_eq!(shown().await, first);
+    rig.steer("settings", json!({"commandFailureRate": 1.0}))
+        .await;
+    install(101, "second").await;
+    rig.advance(300).await;
+    assert_eq!(shown().await, first);
+}
+
+#[tokio::test]
 async fn kubernetes_systems_need_their_kernel_parameters() {
     let rig = Rig::new().await;
     let key = "018f0000-0000-7000-8000-000000000000";
