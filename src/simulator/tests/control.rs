@@ -360,3 +360,35 @@ async fn a_parameter_that_a_request_does_not_have_is_refused_by_its_name() {
     }
     assert_eq!(ask(Method::GET, "nothing?a=b").await.0, 404);
 }
+
+#[tokio::test]
+async fn nobody_gives_a_machine_tags_that_the_api_cannot_have() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("a", &["kept"]).await;
+    let one = format!("machines/{uuid}");
+    let many = |number: usize| (0..number).map(|tag| format!("t{tag}")).collect::<Vec<_>>();
+    let patch = async |tags: Value| {
+        let body = json!({"tags": tags});
+        let answer = rig.control(Method::PATCH, &one, &body).await;
+        let other = json!({"name": "b", "tags": body["tags"]});
+        let appeared = rig.control(Method::POST, "machines", &other).await;
+        assert_eq!(answer.0, appeared.0, "{body}");
+        answer.0
+    };
+    let long = "x".repeat(65);
+    for bad in [
+        json!(["bad tag"]),
+        json!([""]),
+        json!([long]),
+        json!(["ok", "ä"]),
+        json!(many(61)),
+    ] {
+        assert_eq!(patch(bad.clone()).await, 400, "{bad}");
+        assert_eq!(rig.server(&uuid).await["tags"], json!(["kept"]));
+    }
+    assert_eq!(rig.look("machines").await.as_array().unwrap().len(), 1);
+    for good in [json!([]), json!(["a:B_c-9"]), json!(many(60))] {
+        assert_eq!(patch(good.clone()).await, 200, "{good}");
+        assert_eq!(rig.server(&uuid).await["tags"], good);
+    }
+}
