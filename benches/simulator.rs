@@ -129,6 +129,7 @@ fn main() -> Result<(), Failed> {
     for (name, query, start) in [
         ("page, first", "", 0),
         ("page, middle", "", middle),
+        ("page, start 9900", "", 9_900),
         ("page, last", "", last),
         ("page, last by tag", "?tag=fleet", last),
         ("page, last by status", "?status=delivered", last),
@@ -147,7 +148,13 @@ fn main() -> Result<(), Failed> {
     for (name, target, start) in [
         ("page of tags, first", "/v3/flexMetal/tags", 0),
         ("page of tags, last", "/v3/flexMetal/tags", last),
-        ("page of hosts, last", "/v3/host", last),
+        ("page of hosts, first", "/v3/host", 0),
+        ("page of hosts, start 9900", "/v3/host", 9_900),
+        (
+            "page of hosts, none by label",
+            "/v3/host?labels=role%3D%27db%27",
+            0,
+        ),
         (
             "one tag, of one machine",
             "/v3/flexMetal/tags/order-7777",

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::catalogue::Catalogue;
 use super::keys::{Range, can_be_sent};
-use super::state::{Account, Label, Login};
+use super::state::{Account, Label, Login, Numbers};
 
 /// Why accounts cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,9 @@ pub enum InvalidAccounts {
     /// No header can hold a key; which one is not for an error to say.
     #[error("a key must be one or more visible characters of ASCII")]
     Unsendable,
+    /// Ids of dedicated hosts would run into those of on-demand ones.
+    #[error("they have more than {MOST_IN_ALL} hosts together")]
+    Hosts,
     /// A number of a contract or a line of a whitelist makes no sense.
     #[error("account {account:?}: {problem}")]
     Value {
@@ -92,6 +95,8 @@ pub(crate) struct PlannedHost {
 
 /// Most dedicated hosts of an account: more than a person looks at.
 const MOST_HOSTS: usize = 10_000;
+/// Most of all accounts, with some room for accounts that come later.
+const MOST_IN_ALL: usize = 90_000;
 
 impl Default for PlannedHosts {
     fn default() -> Self {
@@ -108,9 +113,16 @@ impl PlannedHosts {
         }
     }
 
+    fn number(&self) -> usize {
+        match self {
+            Self::Number(number) => *number,
+            Self::Each(hosts) => hosts.len(),
+        }
+    }
+
     fn problem(&self) -> Option<&'static str> {
         match self {
-            Self::Number(number) if *number > MOST_HOSTS => Some("it has more than 10000 hosts"),
+            _ if self.number() > MOST_HOSTS => Some("it has more than 10000 hosts"),
             Self::Number(_) => None,
             Self::Each(hosts) => {
                 let mut labels = hosts.iter().flat_map(PlannedHost::labels);
@@ -159,8 +171,8 @@ pub(crate) fn single(name: &str, api_key: Option<String>) -> Vec<PlannedAccount>
 }
 
 /// An account that comes while the simulator runs.
-pub(crate) fn added(name: &str, catalogue: Arc<Catalogue>) -> Account {
-    Account::new(name, catalogue, Login::new(&email(), &password()))
+pub(crate) fn added(name: &str, catalogue: Arc<Catalogue>, numbers: Numbers) -> Account {
+    Account::new(name, catalogue, numbers, Login::new(&email(), &password()))
 }
 
 /// Reads accounts from the text of a file.
@@ -198,6 +210,10 @@ pub(crate) fn read(text: &str) -> Result<Vec<PlannedAccount>, InvalidAccounts> {
             }
         }
     }
+    let hosts = file.accounts.iter().map(|account| account.hosts.number());
+    if hosts.sum::<usize>() > MOST_IN_ALL {
+        return Err(InvalidAccounts::Hosts);
+    }
     match file.accounts.is_empty() {
         true => Err(InvalidAccounts::None),
         false => Ok(file.accounts),
@@ -226,5 +242,10 @@ mod tests {
         assert!(problem(label).contains("label"));
         let many = r#"{"accounts": [{"name": "a", "keys": [], "hosts": 100000000000}]}"#;
         assert!(problem(many).contains("10000 hosts"));
+        let many: Vec<_> = (0..10)
+            .map(|name| format!(r#"{{"name": "{name}", "keys": [], "hosts": 9001}}"#))
+            .collect();
+        let many = format!(r#"{{"accounts": [{}]}}"#, many.join(","));
+        assert!(problem(&many).contains("90000 hosts"));
     }
 }

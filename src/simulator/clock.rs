@@ -97,9 +97,14 @@ pub(crate) struct Clock {
     base: Duration,
     since: Instant,
     speed: f64,
-    /// Moved by hand, and that is not written down yet.
-    jumped: bool,
+    /// The moment up to which answers may be given: it is in the state file,
+    /// or on its way there. None when another one has to be written.
+    horizon: Option<Moment>,
 }
+
+/// How far the horizon is ahead, in real time: the longer, the fewer lines are
+/// written, and the further a restart leaps.
+const HORIZON: Duration = Duration::from_secs(1);
 
 impl Clock {
     /// Starts at `start`, or at the wall clock. `speed` is virtual seconds per
@@ -109,7 +114,7 @@ impl Clock {
             base: start.map_or_else(wall, Moment::span),
             since: Instant::now(),
             speed,
-            jumped: false,
+            horizon: None,
         }
     }
 
@@ -122,17 +127,20 @@ impl Clock {
     /// Jumps ahead.
     pub(crate) fn advance(&mut self, by: Duration) {
         self.base = self.base.saturating_add(by);
-        self.jumped |= !by.is_zero();
     }
 
-    /// Whether it jumped since the last call of [`Clock::written`].
-    pub(crate) fn jumped(&self) -> bool {
-        self.jumped
+    /// Whether time has passed its horizon: an answer of now would show what a
+    /// restart could take back.
+    pub(crate) fn beyond(&self) -> bool {
+        self.horizon.is_none_or(|horizon| self.now() > horizon)
     }
 
-    /// The present moment is on its way to the state file.
-    pub(crate) fn written(&mut self) {
-        self.jumped = false;
+    /// Sets the horizon anew; it is what belongs into the state file. Of a
+    /// clock that stands still it is the present moment.
+    pub(crate) fn look_ahead(&mut self) -> Moment {
+        let horizon = self.now().after(scaled(HORIZON, self.speed));
+        self.horizon = Some(horizon);
+        horizon
     }
 
     /// Virtual seconds per real second.
@@ -145,7 +153,8 @@ impl Clock {
         self.base = self.now().span();
         self.since = Instant::now();
         self.speed = speed;
-        self.jumped = true;
+        // A slower clock shall not leap as far as the faster one would.
+        self.horizon = None;
     }
 }
 
@@ -201,6 +210,21 @@ mod tests {
         clock.set_speed(0.0);
         assert!(clock.now() >= reached);
         assert_eq!(clock.now(), clock.now());
+    }
+
+    #[test]
+    fn a_clock_that_stands_passes_its_horizon_by_jumps_alone() {
+        let mut clock = Clock::new(Some(Moment::from_unix(1_000)), 0.0);
+        assert!(clock.beyond());
+        assert_eq!(clock.look_ahead(), Moment::from_unix(1_000));
+        assert!(!clock.beyond());
+        clock.advance(Duration::from_millis(1));
+        assert!(clock.beyond());
+        clock.set_speed(60.0);
+        assert!(clock.look_ahead() >= Moment::from_unix(1_060));
+        // The minute that is ahead is not over, and yet to be taken back.
+        clock.set_speed(0.0);
+        assert!(clock.beyond() && clock.look_ahead() == clock.now());
     }
 
     #[test]

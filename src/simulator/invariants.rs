@@ -44,11 +44,13 @@ pub(crate) enum Violation {
         first: u64,
         calls: u64,
     },
-    /// Calls with a key of `account` about what belongs to `owner`.
-    ForeignUuid {
+    /// Calls with a key of `account` about what belongs to `owner`: a
+    /// `server`, an `sshKey` or a `host`.
+    ForeignResource {
         account: String,
         owner: String,
-        uuid: String,
+        kind: &'static str,
+        id: String,
         first: u64,
         calls: u64,
     },

@@ -44,10 +44,11 @@ pub enum StateFileError {
     },
 }
 
-/// What one request changed.
+/// What one request changed, or that time has gone on.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Line {
+    /// Up to here answers may have been given; time goes on from here.
     pub(crate) at: Moment,
     /// Generators drawn so far, see `Luck`.
     pub(crate) draws: u64,

@@ -9,13 +9,14 @@ use super::clock::Moment;
 use super::journal::Line;
 use super::keys::Keys;
 use super::profile::Switches;
-use super::state::{Account, Login};
+use super::state::{Account, Login, Numbers};
 
 /// Accounts in their order, and the keys of all of them.
 #[derive(Default)]
 pub(super) struct Roster {
     pub(super) keys: Keys,
     pub(super) accounts: Vec<Account>,
+    numbers: Numbers,
 }
 
 impl Roster {
@@ -45,7 +46,7 @@ impl Roster {
         let known = accounts.position(|account| account.name == name);
         let place = known.unwrap_or_else(|| {
             let login = Login::new("", "");
-            let account = Account::new(name, catalogue.clone(), login);
+            let account = Account::new(name, catalogue.clone(), self.numbers.clone(), login);
             self.accounts.push(account);
             self.accounts.len() - 1
         });
@@ -71,9 +72,12 @@ impl Roster {
     ) -> Result<(), InvalidAccounts> {
         let mut keys = Keys::default();
         for plan in planned {
-            let account = account(plan, catalogue, &mut keys, switches, now)?;
-            let mut names = self.accounts.iter().map(|known| &known.name);
+            let known = (catalogue, &self.numbers, switches);
+            let mut account = account(plan, known, &mut keys, now)?;
+            let mut names = self.accounts.iter().map(|kept| &kept.name);
             if names.all(|name| *name != account.name) {
+                // Only now: the kept ones have their ids already.
+                account.house(plan.hosts.labels(), now);
                 self.accounts.push(account);
             }
         }
@@ -96,14 +100,12 @@ impl Roster {
 
 fn account(
     plan: &PlannedAccount,
-    catalogue: &Arc<Catalogue>,
+    (catalogue, numbers, switches): (&Arc<Catalogue>, &Numbers, &Switches),
     keys: &mut Keys,
-    switches: &Switches,
     now: Moment,
 ) -> Result<Account, InvalidAccounts> {
     let login = Login::new(&plan.email_address, &plan.password);
-    let mut account = Account::new(&plan.name, catalogue.clone(), login);
-    account.house(plan.hosts.labels(), now);
+    let mut account = Account::new(&plan.name, catalogue.clone(), numbers.clone(), login);
     let invalid = |problem: String| InvalidAccounts::Value {
         account: plan.name.clone(),
         problem,

@@ -273,7 +273,7 @@ fn whole(world: &mut World) -> Line {
         (account.name.clone(), account.changes())
     });
     Line {
-        at: world.clock.now(),
+        at: world.clock.look_ahead(),
         draws: world.luck.draws,
         accounts: accounts.collect(),
         keys: world.keys.changes(),

@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use uuid::Uuid;
-
 use super::invariants::Violation;
 use super::keys::{Keys, key_id};
 use super::routes;
@@ -28,7 +26,29 @@ pub(crate) struct Strangers {
     /// By what stands for the key; `None` is no key at all.
     keys: BTreeMap<Option<String>, Tally>,
     /// By the caller's account, the owner's, and what was asked for.
-    things: BTreeMap<(String, String, Uuid), Tally>,
+    things: BTreeMap<(String, String, Thing), Tally>,
+}
+
+/// What an account has, and what names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Thing {
+    kind: &'static str,
+    id: String,
+}
+
+impl Thing {
+    /// What this part of a path names in an account.
+    fn of(account: &Account, part: &str, among_hosts: bool) -> Option<Self> {
+        let kind = match part.parse() {
+            Ok(uuid) => account.owned(&uuid)?,
+            Err(_) => {
+                let id = part.parse().ok().filter(|_| among_hosts)?;
+                account.owns_host(id).then_some("host")?
+            }
+        };
+        let id = part.to_ascii_lowercase();
+        Some(Self { kind, id })
+    }
 }
 
 /// A request as it is looked at here.
@@ -58,10 +78,14 @@ impl Strangers {
     }
 
     fn meddled(&mut self, call: Call<'_>, caller: &str, accounts: &[Account]) {
-        for uuid in call.path.split('/').filter_map(|part| part.parse().ok()) {
-            let mut owners = accounts.iter().filter(|account| account.owns(&uuid));
-            if let Some(owner) = owners.find(|owner| owner.name != caller) {
-                let thing = (caller.to_owned(), owner.name.clone(), uuid);
+        let among_hosts = call.template.is_some_and(routes::names_host);
+        for part in call.path.split('/') {
+            let others = accounts.iter().filter(|owner| owner.name != caller);
+            let mut owned = others.filter_map(|owner| {
+                let thing = Thing::of(owner, part, among_hosts)?;
+                Some((caller.to_owned(), owner.name.clone(), thing))
+            });
+            if let Some(thing) = owned.next() {
                 count(&mut self.things, thing, call.seq);
             }
         }
@@ -82,13 +106,16 @@ impl Strangers {
         });
         let things = self.things.iter();
         let things = things.filter(|((caller, owner, _), _)| caller == account || owner == account);
-        let things = things.map(|((caller, owner, uuid), tally)| Violation::ForeignUuid {
-            account: caller.clone(),
-            owner: owner.clone(),
-            uuid: uuid.to_string(),
-            first: tally.first,
-            calls: tally.calls,
-        });
+        let things = things.map(
+            |((caller, owner, thing), tally)| Violation::ForeignResource {
+                account: caller.clone(),
+                owner: owner.clone(),
+                kind: thing.kind,
+                id: thing.id.clone(),
+                first: tally.first,
+                calls: tally.calls,
+            },
+        );
         strange.chain(things).collect()
     }
 }

@@ -78,35 +78,35 @@ impl World {
         accounts.position(|account| account.name == name)
     }
 
-    /// A jump of the clock counts: what was seen to end stays ended.
+    /// Time that goes past its horizon counts: what was seen to end stays
+    /// ended, and most of that follows from the time alone.
     fn changed(&self) -> bool {
-        self.clock.jumped() || self.keys.changed() || self.accounts.iter().any(Account::changed)
+        self.clock.beyond() || self.keys.changed() || self.accounts.iter().any(Account::changed)
     }
 
     /// Hands all changes so far to the journal: those of requests, of time
-    /// (a GET carries out what is due, too), and of the clock itself. What is
-    /// waited for is also there when nothing changed: somebody else's change
-    /// may be on its way, and an answer must not show what a crash could take
-    /// back.
+    /// (a GET carries out what is due, too), and how far the clock may have
+    /// been seen to go. What is waited for is also there when nothing changed:
+    /// somebody else's change may be on its way, and an answer must not show
+    /// what a crash could take back.
     pub(crate) fn record(&mut self) -> Option<Written> {
         if self.journal.is_none() {
             self.accounts.iter_mut().for_each(Account::unwritten);
             return None;
         }
-        let (now, changed) = (self.clock.now(), self.changed());
+        let changed = self.changed();
         let journal = self.journal.as_mut()?;
         if changed {
             let accounts = self.accounts.iter_mut();
             let accounts = accounts.map(|account| (account.name.clone(), account.changes()));
             let line = Line {
-                at: now,
+                at: self.clock.look_ahead(),
                 draws: self.luck.draws,
                 keys: self.keys.changes(),
                 accounts: accounts
                     .filter(|(_, changes)| !changes.is_empty())
                     .collect(),
             };
-            self.clock.written();
             journal.append(&line);
         }
         Some(journal.written())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flexmetal_operator::hosting::command::PowerCommand;
-use flexmetal_operator::hosting::host::HostInstall;
+use flexmetal_operator::hosting::host::{HostInstall, InstallParam};
 use flexmetal_operator::hosting::server::{
     KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
 };
@@ -197,6 +197,6 @@ fn install(ssh_key: &SshKeyId) -> HostInstall {
     install.hostname = Some("metal-1".to_owned());
     install.ssh_key = Some(ssh_key.clone());
     install.post_install_script = Some(SecretText::new(SCRIPT));
-    install.kernel_params = vec![kernel_param()];
+    install.kernel_params = vec![kernel_param().into(), InstallParam::bare("quiet")];
     install
 }

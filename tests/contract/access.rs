@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cases;
-use crate::rig::{SERVERS, START, error_record, order, shape};
+use crate::rig::{DELIVERY, SERVERS, START, error_record, order, shape};
 
 cases! {
     contract_keys ["5-1" "5-4" "7-2" "2.2-1" "2.2-2" "2.2-3" "2.2-4" "4.1-10" "5-5"] |rig| {
@@ -85,8 +85,7 @@ cases! {
     }
 
     contract_accounts ["5-6"] |rig| {
-
-        let uuid = rig.ordered(order()).await;
+        let uuid = rig.delivered(order()).await;
         let (_, key) = rig.call("POST", "/v3/sshKey", json!({"name": "me", "publicKey": "ssh-rsa AAAA"})).await;
         rig.steer("accounts", json!({"name": "other", "key": "other-key"})).await;
         let call = async |method: &str, path: &str| {
@@ -104,7 +103,8 @@ cases! {
         for (method, path) in [("GET", server("")), ("DELETE", server("")), ("GET", server("/commands")), ("POST", server("/commands")),
             ("GET", server("/lshw")), ("POST", server("/tag/x")), ("GET", "/v3/flexMetal/tags/t".into()), ("PUT", "/v3/flexMetal/tags/t".into()),
             ("DELETE", "/v3/flexMetal/tags/t".into()), ("GET", key.clone()), ("DELETE", key), ("GET", "/v3/account/apiKey/1/whitelist".into()),
-            ("POST", "/v3/account/apiKey/1/whitelist".into())] {
+            ("POST", "/v3/account/apiKey/1/whitelist".into()), ("GET", "/v3/host/1001".into()), ("PUT", "/v3/host/1001/stop".into()),
+            ("GET", "/v3/host/100001".into()), ("PUT", "/v3/host/100001/stop".into())] {
             let (status, record) = call(method, &path).await;
             assert_eq!(status, 404, "{method} {path}");
             error_record(&record);
@@ -113,5 +113,22 @@ cases! {
             assert_eq!(call("GET", path).await, (200, json!([])), "{path}");
         }
         assert_eq!(rig.server(&uuid).await["tags"], json!(["t"]));
+        // No two accounts share a host, an order's number or an address.
+        let url = format!("{}{SERVERS}", rig.running.api_url());
+        let ordered = rig.client.post(url).header("PRIVATE-TOKEN", "other-key").json(&order());
+        assert_eq!(rig.send(ordered).await.0, 200);
+        rig.advance(DELIVERY).await;
+        let (mine, others) = (rig.get("/v3/host").await.1, call("GET", "/v3/host").await.1);
+        for (host, other) in mine.as_array().unwrap().iter().zip(others.as_array().unwrap()) {
+            assert_eq!((&host["status"], &other["status"]), (&json!("running"), &json!("running")));
+            for field in ["id", "serverId"] {
+                assert_ne!(host[field], other[field]);
+            }
+            let addresses = |host: &Value| -> Vec<Value> {
+                host["ipAddress"].as_array().unwrap().iter().map(|one| one["ipAddress"].clone()).collect()
+            };
+            assert!(!addresses(other).is_empty() && addresses(other).iter().all(|one| !addresses(host).contains(one)));
+        }
+        assert_eq!((&mine[2]["fmOrderId"], &others[2]["fmOrderId"]), (&json!(1), &json!(2)));
     }
 }

@@ -24,6 +24,12 @@ cases! {
         assert_eq!(one.as_array().unwrap().len(), 1);
         assert_eq!(rig.get(&format!("{SERVERS}/{uuid}")).await.1, one);
         rig.refused("GET", "/v3/none", Value::Null, 404).await;
+        // HEAD is a method like any other; an answer to it has no body.
+        for (path, status, allowed) in [(SERVERS, 405, Some("GET,POST")), ("/v3/health", 405, Some("GET")), ("/v3/host/1001/start", 405, Some("PUT")), ("/v3/none", 404, None)] {
+            let answer = rig.request("HEAD", path).send().await.unwrap();
+            let methods = answer.headers().get("allow").map(|methods| methods.to_str().unwrap().to_owned());
+            assert_eq!((answer.status().as_u16(), methods.as_deref()), (status, allowed), "{path}");
+        }
         let nobody = "018f0000-0000-7000-8000-000000000000";
         for (method, rest) in [("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/lshw"), ("GET", "/rootPassword"),
             ("GET", "/commands"), ("POST", "/commands"), ("POST", "/tag/x"), ("DELETE", "/tag/x")] {

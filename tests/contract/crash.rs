@@ -152,3 +152,58 @@ async fn contract_a_state_that_was_shown_survives_kill_9() {
     assert_eq!(status(&ready).await, "delivered");
     child.kill().await.unwrap();
 }
+
+#[tokio::test]
+async fn contract_what_only_time_has_ended_survives_kill_9() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let flags = [
+        "--clock-start=1700000000",
+        "--clock-speed=200",
+        "--delivery-seconds=10",
+        "--command-seconds=100",
+        "--install-seconds=100",
+    ];
+    let (mut child, ready) = begin(&state, &flags).await;
+    let ordered = ask(&ready["api"], "POST", SERVERS, with("name", json!("a"))).await;
+    let one = format!("{SERVERS}/{}", ordered[0]["uuid"].as_str().unwrap());
+    let until = async |path: String, field: &str, wanted: &str| {
+        let reached = async {
+            while ask(&ready["api"], "GET", &path, Value::Null).await[0][field] != wanted {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
+        reached.unwrap();
+    };
+    until(one.clone(), "status", "delivered").await;
+    // The last change that a request makes: all that follows is time's.
+    let commands = format!("{one}/commands");
+    let reboot = json!({"command": "reboot"});
+    ask(&ready["api"], "POST", &commands, reboot).await;
+    let install = json!({"os": {"id": 104}, "sshKeyId": "018f0000-0000-7000-8000-000000000000"});
+    let path = "/v3/host/1001/os/install";
+    ask(&ready["api"], "POST", path, install).await;
+    until(commands.clone(), "status", "finished").await;
+    until("/v3/host/1001".to_owned(), "installStatus", "finished").await;
+    let minutes = async |ready: &Value| {
+        let usage = ask(&ready["api"], "GET", "/v3/flexMetal/usage", Value::Null).await;
+        usage[0]["totalMinutes"].as_u64().unwrap()
+    };
+    let told = ask(&ready["control"], "GET", "/_simulator/clock", Value::Null).await;
+    let used = minutes(&ready).await;
+    child.kill().await.unwrap();
+    // Standing still, so that nothing can end once more.
+    let (mut child, ready) = begin(&state, &["--clock=driven", "--clock-start=1700000000"]).await;
+    let now = ask(&ready["control"], "GET", "/_simulator/clock", Value::Null).await;
+    assert!(
+        now["virtual"].as_f64() >= told["virtual"].as_f64(),
+        "{now} after {told}"
+    );
+    let command = ask(&ready["api"], "GET", &commands, Value::Null).await;
+    assert_eq!(command[0]["status"], "finished");
+    let host = ask(&ready["api"], "GET", "/v3/host/1001", Value::Null).await;
+    assert_eq!(host[0]["installStatus"], "finished");
+    assert!(minutes(&ready).await >= used);
+    child.kill().await.unwrap();
+}

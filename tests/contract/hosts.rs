@@ -104,8 +104,8 @@ cases! {
             let wanted = json!({"os": {"id": 114, "kernelParams": params}, "sshKeyId": key, "hostname": "n.example"});
             let (status, echo) = rig.call("POST", path, wanted).await;
             assert_eq!((status, &echo[0]["quickFormat"]), (200, &json!(true)), "{params}");
-            assert_eq!(rig.get("/v3/host/1001").await.1[0]["liveHostName"], "n");
             rig.advance(300).await;
+            assert_eq!(rig.get("/v3/host/1001").await.1[0]["liveHostName"], "n");
         }
         rig.steer("settings", json!({"commandFailureRate": 1.0})).await;
         rig.call("POST", path, wanted).await;
@@ -116,6 +116,14 @@ cases! {
         rig.turn("installKernelParams", "list").await;
         let list = json!([{"key": "factoryhash", "value": "abc"}]);
         assert_eq!(rig.call("POST", path, json!({"os": {"id": 114, "kernelParams": list}})).await.0, 200);
+        // A value is optional there, a key is not.
+        for (param, status) in [(json!({"key": "quiet"}), 200), (json!({"key": "quiet", "value": null}), 200), (json!({"key": "quiet", "value": 1}), 422),
+            (json!({"value": "x"}), 422), (json!({"key": "", "value": "x"}), 422), (json!({"key": "siderolink.api"}), 422)] {
+            rig.advance(300).await;
+            let list = json!([{"key": "siderolink.api", "value": "grpc://hub.example:8090?jointoken=t"}, param]);
+            let list = match param["key"] == "siderolink.api" { true => json!([param]), false => list };
+            assert_eq!(rig.call("POST", path, json!({"os": {"id": 114, "kernelParams": list}})).await.0, status, "{param}");
+        }
         rig.refused("POST", path, json!({"os": {"id": 104}}), 422).await;
     }
 

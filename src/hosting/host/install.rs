@@ -4,13 +4,15 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::hosting::host::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
+use crate::hosting::host::{
+    InstallForm, InstallKeyName, InstallKeyNeeded, InstallParam, KernelParamsForm,
+};
 use crate::hosting::identity::SshKeyId;
 use crate::hosting::request::InvalidRequest;
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::{
-    InvalidSystem, KernelParam, KernelParamBody, SystemFamily, check_kernel_params, check_script,
-    is_host_name, is_line, kernel_param_bodies,
+    InvalidSystem, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_host_name,
+    is_line,
 };
 
 /// The parameter that a vanilla image joins by (2.17-12).
@@ -32,7 +34,7 @@ pub struct HostInstall {
     /// the first label (2.17-2).
     pub hostname: Option<String>,
     /// Kernel parameters, for the Kubernetes-focused system.
-    pub kernel_params: Vec<KernelParam>,
+    pub kernel_params: Vec<InstallParam>,
     /// A script for bash that runs after the installation.
     pub post_install_script: Option<SecretText>,
     /// The stored key for root.
@@ -97,7 +99,7 @@ impl HostInstall {
             let field = self.form.key_name.as_str();
             return Err(InvalidRequest::InstallKey { field });
         }
-        check_kernel_params(&self.kernel_params)?;
+        check_kernel_params(self.kernel_params.iter().map(InstallParam::body))?;
         if is_talos {
             self.check_image()?;
         }
@@ -122,7 +124,7 @@ impl HostInstall {
             let params = self.kernel_params.iter();
             params
                 .filter(move |param| param.key == key)
-                .map(|param| param.value.expose())
+                .map(InstallParam::given)
         };
         // Of two, nobody could say which one counts.
         if values(JOIN).count() > 1 {
@@ -147,9 +149,10 @@ impl HostInstall {
         let kernel_params = match self.form.kernel_params {
             _ if self.kernel_params.is_empty() => None,
             KernelParamsForm::Text => Some(KernelParamsBody::Text(self.kernel_text())),
-            KernelParamsForm::Array => Some(KernelParamsBody::Array(kernel_param_bodies(
-                &self.kernel_params,
-            ))),
+            KernelParamsForm::Array => {
+                let params = self.kernel_params.iter().map(InstallParam::body);
+                Some(KernelParamsBody::Array(params.collect()))
+            }
         };
         InstallBody {
             hostname: self.hostname.as_deref(),
@@ -164,23 +167,21 @@ impl HostInstall {
         }
     }
 
-    /// All parameters as a kernel takes them: `key=value`, with blanks between.
+    /// All parameters as a kernel takes them, with blanks between.
     fn kernel_text(&self) -> String {
-        let params = self.kernel_params.iter();
-        let params: Vec<_> = params
-            .map(|param| format!("{}={}", param.key, param.value.expose()))
-            .collect();
+        let params: Vec<_> = self.kernel_params.iter().map(InstallParam::text).collect();
         params.join(" ")
     }
 
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
-        let params = self.kernel_params.iter().map(|param| &param.value);
+        let params = self.kernel_params.iter();
+        let params = params.filter_map(|param| param.value.as_ref());
         self.post_install_script.iter().chain(params).cloned()
     }
 }
 
-fn needs_quotes(param: &KernelParam) -> bool {
-    let value = param.value.expose();
+fn needs_quotes(param: &InstallParam) -> bool {
+    let value = param.given();
     value.contains(|letter: char| letter.is_whitespace() || letter == '"' || letter == '\'')
 }
 

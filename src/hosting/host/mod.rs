@@ -5,6 +5,7 @@ mod calls;
 mod decode;
 mod form;
 mod install;
+mod param;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use crate::hosting::page::{Page, PageToken};
 
 pub use form::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
 pub use install::HostInstall;
+pub use param::InstallParam;
 
 /// A host (2.20): what of its sixty fields is of use here.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ pub use partition::{Partition, PartitionSize};
 pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
 pub use status::{ServerStatus, StatusFilter};
 pub use system::{InvalidSystem, KernelParam, SystemFamily, UserData};
-pub(super) use system::{KernelParamBody, check_kernel_params, check_script, kernel_param_bodies};
+pub(super) use system::{KernelParamBody, check_kernel_params, check_script};
 
 /// The identity of a server: a UUID in its usual form of 36 characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

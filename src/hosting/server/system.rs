@@ -133,7 +133,7 @@ pub(super) struct SystemView<'a> {
 
 impl<'a> SystemView<'a> {
     pub(super) fn check(self) -> Result<(), InvalidSystem> {
-        check_kernel_params(self.kernel_params)?;
+        check_kernel_params(self.kernel_params.iter().map(KernelParam::body))?;
         check_partitions(self.partitions)?;
         let is_ipxe = SystemFamily::of_slug(self.slug) == SystemFamily::CustomIpxe;
         match self.ipxe_script_url {
@@ -148,7 +148,7 @@ impl<'a> SystemView<'a> {
     pub(super) fn body(self) -> impl Serialize + use<'a> {
         OsBody {
             slug: self.slug,
-            kernel_params: kernel_param_bodies(self.kernel_params),
+            kernel_params: self.kernel_params.iter().map(KernelParam::body).collect(),
             partitions: self.partitions,
             ipxe_script_url: self.ipxe_script_url.map(SecretText::expose),
         }
@@ -170,18 +170,18 @@ struct OsBody<'a> {
 /// A kernel parameter on the wire.
 #[derive(Serialize)]
 pub(in crate::hosting) struct KernelParamBody<'a> {
-    key: &'a str,
-    value: &'a str,
+    pub(in crate::hosting) key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hosting) value: Option<&'a str>,
 }
 
-pub(in crate::hosting) fn kernel_param_bodies(params: &[KernelParam]) -> Vec<KernelParamBody<'_>> {
-    params
-        .iter()
-        .map(|param| KernelParamBody {
-            key: &param.key,
-            value: param.value.expose(),
-        })
-        .collect()
+impl KernelParam {
+    fn body(&self) -> KernelParamBody<'_> {
+        KernelParamBody {
+            key: &self.key,
+            value: Some(self.value.expose()),
+        }
+    }
 }
 
 /// User data on the wire.
@@ -229,16 +229,20 @@ pub(in crate::hosting) fn check_script(
     }
 }
 
-pub(in crate::hosting) fn check_kernel_params(params: &[KernelParam]) -> Result<(), InvalidSystem> {
-    let fits = |param: &KernelParam| {
-        let key = &param.key;
+pub(in crate::hosting) fn check_kernel_params<'a>(
+    mut params: impl Iterator<Item = KernelParamBody<'a>>,
+) -> Result<(), InvalidSystem> {
+    let fits = |param: KernelParamBody<'a>| {
+        let key = param.key;
         (1..=255).contains(&key.len())
             && !key
                 .chars()
                 .any(|letter| letter.is_whitespace() || letter.is_control() || letter == '=')
-            && !param.value.expose().chars().any(char::is_control)
+            && !param
+                .value
+                .is_some_and(|value| value.contains(char::is_control))
     };
-    match params.iter().position(|param| !fits(param)) {
+    match params.position(|param| !fits(param)) {
         Some(index) => Err(InvalidSystem::KernelParam { index }),
         None => Ok(()),
     }

@@ -3,14 +3,17 @@
 use serde_json::json;
 
 use super::UUID;
-use super::install::param;
 use super::resources::{body, line, sent};
 use crate::hosting::host::{
-    HostInstall, InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm,
+    HostInstall, InstallForm, InstallKeyName, InstallKeyNeeded, InstallParam, KernelParamsForm,
 };
 use crate::hosting::request::InvalidRequest;
-use crate::hosting::server::{InvalidSystem, KernelParam, SystemFamily};
+use crate::hosting::server::{InvalidSystem, SystemFamily};
 use crate::hosting::{HostId, SecretText, SshKeyId};
+
+fn param(key: &str, value: &str) -> InstallParam {
+    super::install::param(key, value).into()
+}
 
 fn host_install() -> HostInstall {
     let mut install = HostInstall::new(17, SystemFamily::Linux);
@@ -22,7 +25,7 @@ fn host_install() -> HostInstall {
 async fn a_host_is_installed_in_both_forms() {
     let mut install = host_install();
     install.hostname = Some("db-1.example.com".to_owned());
-    install.kernel_params = vec![param("net.ifnames", "0"), param("quiet", "1")];
+    install.kernel_params = vec![param("net.ifnames", "0"), InstallParam::bare("quiet")];
     install.post_install_script = Some(SecretText::new("#!/bin/bash\n"));
     install.quick_format = Some(false);
     let (request, result) = sent(200, "[]", async |client| {
@@ -33,7 +36,7 @@ async fn a_host_is_installed_in_both_forms() {
     assert_eq!(
         body(&request),
         json!({"hostname": "db-1.example.com",
-            "os": {"id": 17, "kernelParams": "net.ifnames=0 quiet=1"},
+            "os": {"id": 17, "kernelParams": "net.ifnames=0 quiet"},
             "postInstallScript": "#!/bin/bash\n", "sshKeyId": UUID, "quickFormat": false})
     );
     result.unwrap();
@@ -48,7 +51,7 @@ async fn a_host_is_installed_in_both_forms() {
     assert!(other.get("sshKeyId").is_none());
     assert_eq!(
         other["os"]["kernelParams"],
-        json!([{"key": "net.ifnames", "value": "0"}, {"key": "quiet", "value": "1"}])
+        json!([{"key": "net.ifnames", "value": "0"}, {"key": "quiet"}])
     );
 
     let (request, _) = sent(200, "[]", async |client| {
@@ -65,7 +68,7 @@ fn the_rules_of_a_host_installation_hold() {
         change(&mut install);
         install.check()
     };
-    let talos = |params: Vec<KernelParam>| {
+    let talos = |params: Vec<InstallParam>| {
         check(&|install| {
             install.family = SystemFamily::Talos;
             install.kernel_params = params.clone();
@@ -75,6 +78,13 @@ fn the_rules_of_a_host_installation_hold() {
     talos(vec![join(), param("net.ifnames", "1")]).unwrap();
     talos(vec![param("factoryhash", "abc")]).unwrap();
     assert_eq!(talos(vec![]), Err(InvalidRequest::Image));
+    // Names that mean nothing without a value.
+    for (name, error) in [
+        ("siderolink.api", InvalidRequest::JoinAddress),
+        ("factoryhash", InvalidRequest::Image),
+    ] {
+        assert_eq!(talos(vec![InstallParam::bare(name)]), Err(error));
+    }
     assert_eq!(
         talos(vec![param("siderolink.api", "join")]),
         Err(InvalidRequest::JoinAddress)

@@ -52,7 +52,7 @@ fn host_install() -> HostInstall {
     let mut install = HostInstall::new(1, SystemFamily::Linux);
     install.ssh_key = SshKeyId::parse(super::UUID).ok();
     install.post_install_script = Some(SecretText::new(SCRIPT));
-    install.kernel_params = vec![param()];
+    install.kernel_params = vec![param().into()];
     install
 }
 

@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::state::Label;
 use super::super::world::Shared;
-use super::{Unfollowed, Which, read};
+use super::{Query, Unfollowed, Which, read};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::catalogue::Offer;
 use super::super::clock::Moment;
+use super::super::rules::{MAX_TAGS, tag_is_valid};
 use super::super::state::{Alteration, Machine, Newcomer, Status};
 use super::super::world::{Shared, World};
 use super::{Path, Query, Unfollowed, Which, read};
@@ -129,6 +130,7 @@ pub(super) async fn appear(
     body: Bytes,
 ) -> Result<Json<Value>, Unfollowed> {
     let wanted: Appearance = read(&body)?;
+    possible(&wanted.tags)?;
     let (mut world, now) = shared.settled();
     let of = which.place(&world)?;
     let world = &mut *world;
@@ -154,12 +156,23 @@ pub(super) async fn alter(
     body: Bytes,
 ) -> Result<Json<Value>, Unfollowed> {
     let change: Alteration = read(&body)?;
+    possible(change.tags.as_deref().unwrap_or_default())?;
     let (mut world, now) = shared.settled();
     let of = which.place(&world)?;
     let lasting = world.settings.release;
     let altered = world.accounts[of].alter(&uuid, change, now, lasting);
     altered.map_err(|_| Unfollowed::NotFound)?;
     one(&world, of, &uuid, now)
+}
+
+/// Refuses tags that the API could not have (sections 8-1 and 8-2).
+fn possible(tags: &[String]) -> Result<(), Unfollowed> {
+    let problem = match tags.iter().find(|tag| !tag_is_valid(tag)) {
+        Some(bad) => format!("tag {bad:?} must match ^[A-Za-z0-9_:-]{{1,64}}$"),
+        None if tags.len() > MAX_TAGS => format!("a server has at most {MAX_TAGS} tags"),
+        None => return Ok(()),
+    };
+    Err(Unfollowed::Value(problem))
 }
 
 /// The offer that two names stand for.

@@ -5,6 +5,7 @@ mod hosts;
 mod machines;
 mod origin;
 mod page;
+mod parameters;
 mod people;
 mod records;
 mod settings;
@@ -157,6 +158,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/_simulator/quota", post(settings::quota))
         .route("/_simulator/availability", post(settings::availability))
         .route("/_simulator/keys", get(settings::keys).post(settings::key))
+        .route_layer(from_fn(parameters::guard))
         .fallback(|| async { Unfollowed::NotFound })
         .method_not_allowed_fallback(|| async { Unfollowed::Method })
         .layer(from_fn(origin::guard))

@@ -144,8 +144,8 @@ pub(super) async fn add_account(
     let Some(first) = world.accounts.first() else {
         return Err(Unfollowed::NotFound);
     };
-    let catalogue = first.catalogue.clone();
-    let mut account = accounts::added(&wanted.name, catalogue);
+    let (catalogue, numbers) = (first.catalogue.clone(), first.numbers().clone());
+    let mut account = accounts::added(&wanted.name, catalogue, numbers);
     account.house(PlannedHosts::default().labels(), now);
     world.accounts.push(account);
     let number = world.keys.set(&wanted.key, &wanted.name, true);

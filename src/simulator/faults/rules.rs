@@ -56,6 +56,8 @@ pub(crate) struct Rule {
 pub(crate) enum InvalidRule {
     #[error("a fault's status must be 200 to 599")]
     Status,
+    #[error("a refusal's status must be 400 to 599")]
+    Refusal,
     #[error("rate must be 0 to 1")]
     Rate,
     #[error("seconds must be 0 or more")]
@@ -88,9 +90,10 @@ impl Rule {
         }
         for fault in self.faults() {
             match fault {
-                Fault::Refuse { status: code, .. } | Fault::Status { code, .. }
-                    if !(200..600).contains(code) =>
-                {
+                Fault::Refuse { status, .. } if !(400..600).contains(status) => {
+                    return Err(InvalidRule::Refusal);
+                }
+                Fault::Status { code, .. } if !(200..600).contains(code) => {
                     return Err(InvalidRule::Status);
                 }
                 Fault::StaleList { seconds } if span(*seconds).is_none() => {
@@ -272,7 +275,12 @@ mod tests {
             ),
             (
                 json!({"fault": {"refuse": {"status": 600, "message": ""}}}),
-                InvalidRule::Status,
+                InvalidRule::Refusal,
+            ),
+            // A success is no refusal.
+            (
+                json!({"fault": {"refuse": {"status": 204, "message": ""}}}),
+                InvalidRule::Refusal,
             ),
             (json!({"fault": "truncate", "rate": 1.1}), InvalidRule::Rate),
             (

@@ -8,11 +8,13 @@ mod servers;
 mod tags;
 
 use axum::Router;
-use axum::extract::FromRequestParts;
-use axum::response::IntoResponse;
+use axum::extract::{FromRequestParts, Request};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
-use http::StatusCode;
+use http::header::ALLOW;
 use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::answer::{Answer, Refusal, code};
@@ -107,6 +109,11 @@ const ALL: &[&str] = &[
     SSH_KEY,
     HEALTH,
 ];
+
+/// Whether paths of this template name a host.
+pub(crate) fn names_host(template: &str) -> bool {
+    template.starts_with(HOST)
+}
 
 /// Paths whose GET answers a list.
 const LISTS: &[&str] = &[
@@ -206,7 +213,26 @@ pub(crate) fn router(shared: Shared) -> Router {
             let status = StatusCode::METHOD_NOT_ALLOWED;
             Refusal::new(status, code::METHOD, "Method not allowed").into_response()
         })
+        .layer(from_fn(headless))
         .with_state(shared)
+}
+
+/// The API has no HEAD; the router would answer it wherever there is a GET, and
+/// say so in `Allow`.
+async fn headless(mut request: Request, next: Next) -> Response {
+    if request.method() == Method::HEAD {
+        // Another method that no path has.
+        *request.method_mut() = Method::TRACE;
+    }
+    let mut response = next.run(request).await;
+    let allowed = response.headers().get(ALLOW);
+    if let Some(allowed) = allowed.and_then(|allowed| allowed.to_str().ok()) {
+        let methods: Vec<_> = allowed.split(',').filter(|one| *one != "HEAD").collect();
+        if let Ok(methods) = HeaderValue::from_str(&methods.join(",")) {
+            response.headers_mut().insert(ALLOW, methods);
+        }
+    }
+    response
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec<(String, S
     };
     fields.ensure(allowed, "kernelParams", "has the wrong form");
     if listed {
-        return system::kernel_params(fields, switches);
+        return system::kernel_params(fields, true, switches);
     }
     let text = fields.text("kernelParams").unwrap_or_default();
     let words = text.split_ascii_whitespace();

@@ -30,7 +30,7 @@ pub(super) fn check<'c>(
         );
         known
     });
-    let params = kernel_params(&mut fields, switches);
+    let params = kernel_params(&mut fields, false, switches);
     let joins = system.is_some_and(|system| system.family == Family::Talos);
     if joins && switches.siderolink_api == SiderolinkApi::Required {
         let message = "must name siderolink.api with a URL";
@@ -60,8 +60,13 @@ pub(super) fn check<'c>(
     system
 }
 
-/// Names and values of a list of kernel parameters.
-pub(super) fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec<(String, String)> {
+/// Names and values of a list of kernel parameters. A value may be empty, but
+/// has to be given unless `bare` ones are fine too.
+pub(super) fn kernel_params(
+    fields: &mut Fields<'_>,
+    bare: bool,
+    switches: &Switches,
+) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (index, entry) in fields
         .list("kernelParams")
@@ -73,10 +78,9 @@ pub(super) fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec
         let mut param = Fields::new(entry, &prefix, fields.breaches());
         param.only(&["key", "value"], switches);
         let key = param.required_text("key");
-        // The value may be empty, but has to be given.
         let value = param.text("value");
-        param.ensure(value.is_some(), "value", "must be a string");
-        found.extend(key.zip(value));
+        param.ensure(value.is_some() || bare, "value", "must be a string");
+        found.extend(key.zip(value.or_else(|| bare.then(String::new))));
     }
     found
 }

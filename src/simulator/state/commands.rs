@@ -134,6 +134,30 @@ impl Machine {
         Some(last.is_none_or(|(_, on)| on))
     }
 
+    /// Since when it runs without a break; `None` while it does not.
+    pub(super) fn running_since(&self, now: Moment) -> Option<Moment> {
+        if self.power(now) != Some(true) {
+            return None;
+        }
+        let mut since = self.entered(Status::Delivered, now)?;
+        let commands = self.finished(now);
+        let commands = commands.map(|command| (command.ends, command.kind));
+        let mut turned: Vec<(Moment, bool, bool)> = commands
+            .map(|(at, kind)| (at, kind.leaves_on(), kind != CommandKind::PowerOn))
+            // Kept only where it changed something.
+            .chain(self.switched.map(|(at, on)| (at, on, true)))
+            .collect();
+        turned.sort_by_key(|(at, _, _)| *at);
+        let mut ran = true;
+        for (at, on, anew) in turned {
+            if on && (anew || !ran) {
+                since = at;
+            }
+            ran = on;
+        }
+        Some(since)
+    }
+
     /// The record of section 2.12.
     fn command_record(&self, command: &Command, now: Moment, switches: &Switches) -> Value {
         let (progress, updated) = self.progress(command, now);
@@ -322,19 +346,21 @@ impl Account {
         switches: &Switches,
     ) -> Result<Vec<Value>, Refusal> {
         let machine = self.find(uuid, now)?;
-        let mut found: Vec<&Command> = machine
-            .commands
-            .iter()
-            .filter(|command| command.at <= now)
-            .filter(|command| kind.is_none_or(|kind| command.kind.word() == kind))
-            .collect();
-        if switches.command_order == CommandOrder::NewestFirst {
-            found.reverse();
-        }
-        let shown = found.into_iter().skip(start).take(results);
-        Ok(shown
-            .map(|command| machine.command_record(command, now, switches))
-            .collect())
+        let matching = |command: &&Command| {
+            command.at <= now && kind.is_none_or(|kind| command.kind.word() == kind)
+        };
+        let record = |command: &Command| machine.command_record(command, now, switches);
+        let all = machine.commands.iter();
+        Ok(match switches.command_order {
+            CommandOrder::NewestFirst => {
+                let found = all.rev().filter(matching).skip(start);
+                found.take(results).map(record).collect()
+            }
+            CommandOrder::OldestFirst => {
+                let found = all.filter(matching).skip(start);
+                found.take(results).map(record).collect()
+            }
+        })
     }
 
     /// One command's record.

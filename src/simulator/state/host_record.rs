@@ -4,7 +4,12 @@ use serde_json::{Value, json};
 
 use super::super::catalogue::{Catalogue, Offer};
 use super::super::clock::Moment;
+use super::Account;
+use super::hosts::Host;
 use super::labels::Label;
+use super::machine::Machine;
+use super::numbers::{host_address, host_id};
+use super::status::Status;
 
 /// Whether it runs (section 2.20).
 pub(super) fn running(on: bool) -> &'static str {
@@ -13,27 +18,28 @@ pub(super) fn running(on: bool) -> &'static str {
 
 /// What differs from host to host.
 #[derive(Debug)]
-pub(super) struct Facts<'a> {
-    pub(super) id: u64,
-    pub(super) name: String,
-    pub(super) offer: Offer,
-    pub(super) category: &'static str,
+struct Facts<'a> {
+    id: u64,
+    name: String,
+    offer: Offer,
+    category: &'static str,
     /// 1 dedicated, 2 on demand.
-    pub(super) kind: u8,
-    pub(super) addresses: &'a [String],
-    pub(super) order: Option<u64>,
-    pub(super) os: Option<u32>,
-    pub(super) install: Option<&'static str>,
-    pub(super) on: bool,
-    pub(super) uptime: u64,
-    pub(super) since: Moment,
+    kind: u8,
+    addresses: &'a [String],
+    order: Option<u64>,
+    os: Option<u32>,
+    install: Option<&'static str>,
+    on: bool,
+    uptime: u64,
+    /// When it came to the account.
+    since: Moment,
     /// Empty with an on-demand machine.
-    pub(super) labels: &'a [Label],
+    labels: &'a [Label],
 }
 
 /// The record of a host (seen in clients). Sizes of disks and memory are in
 /// bytes, of `mem…` in MB; dates are texts.
-pub(super) fn record(catalogue: &Catalogue, facts: &Facts<'_>) -> Value {
+fn record(catalogue: &Catalogue, facts: &Facts<'_>) -> Value {
     const GB: u64 = 1_000_000_000;
     let kind = catalogue.kind(facts.offer.instance_type);
     let cpu = kind.map(|kind| &kind.cpu);
@@ -99,4 +105,61 @@ pub(super) fn record(catalogue: &Catalogue, facts: &Facts<'_>) -> Value {
         "uptime": facts.uptime,
         "uplinks": uplinks,
     })
+}
+
+impl Account {
+    /// The record of a dedicated host.
+    pub(super) fn dedicated_record(&self, host: &Host, now: Moment) -> Value {
+        let last = host.installations.last();
+        let mut backwards = host.installations.iter().rev();
+        // What is on its disks, and not what is wanted there.
+        let runs = backwards.find(|one| one.finished(now));
+        record(
+            &self.catalogue,
+            &Facts {
+                id: host.id,
+                name: runs.map_or_else(|| format!("host-{}", host.id), |one| one.hostname.clone()),
+                offer: host.offer,
+                category: "Dedicated Servers",
+                kind: 1,
+                addresses: &[host_address(host.id)],
+                order: None,
+                os: runs.map(|one| one.os),
+                install: last.map(|one| one.status(now)),
+                on: host.on,
+                uptime: if host.on {
+                    now.since(host.since).as_secs()
+                } else {
+                    0
+                },
+                since: host.came,
+                labels: &host.labels,
+            },
+        )
+    }
+
+    /// The record of an on-demand machine among the hosts.
+    pub(super) fn machine_record(&self, machine: &Machine, now: Moment) -> Value {
+        let system = self.catalogue.system(&machine.slug);
+        let since = machine.entered(Status::Delivered, now).unwrap_or(now);
+        let uptime = machine.running_since(now);
+        record(
+            &self.catalogue,
+            &Facts {
+                id: host_id(machine.number),
+                name: machine.name.clone(),
+                offer: machine.offer,
+                category: "Dedicated Servers",
+                kind: 2,
+                addresses: &machine.addresses,
+                order: Some(machine.number),
+                os: system.map(|system| system.id),
+                install: None,
+                on: uptime.is_some(),
+                uptime: uptime.map_or(0, |at| now.since(at).as_secs()),
+                since,
+                labels: &[],
+            },
+        )
+    }
 }

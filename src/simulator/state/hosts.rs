@@ -10,27 +10,26 @@ use super::super::clock::Moment;
 use super::super::profile::{InstallBusy, Switches};
 use super::super::rules::HostInstall;
 use super::Account;
-use super::host_record::{Facts, record, running};
+use super::host_record::running;
 use super::installation::{Installation, Outlook};
 use super::labels::{Label, LabelFilter};
 use super::machine::Machine;
+use super::numbers;
 use super::status::Status;
-
-/// Id of the first dedicated host.
-const DEDICATED: u64 = 1_001;
-/// Id of the host that the first on-demand machine is.
-const ON_DEMAND: u64 = 100_001;
 
 /// A dedicated host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Host {
     pub(crate) id: u64,
     pub(crate) offer: Offer,
-    on: bool,
-    since: Moment,
-    installations: Vec<Installation>,
+    /// When it came to the account.
+    pub(super) came: Moment,
+    pub(super) on: bool,
+    /// When power was last turned.
+    pub(super) since: Moment,
+    pub(super) installations: Vec<Installation>,
     #[serde(default)]
-    labels: Vec<Label>,
+    pub(super) labels: Vec<Label>,
 }
 
 /// What power is told to do.
@@ -53,11 +52,11 @@ impl Account {
     /// for each list of labels.
     pub(crate) fn house(&mut self, labels: Vec<Vec<Label>>, now: Moment) {
         let offers = self.catalogue.offers.iter().cycle().zip(labels);
-        self.hosts = (DEDICATED..)
-            .zip(offers)
-            .map(|(id, ((offer, _), labels))| Host {
-                id,
+        self.hosts = offers
+            .map(|((offer, _), labels)| Host {
+                id: self.numbers.host(),
                 offer: *offer,
+                came: now,
                 on: true,
                 since: now,
                 installations: Vec::new(),
@@ -96,18 +95,49 @@ impl Account {
         results: usize,
         now: Moment,
     ) -> (Vec<Value>, bool) {
-        let dedicated = self
-            .hosts
-            .iter()
-            .filter(|host| filter.admits(&host.labels))
-            .map(|host| self.dedicated_record(host, now));
+        let dedicated = self.hosts.iter().enumerate();
+        let dedicated = dedicated
+            .filter(|(_, host)| filter.admits(&host.labels))
+            .map(|(place, _)| Found::Dedicated(place));
+        // One answer for all of them, and no machine read where it is no.
+        let unlabelled = filter.admits(&[]);
         let machines = self.machines.iter().enumerate();
+        let machines = machines.take_while(|_| unlabelled);
         let flexible = machines
-            .filter(|(_, machine)| is_host(machine, now) && filter.admits(&[]))
-            .map(|(index, machine)| self.machine_record(index, machine, now));
+            .filter(|(_, machine)| is_host(machine, now))
+            .map(|(index, _)| Found::OnDemand(index));
+        // A record costs far more than to find what it is of.
         let mut rest = dedicated.chain(flexible).skip(start);
-        let shown = rest.by_ref().take(results).collect();
-        (shown, rest.next().is_some())
+        let shown = rest.by_ref().take(results);
+        let shown = shown.filter_map(|found| self.found_record(found, now));
+        (shown.collect(), rest.next().is_some())
+    }
+
+    fn found_record(&self, found: Found, now: Moment) -> Option<Value> {
+        match found {
+            Found::Dedicated(place) => {
+                let host = self.hosts.get(place);
+                host.map(|host| self.dedicated_record(host, now))
+            }
+            Found::OnDemand(index) => {
+                let machine = self.machines.get(index);
+                machine.map(|machine| self.machine_record(machine, now))
+            }
+        }
+    }
+
+    /// The place of the machine that has this id among the hosts.
+    fn place_of_host(&self, id: u64) -> Option<usize> {
+        let number = numbers::of_host(id)?;
+        let machines = &self.machines;
+        let found = machines.binary_search_by_key(&number, |machine| machine.number);
+        found.ok()
+    }
+
+    /// Whether this is the id of one of its hosts; of a machine also before it
+    /// is among them.
+    pub(crate) fn owns_host(&self, id: u64) -> bool {
+        self.hosts.iter().any(|host| host.id == id) || self.place_of_host(id).is_some()
     }
 
     fn locate(&self, id: &str, now: Moment) -> Result<Found, Refusal> {
@@ -115,9 +145,7 @@ impl Account {
         if let Some(place) = self.hosts.iter().position(|host| host.id == id) {
             return Ok(Found::Dedicated(place));
         }
-        let index = id
-            .checked_sub(ON_DEMAND)
-            .and_then(|index| usize::try_from(index).ok());
+        let index = self.place_of_host(id);
         let machine = index.and_then(|index| Some((index, self.machines.get(index)?)));
         machine
             .filter(|(_, machine)| is_host(machine, now))
@@ -130,17 +158,8 @@ impl Account {
     /// # Errors
     /// 404.
     pub(crate) fn host(&self, id: &str, now: Moment) -> Result<Value, Refusal> {
-        let found = match self.locate(id, now)? {
-            Found::Dedicated(place) => {
-                let host = self.hosts.get(place);
-                host.map(|host| self.dedicated_record(host, now))
-            }
-            Found::OnDemand(index) => {
-                let machine = self.machines.get(index);
-                machine.map(|machine| self.machine_record(index, machine, now))
-            }
-        };
-        found.ok_or_else(Refusal::not_found)
+        let found = self.locate(id, now)?;
+        self.found_record(found, now).ok_or_else(Refusal::not_found)
     }
 
     /// Whether a host runs, in the API's words.
@@ -169,16 +188,21 @@ impl Account {
         now: Moment,
     ) -> Result<(), Refusal> {
         let on = action != PowerAction::Stop;
+        // What runs already is not started anew.
+        let turns = |before: bool| before != on || action == PowerAction::Restart;
         match self.locate(id, now)? {
             Found::Dedicated(place) => {
-                if let Some(host) = self.hosts.get_mut(place) {
+                let host = self.hosts.get_mut(place);
+                if let Some(host) = host.filter(|host| turns(host.on)) {
                     host.on = on;
                     host.since = now;
                 }
                 self.rest_touched = true;
             }
             Found::OnDemand(index) => {
-                if let Some(machine) = self.machines.get_mut(index) {
+                let machine = self.machines.get_mut(index);
+                let before = |machine: &Machine| machine.power(now) == Some(true);
+                if let Some(machine) = machine.filter(|machine| turns(before(machine))) {
                     machine.switched = Some((now, on));
                 }
                 self.touched.insert(index);
@@ -240,57 +264,6 @@ impl Account {
             }
             Found::OnDemand(_) => Ok(Vec::new()),
         }
-    }
-
-    fn dedicated_record(&self, host: &Host, now: Moment) -> Value {
-        let last = host.installations.last();
-        let offset = host.id - DEDICATED;
-        record(
-            &self.catalogue,
-            &Facts {
-                id: host.id,
-                name: last.map_or_else(|| format!("host-{}", host.id), |one| one.hostname.clone()),
-                offer: host.offer,
-                category: "Dedicated Servers",
-                kind: 1,
-                addresses: &[format!("198.51.100.{}", offset % 250 + 1)],
-                order: None,
-                os: last.map(|one| one.os),
-                install: last.map(|one| one.status(now)),
-                on: host.on,
-                uptime: if host.on {
-                    now.since(host.since).as_secs()
-                } else {
-                    0
-                },
-                since: host.since,
-                labels: &host.labels,
-            },
-        )
-    }
-
-    fn machine_record(&self, index: usize, machine: &Machine, now: Moment) -> Value {
-        let system = self.catalogue.system(&machine.slug);
-        let since = machine.entered(Status::Delivered, now).unwrap_or(now);
-        let on = machine.power(now) == Some(true);
-        record(
-            &self.catalogue,
-            &Facts {
-                id: ON_DEMAND + u64::try_from(index).unwrap_or_default(),
-                name: machine.name.clone(),
-                offer: machine.offer,
-                category: "Dedicated Servers",
-                kind: 2,
-                addresses: &machine.addresses,
-                order: Some(u64::try_from(index).unwrap_or_default() + 1),
-                os: system.map(|system| system.id),
-                install: None,
-                on,
-                uptime: if on { now.since(since).as_secs() } else { 0 },
-                since,
-                labels: &[],
-            },
-        )
     }
 }
 

@@ -42,6 +42,11 @@ impl Installation {
         now < self.ends
     }
 
+    /// Whether it has left its system behind.
+    pub(super) fn finished(&self, now: Moment) -> bool {
+        !self.fails && self.ends <= now
+    }
+
     /// What the host's log says of it so far, oldest first.
     pub(super) fn log(&self, now: Moment) -> Vec<Value> {
         let end = match (self.fails, &self.reason) {

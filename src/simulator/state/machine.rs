@@ -81,6 +81,8 @@ pub(crate) struct Release {
 /// A machine and its history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
+    /// Its number among those of all accounts, from 1.
+    pub(super) number: u64,
     pub(crate) uuid: Uuid,
     pub(crate) name: String,
     pub(crate) offer: Offer,
@@ -107,6 +109,7 @@ pub(crate) struct Machine {
 /// What a machine is when it comes to be.
 #[derive(Clone, Debug)]
 pub(crate) struct Birth {
+    pub(crate) number: u64,
     pub(crate) uuid: Uuid,
     pub(crate) name: String,
     pub(crate) offer: Offer,
@@ -129,6 +132,7 @@ impl Machine {
         };
         plan.shrink_to_fit();
         Self {
+            number: birth.number,
             uuid: birth.uuid,
             name: birth.name,
             offer: birth.offer,

@@ -12,6 +12,7 @@ mod installation;
 mod labels;
 mod login;
 mod machine;
+mod numbers;
 mod portal;
 mod quota;
 mod servers;
@@ -24,7 +25,6 @@ mod taken;
 mod usage;
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use uuid::Uuid;
 use super::answer::Refusal;
 use super::catalogue::Catalogue;
 use super::clock::Moment;
-use super::profile::{Addresses, Switches, UnusedTags};
+use super::profile::{Switches, UnusedTags};
 use super::rules::Order;
 
 pub(crate) use commands::CommandKind;
@@ -45,6 +45,7 @@ pub(crate) use installation::Outlook;
 pub(crate) use labels::{Label, LabelFilter};
 pub(crate) use login::{Attempt, Login};
 pub(crate) use machine::{Birth, Cause, Machine, Step, Tagging};
+pub(crate) use numbers::Numbers;
 pub(crate) use portal::{Alteration, Newcomer};
 pub(crate) use quota::Quota;
 pub(crate) use servers::{Lens, ListQuery};
@@ -76,6 +77,7 @@ pub(crate) struct Settings {
 pub(crate) struct Account {
     pub(crate) name: String,
     pub(crate) catalogue: Arc<Catalogue>,
+    numbers: Numbers,
     /// In order of creation; a machine's place never changes.
     machines: Vec<Machine>,
     by_uuid: HashMap<Uuid, usize>,
@@ -104,11 +106,17 @@ pub(crate) struct Account {
 
 impl Account {
     /// An account that never ordered anything.
-    pub(crate) fn new(name: &str, catalogue: Arc<Catalogue>, login: Login) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        catalogue: Arc<Catalogue>,
+        numbers: Numbers,
+        login: Login,
+    ) -> Self {
         let quota = Quota::of(&catalogue);
         Self {
             name: name.to_owned(),
             catalogue,
+            numbers,
             machines: Vec::new(),
             by_uuid: HashMap::new(),
             bearers: HashMap::new(),
@@ -131,9 +139,17 @@ impl Account {
         &self.machines
     }
 
-    /// Whether this names one of its machines or stored keys.
-    pub(crate) fn owns(&self, uuid: &Uuid) -> bool {
-        self.by_uuid.contains_key(uuid) || self.stores_key(uuid)
+    /// The kind of thing that this names here: a machine or a stored key.
+    pub(crate) fn owned(&self, uuid: &Uuid) -> Option<&'static str> {
+        match self.by_uuid.contains_key(uuid) {
+            true => Some("server"),
+            false => self.stores_key(uuid).then_some("sshKey"),
+        }
+    }
+
+    /// The counts that it shares with the other accounts.
+    pub(crate) fn numbers(&self) -> &Numbers {
+        &self.numbers
     }
 
     /// Accepts an order, or says why not. With `doom` its delivery will fail
@@ -156,7 +172,9 @@ impl Account {
             *last = Step::new(last.at, Status::Failed, Cause::Pipeline).saying(reason);
         }
         let index = self.machines.len();
+        let number = self.numbers.machine();
         let birth = Birth {
+            number,
             uuid: Self::uuid(now, rng),
             name: order.name,
             offer: order.offer,
@@ -164,7 +182,7 @@ impl Account {
             contract,
             tags: order.tags,
             at: now,
-            addresses: addresses(index, switches),
+            addresses: numbers::addresses(number, switches),
             ordered: true,
         };
         self.enrol(Machine::new(birth, plan));
@@ -271,21 +289,5 @@ impl Account {
     /// A new name for anything, as the API makes them.
     pub(crate) fn uuid(now: Moment, rng: &mut StdRng) -> Uuid {
         uuid::Builder::from_unix_timestamp_millis(now.unix_ms(), &rng.random()).into_uuid()
-    }
-}
-
-/// Addresses from the ranges kept for benchmarks and documentation, so that
-/// nobody's machine is ever reached by mistake.
-fn addresses(index: usize, switches: &Switches) -> Vec<String> {
-    const V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-    const V4_HOSTS: usize = 131_070;
-    const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
-    let offset = u32::try_from(index % V4_HOSTS).unwrap_or_default();
-    let v4 = Ipv4Addr::from_bits(V4.to_bits() + offset).to_string();
-    let v6 = Ipv6Addr::from_bits(V6.to_bits() + u128::try_from(index).unwrap_or_default());
-    match switches.addresses {
-        Addresses::Two => vec![v4, v6.to_string()],
-        Addresses::One => vec![v4],
-        Addresses::None => Vec::new(),
     }
 }

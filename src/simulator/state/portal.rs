@@ -13,7 +13,7 @@ use super::super::clock::Moment;
 use super::super::profile::Switches;
 use super::machine::{Birth, Cause, Machine, Step};
 use super::status::Status;
-use super::{Account, Settings, addresses};
+use super::{Account, Settings, numbers};
 
 /// A machine that appears without an order of ours.
 #[derive(Clone, Debug)]
@@ -56,7 +56,9 @@ impl Account {
             true => settings.chances.plan(at, switches.state_view, rng),
             false => std::collections::VecDeque::new(),
         };
+        let number = self.numbers.machine();
         let birth = Birth {
+            number,
             uuid,
             name: newcomer.name,
             offer: newcomer.offer,
@@ -64,7 +66,7 @@ impl Account {
             contract: None,
             tags: newcomer.tags,
             at,
-            addresses: addresses(self.machines.len(), switches),
+            addresses: numbers::addresses(number, switches),
             ordered: false,
         };
         let mut machine = Machine::new(birth, plan);

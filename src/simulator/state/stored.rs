@@ -103,7 +103,11 @@ impl Account {
     /// Builds every index anew, after the last [`Account::restore`].
     pub(crate) fn index_all(&mut self) {
         self.taken = Taken::count(&self.machines);
+        for host in self.dedicated() {
+            self.numbers.knows_host(host.id);
+        }
         for (place, machine) in self.machines.iter().enumerate() {
+            self.numbers.knows_machine(machine.number);
             self.by_uuid.insert(machine.uuid, place);
             for tag in machine.tags() {
                 self.bearers.entry(tag.clone()).or_default().insert(place);

@@ -16,11 +16,23 @@ pub(crate) struct TagEntry {
     lagging: bool,
 }
 
+impl TagEntry {
+    /// Whether it is seen at that moment.
+    fn shows(&self, at: Moment, lag: Duration) -> bool {
+        let since = match self.lagging {
+            true => self.since.after(lag),
+            false => self.since,
+        };
+        since <= at
+    }
+}
+
 /// Tags in the order of their first use.
 #[derive(Debug, Default)]
 pub(crate) struct TagList {
     entries: HashMap<String, TagEntry>,
-    order: BTreeMap<u64, String>,
+    /// With a copy of the entry: a listing looks nothing up.
+    order: BTreeMap<u64, (String, TagEntry)>,
     next: u64,
     /// Names that came or went since the last call of `changes`.
     touched: BTreeSet<String>,
@@ -34,15 +46,13 @@ impl TagList {
         }
         let number = self.next;
         self.next += 1;
-        self.entries.insert(
-            tag.to_owned(),
-            TagEntry {
-                number,
-                since: at,
-                lagging,
-            },
-        );
-        self.order.insert(number, tag.to_owned());
+        let entry = TagEntry {
+            number,
+            since: at,
+            lagging,
+        };
+        self.entries.insert(tag.to_owned(), entry);
+        self.order.insert(number, (tag.to_owned(), entry));
         self.touched.insert(tag.to_owned());
     }
 
@@ -82,7 +92,7 @@ impl TagList {
         }
         if let Some(entry) = entry {
             self.next = self.next.max(entry.number + 1);
-            self.order.insert(entry.number, name.clone());
+            self.order.insert(entry.number, (name.clone(), entry));
             self.entries.insert(name, entry);
         }
     }
@@ -94,21 +104,14 @@ impl TagList {
 
     /// Whether a look-up at that moment finds it.
     pub(super) fn shows(&self, tag: &str, at: Moment, lag: Duration) -> bool {
-        self.entries.get(tag).is_some_and(|entry| {
-            let since = if entry.lagging {
-                entry.since.after(lag)
-            } else {
-                entry.since
-            };
-            since <= at
-        })
+        let entry = self.entries.get(tag);
+        entry.is_some_and(|entry| entry.shows(at, lag))
     }
 
     /// All that show at that moment.
     pub(super) fn visible(&self, at: Moment, lag: Duration) -> impl Iterator<Item = &str> {
-        self.order
-            .values()
-            .map(String::as_str)
-            .filter(move |tag| self.shows(tag, at, lag))
+        let shown = self.order.values();
+        let shown = shown.filter(move |(_, entry)| entry.shows(at, lag));
+        shown.map(|(tag, _)| tag.as_str())
     }
 }

@@ -73,6 +73,7 @@ mod tests {
         };
         let at = Moment::from_unix(0);
         let birth = |contract: Option<&str>| Birth {
+            number: 1,
             uuid: Uuid::nil(),
             name: "n".to_owned(),
             offer,

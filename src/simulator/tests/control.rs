@@ -217,3 +217,76 @@ async fn options_that_make_no_sense_are_refused_at_the_start() {
         Err(StartError::Listen { .. })
     ));
 }
+
+#[tokio::test]
+async fn a_parameter_that_a_request_does_not_have_is_refused_by_its_name() {
+    let rig = Rig::new().await;
+    let ask = async |method: Method, path: &str| {
+        let (status, answer) = rig.control(method, path, &json!({})).await;
+        (status, answer["error"].as_str().unwrap_or("").to_owned())
+    };
+    for (method, path) in [
+        (Method::GET, "invariants?prefx=a"),
+        (Method::GET, "invariants?prefix=a&acount=main"),
+        (Method::GET, "ledger?accont=main"),
+        (Method::DELETE, "ledger?account=main"),
+        (Method::GET, "ledger/counts?account=main"),
+        (Method::GET, "machines?name=a"),
+        (Method::GET, "machines/x?name=a"),
+        (Method::PATCH, "machines/x?name=a"),
+        (Method::GET, "keys?account=main"),
+        (Method::POST, "keys?acount=main"),
+        (Method::POST, "hosts?id=1001"),
+        (Method::POST, "clock?advanceSeconds=60"),
+        (Method::POST, "faults?count=1"),
+        (Method::GET, "paying?account=main"),
+    ] {
+        let (status, error) = ask(method.clone(), path).await;
+        assert_eq!(status, 400, "{method} {path}: {error}");
+        let name = path.rsplit(['?', '&']).next().unwrap().split('=').next();
+        let quoted = format!("{:?}", name.unwrap());
+        assert!(error.contains(&quoted), "{method} {path}: {error}");
+    }
+    for path in [
+        "invariants?prefix=a&account=main",
+        "ledger?method=GET&path=/v3&since=0&account=main&machine=x&format=jsonl",
+        "machines?account=main",
+        "ledger/counts",
+        "ledger?",
+    ] {
+        assert_eq!(ask(Method::GET, path).await.0, 200, "{path}");
+    }
+    assert_eq!(ask(Method::GET, "nothing?a=b").await.0, 404);
+}
+
+#[tokio::test]
+async fn nobody_gives_a_machine_tags_that_the_api_cannot_have() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("a", &["kept"]).await;
+    let one = format!("machines/{uuid}");
+    let many = |number: usize| (0..number).map(|tag| format!("t{tag}")).collect::<Vec<_>>();
+    let patch = async |tags: Value| {
+        let body = json!({"tags": tags});
+        let answer = rig.control(Method::PATCH, &one, &body).await;
+        let other = json!({"name": "b", "tags": body["tags"]});
+        let appeared = rig.control(Method::POST, "machines", &other).await;
+        assert_eq!(answer.0, appeared.0, "{body}");
+        answer.0
+    };
+    let long = "x".repeat(65);
+    for bad in [
+        json!(["bad tag"]),
+        json!([""]),
+        json!([long]),
+        json!(["ok", "ä"]),
+        json!(many(61)),
+    ] {
+        assert_eq!(patch(bad.clone()).await, 400, "{bad}");
+        assert_eq!(rig.server(&uuid).await["tags"], json!(["kept"]));
+    }
+    assert_eq!(rig.look("machines").await.as_array().unwrap().len(), 1);
+    for good in [json!([]), json!(["a:B_c-9"]), json!(many(60))] {
+        assert_eq!(patch(good.clone()).await, 200, "{good}");
+        assert_eq!(rig.server(&uuid).await["tags"], good);
+    }
+}

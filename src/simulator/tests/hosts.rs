@@ -66,6 +66,48 @@ async fn power_is_turned_and_shown() {
 }
 
 #[tokio::test]
+async fn uptime_counts_from_the_last_turn_of_power_and_the_first_day_stays() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("flex", &[]).await;
+    rig.advance(DELIVERY).await;
+    let told = async |host: &str| {
+        let record = rig.get(&format!("/v3/host/{host}")).await.1[0].clone();
+        (
+            record["uptime"].as_u64().unwrap(),
+            record["dateActive"].clone(),
+        )
+    };
+    for (host, before) in [("1001", DELIVERY), ("100001", 0)] {
+        let turn = async |what: &str| put(&rig, &format!("/v3/host/{host}/{what}")).await.0;
+        let (uptime, active) = told(host).await;
+        // The machine has aged with the first of the two.
+        let age = uptime - before;
+        rig.advance(1_000).await;
+        assert_eq!(told(host).await, (before + age + 1_000, active.clone()));
+        // It runs: nothing is started.
+        assert_eq!(turn("start").await, 200);
+        assert_eq!(told(host).await.0, before + age + 1_000);
+        assert_eq!(turn("restart").await, 200);
+        rig.advance(10).await;
+        assert_eq!(told(host).await, (10, active.clone()));
+        assert_eq!(turn("stop").await, 200);
+        rig.advance(10).await;
+        assert_eq!(told(host).await, (0, active.clone()));
+        assert_eq!(turn("start").await, 200);
+        rig.advance(20).await;
+        assert_eq!(told(host).await, (20, active));
+    }
+    // Commands turn power too, when they are done.
+    for (command, uptime) in [("power_on", 120), ("reboot", 90), ("shutdown", 0)] {
+        let path = format!("{SERVERS}/{uuid}/commands");
+        let sent = rig.post(&path, &json!({"command": command})).await;
+        assert_eq!(sent.0, 200);
+        rig.advance(100).await;
+        assert_eq!(told("100001").await.0, uptime, "{command}");
+    }
+}
+
+#[tokio::test]
 async fn an_installation_has_a_status_and_a_log() {
     let rig = Rig::new().await;
     let path = "/v3/host/1001/os/install";
@@ -93,6 +135,34 @@ async fn an_installation_has_a_status_and_a_log() {
     );
     let bad = json!({"os": {"id": 7}, "sshKeyId": key});
     refused(rig.post(path, &bad).await, 422);
+}
+
+#[tokio::test]
+async fn a_host_shows_the_system_that_was_last_installed_to_its_end() {
+    let rig = Rig::new().await;
+    let shown = async || {
+        let host = rig.get("/v3/host/1001").await.1[0].clone();
+        ["osId", "serverName", "liveHostName"].map(|field| host[field].clone())
+    };
+    let install = async |os: u32, name: &str| {
+        let key = "018f0000-0000-7000-8000-000000000000";
+        let body = json!({"os": {"id": os}, "sshKeyId": key, "hostname": name});
+        let answer = rig.post("/v3/host/1001/os/install", &body).await;
+        assert_eq!(answer.0, 200, "{}", answer.1);
+    };
+    let fresh = [json!(0), json!("host-1001"), json!("host-1001")];
+    assert_eq!(shown().await, fresh);
+    install(104, "first").await;
+    rig.advance(299).await;
+    assert_eq!(shown().await, fresh);
+    rig.advance(1).await;
+    let first = [json!(104), json!("first"), json!("first")];
+    assert_eq!(shown().await, first);
+    rig.steer("settings", json!({"commandFailureRate": 1.0}))
+        .await;
+    install(101, "second").await;
+    rig.advance(300).await;
+    assert_eq!(shown().await, first);
 }
 
 #[tokio::test]

@@ -171,7 +171,7 @@ async fn a_key_that_is_wrong_on_purpose_is_no_foreign_one() {
 }
 
 #[tokio::test]
-async fn a_hand_on_another_accounts_machine_is_found() {
+async fn a_hand_on_another_accounts_machine_or_host_is_found() {
     let rig = Rig::new().await;
     let uuid = rig.order("a", &[]).await;
     rig.steer("accounts", json!({"name": "other", "key": "other-key"}))
@@ -187,10 +187,31 @@ async fn a_hand_on_another_accounts_machine_is_found() {
         let report = rig.look(&format!("invariants?account={account}")).await;
         assert_eq!(
             report["violations"],
-            json!([{"rule": "foreignUuid", "account": "other", "owner": "main",
-                "uuid": uuid, "first": 3, "calls": 1}])
+            json!([{"rule": "foreignResource", "account": "other", "owner": "main",
+                "kind": "server", "id": uuid, "first": 3, "calls": 1}])
         );
     }
+    // Its own host is its own; a machine is a host before it is delivered, too.
+    for (path, status) in [
+        ("/v3/host/1003", 200),
+        ("/v3/host/1001/os/installLog", 404),
+        ("/v3/host/100001", 404),
+        ("/v3/host/1001/status", 404),
+        // A number that names no host there, and none that is anywhere.
+        ("/v3/flexMetal/tags/1001", 404),
+        ("/v3/host/7", 404),
+    ] {
+        assert_eq!(call(&rig, Some("other-key"), path).await, status, "{path}");
+    }
+    let report = rig.look("invariants").await;
+    let hosts = report["violations"].as_array().unwrap();
+    let mut hosts: Vec<_> = hosts.iter().map(|one| (&one["kind"], &one["id"])).collect();
+    hosts.retain(|(kind, _)| **kind == "host");
+    assert_eq!(
+        json!(hosts),
+        json!([["host", "100001"], ["host", "1001"]]),
+        "{report}"
+    );
     let report = rig.look("invariants?account=third").await;
     assert_eq!(report["violations"], json!([]));
 }

@@ -9,7 +9,9 @@ use super::super::clock::Moment;
 use super::super::options::Profile as P;
 use super::super::profile::Switches;
 use super::super::rules::Order;
-use super::super::state::{Account, Chances, Lens, ListQuery, Login, Settings, StatusFilter};
+use super::super::state::{
+    Account, Chances, Lens, ListQuery, Login, Numbers, Settings, StatusFilter,
+};
 use super::*;
 
 #[test]
@@ -36,6 +38,7 @@ fn ten_thousand_machines_are_no_problem() {
     let mut account = Account::new(
         "main",
         Arc::new(Catalogue::builtin().unwrap()),
+        Numbers::default(),
         Login::new("a@example.com", "x"),
     );
     let now = Moment::from_unix(START);

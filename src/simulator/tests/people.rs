@@ -103,6 +103,10 @@ async fn it_shows_the_dedicated_hosts() {
     let key = "018f0000-0000-7000-8000-000000000000";
     let install = json!({"os": {"id": 104}, "sshKeyId": key, "hostname": "db-1"});
     assert_eq!(rig.post("/v3/host/1001/os/install", &install).await.0, 200);
+    rig.advance(300).await;
+    // And a system on top of it that is not there yet.
+    let again = json!({"os": {"id": 104}, "sshKeyId": key, "hostname": "db-2"});
+    assert_eq!(rig.post("/v3/host/1001/os/install", &again).await.0, 200);
     let stop = rig.api(Method::PUT, "/v3/host/1002/stop");
     assert_eq!(stop.send().await.unwrap().status(), 200);
     let shown = page(&rig).await;

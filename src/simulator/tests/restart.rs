@@ -105,6 +105,38 @@ async fn what_only_a_get_has_seen_is_not_taken_back() {
 }
 
 #[tokio::test]
+async fn looking_writes_nothing_while_time_stands_and_once_a_second_when_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = || {
+        let text = std::fs::read_to_string(folder.path().join("state")).unwrap();
+        text.lines().count()
+    };
+    let rig = Rig::with(kept(&folder)).await;
+    work(&rig).await;
+    let written = lines();
+    view(&rig).await;
+    assert_eq!(lines(), written);
+    rig.running.stop().await;
+    let begun = tokio::time::Instant::now();
+    let rig = Rig::with(Options {
+        clock: ClockMode::Real { speed: 1_000.0 },
+        ..kept(&folder)
+    })
+    .await;
+    // Nothing is left that becomes due and is written for itself.
+    rig.advance(DELIVERY).await;
+    let written = lines();
+    let mut seen = 0;
+    while begun.elapsed() < Duration::from_millis(2_500) {
+        rig.get(SERVERS).await;
+        seen += 1;
+    }
+    let most = usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
+    assert!(lines() - written <= most, "{seen} requests");
+    assert!(lines() > written, "{seen} requests");
+}
+
+#[tokio::test]
 async fn half_a_line_at_the_end_is_forgotten_and_a_broken_one_refused() {
     use std::io::Write;
     let folder = tempfile::tempdir().unwrap();
@@ -127,6 +159,47 @@ async fn half_a_line_at_the_end_is_forgotten_and_a_broken_one_refused() {
     append("nonsense\n");
     let error = start(kept(&folder)).await.unwrap_err().to_string();
     assert!(error.starts_with("line 2 of the state file"), "{error}");
+}
+
+#[tokio::test]
+async fn ids_stay_and_are_not_given_again_when_accounts_change_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("accounts");
+    let with = |names: &[&str]| {
+        let accounts: Vec<Value> = names
+            .iter()
+            .map(|name| json!({"name": name, "keys": [{"key": name}]}))
+            .collect();
+        std::fs::write(&file, json!({"accounts": accounts}).to_string()).unwrap();
+        Options {
+            api_key: None,
+            accounts: Some(file.clone()),
+            ..kept(&folder)
+        }
+    };
+    let ids = async |rig: &Rig, key: &str| {
+        let url = format!("{}/v3/host", rig.running.api_url());
+        let list = rig.client.get(url).header("PRIVATE-TOKEN", key);
+        let list = read(list.send().await.unwrap()).await.1;
+        let ids = list.as_array().unwrap().iter();
+        ids.map(|host| host["id"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let rig = Rig::with(with(&["blue", "green"])).await;
+    for account in ["green", "blue", "green"] {
+        let path = format!("machines?account={account}");
+        rig.steer(&path, json!({"name": "m"})).await;
+    }
+    let (blue, green) = ([1_001, 1_002, 100_002], [1_003, 1_004, 100_001, 100_003]);
+    assert_eq!(ids(&rig, "blue").await, blue);
+    assert_eq!(ids(&rig, "green").await, green);
+    rig.running.stop().await;
+    let rig = Rig::with(with(&["red", "green", "blue"])).await;
+    rig.steer("machines?account=red", json!({"name": "m"}))
+        .await;
+    assert_eq!(ids(&rig, "blue").await, blue);
+    assert_eq!(ids(&rig, "green").await, green);
+    assert_eq!(ids(&rig, "red").await, [1_005, 1_006, 100_004]);
 }
 
 #[tokio::test]
