@@ -11,7 +11,6 @@ use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, Uri};
 use ipnet::IpNet;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
 use super::answer::{Answer, Effect, Refusal, code};
 use super::clock::real_ms;
@@ -103,7 +102,7 @@ async fn serve(
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(harm.distortion());
             request.extensions_mut().insert(harm.doom());
-            let Ok(response) = router.oneshot(request).await;
+            let response = routes::answer(router, request).await;
             match emptied && response.status().is_success() {
                 true => Answer::list(Vec::new()).into_response(),
                 false => response,

@@ -184,7 +184,7 @@ async fn contract_what_only_time_has_ended_survives_kill_9() {
     let install = json!({"os": {"id": 104}, "sshKeyId": "018f0000-0000-7000-8000-000000000000"});
     let path = "/v3/host/1001/os/install";
     ask(&ready["api"], "POST", path, install).await;
-    until(commands.clone(), "status", "finished").await;
+    until(commands.clone(), "state", "finished").await;
     until("/v3/host/1001".to_owned(), "installStatus", "finished").await;
     let minutes = async |ready: &Value| {
         let usage = ask(&ready["api"], "GET", "/v3/flexMetal/usage", Value::Null).await;
@@ -201,7 +201,7 @@ async fn contract_what_only_time_has_ended_survives_kill_9() {
         "{now} after {told}"
     );
     let command = ask(&ready["api"], "GET", &commands, Value::Null).await;
-    assert_eq!(command[0]["status"], "finished");
+    assert_eq!(command[0]["state"], "finished");
     let host = ask(&ready["api"], "GET", "/v3/host/1001", Value::Null).await;
     assert_eq!(host[0]["installStatus"], "finished");
     assert!(minutes(&ready).await >= used);

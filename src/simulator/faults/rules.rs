@@ -56,7 +56,7 @@ pub(crate) struct Rule {
 pub(crate) enum InvalidRule {
     #[error("a fault's status must be 200 to 599")]
     Status,
-    #[error("a refusal's status must be 400 to 599")]
+    #[error("a refusal's status must be 300 to 599")]
     Refusal,
     #[error("rate must be 0 to 1")]
     Rate,
@@ -90,7 +90,7 @@ impl Rule {
         }
         for fault in self.faults() {
             match fault {
-                Fault::Refuse { status, .. } if !(400..600).contains(status) => {
+                Fault::Refuse { status, .. } if !(300..600).contains(status) => {
                     return Err(InvalidRule::Refusal);
                 }
                 Fault::Status { code, .. } if !(200..600).contains(code) => {

@@ -9,13 +9,13 @@ mod tags;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request};
-use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use http::header::ALLOW;
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use serde::de::DeserializeOwned;
+use tower::ServiceExt;
 
 use super::answer::{Answer, Refusal, code};
 use super::world::Shared;
@@ -213,18 +213,17 @@ pub(crate) fn router(shared: Shared) -> Router {
             let status = StatusCode::METHOD_NOT_ALLOWED;
             Refusal::new(status, code::METHOD, "Method not allowed").into_response()
         })
-        .layer(from_fn(headless))
         .with_state(shared)
 }
 
-/// The API has no HEAD; the router would answer it wherever there is a GET, and
-/// say so in `Allow`.
-async fn headless(mut request: Request, next: Next) -> Response {
+/// Has the router answer a request. The API has no HEAD; the router would take
+/// it wherever there is a GET, and say so in `Allow`.
+pub(crate) async fn answer(router: Router, mut request: Request) -> Response {
     if request.method() == Method::HEAD {
         // Another method that no path has.
         *request.method_mut() = Method::TRACE;
     }
-    let mut response = next.run(request).await;
+    let Ok(mut response) = router.oneshot(request).await;
     let allowed = response.headers().get(ALLOW);
     if let Some(allowed) = allowed.and_then(|allowed| allowed.to_str().ok()) {
         let methods: Vec<_> = allowed.split(',').filter(|one| *one != "HEAD").collect();

@@ -69,7 +69,7 @@ impl CommandKind {
     }
 
     /// What it leaves behind when it is done: on or off.
-    fn leaves_on(self) -> bool {
+    pub(super) fn leaves_on(self) -> bool {
         matches!(self, Self::Reboot | Self::PowerOn | Self::Update)
     }
 }
@@ -87,9 +87,9 @@ enum Progress {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Command {
     uuid: Uuid,
-    kind: CommandKind,
+    pub(super) kind: CommandKind,
     at: Moment,
-    ends: Moment,
+    pub(super) ends: Moment,
     fails: bool,
     /// The system that an installation leaves behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,8 @@ impl Machine {
         }
     }
 
-    fn finished(&self, now: Moment) -> impl Iterator<Item = &Command> {
+    /// The commands that have done what they were to do.
+    pub(super) fn finished(&self, now: Moment) -> impl Iterator<Item = &Command> {
         self.commands
             .iter()
             .filter(move |command| self.progress(command, now).0 == Progress::Finished)
@@ -121,41 +122,6 @@ impl Machine {
             self.progress(command, now).0 == Progress::Pending
                 && kind.is_none_or(|kind| kind == command.kind)
         })
-    }
-
-    /// Whether it runs; `None` while it is not delivered, or no more.
-    pub(crate) fn power(&self, now: Moment) -> Option<bool> {
-        if self.status_at(now) != Status::Delivered {
-            return None;
-        }
-        let commands = self.finished(now);
-        let turned = commands.map(|command| (command.ends, command.kind.leaves_on()));
-        let last = turned.chain(self.switched).max_by_key(|(at, _)| *at);
-        Some(last.is_none_or(|(_, on)| on))
-    }
-
-    /// Since when it runs without a break; `None` while it does not.
-    pub(super) fn running_since(&self, now: Moment) -> Option<Moment> {
-        if self.power(now) != Some(true) {
-            return None;
-        }
-        let mut since = self.entered(Status::Delivered, now)?;
-        let commands = self.finished(now);
-        let commands = commands.map(|command| (command.ends, command.kind));
-        let mut turned: Vec<(Moment, bool, bool)> = commands
-            .map(|(at, kind)| (at, kind.leaves_on(), kind != CommandKind::PowerOn))
-            // Kept only where it changed something.
-            .chain(self.switched.map(|(at, on)| (at, on, true)))
-            .collect();
-        turned.sort_by_key(|(at, _, _)| *at);
-        let mut ran = true;
-        for (at, on, anew) in turned {
-            if on && (anew || !ran) {
-                since = at;
-            }
-            ran = on;
-        }
-        Some(since)
     }
 
     /// The record of section 2.12.

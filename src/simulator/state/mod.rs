@@ -14,6 +14,7 @@ mod login;
 mod machine;
 mod numbers;
 mod portal;
+mod power;
 mod quota;
 mod servers;
 mod settle;
