@@ -58,9 +58,6 @@ pub enum InvalidRequest {
         "os.kernelParams must hold either siderolink.api (vanilla image) or factoryhash (factory image), once"
     )]
     Image,
-    /// `siderolink.api` without an address (2.17-12).
-    #[error("os.kernelParams: siderolink.api must be an absolute URL")]
-    JoinAddress,
     /// Parameters that a factory image would forget (2.17-13).
     #[error(
         "os.kernelParams must hold factoryhash alone: other parameters belong into the factory image"

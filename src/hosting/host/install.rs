@@ -9,12 +9,9 @@ use crate::hosting::identity::SshKeyId;
 use crate::hosting::request::InvalidRequest;
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::{
-    InvalidSystem, KernelParam, KernelParamBody, SystemFamily, check_kernel_params, check_script,
-    is_host_name, is_line, kernel_param_bodies,
+    HUB, InvalidSystem, KernelParam, KernelParamBody, SystemFamily, check_kernel_params,
+    check_script, is_host_name, is_hub, is_line, kernel_param_bodies,
 };
-
-/// The parameter that a vanilla image joins by (2.17-12).
-const JOIN: &str = "siderolink.api";
 
 /// The parameter that names a factory image (2.17-13).
 const FACTORY: &str = "factoryhash";
@@ -125,13 +122,13 @@ impl HostInstall {
                 .map(|param| param.value.expose())
         };
         // Of two, nobody could say which one counts.
-        if values(JOIN).count() > 1 {
+        if values(HUB).count() > 1 {
             return Err(InvalidRequest::Image);
         }
         let value = |key: &'static str| values(key).next();
-        match (value(JOIN), value(FACTORY)) {
-            (Some(address), None) if is_join_address(address) => Ok(()),
-            (Some(_), None) => Err(InvalidRequest::JoinAddress),
+        match (value(HUB), value(FACTORY)) {
+            (Some(hub), None) if is_hub(hub) => Ok(()),
+            (Some(_), None) => Err(InvalidSystem::Hub.into()),
             (None, Some(_)) if self.kernel_params.len() > 1 => Err(InvalidRequest::FactoryParams),
             (None, Some(hash)) if !hash.is_empty() => Ok(()),
             _ => Err(InvalidRequest::Image),
@@ -182,11 +179,6 @@ impl HostInstall {
 fn needs_quotes(param: &KernelParam) -> bool {
     let value = param.value.expose();
     value.contains(|letter: char| letter.is_whitespace() || letter == '"' || letter == '\'')
-}
-
-/// Any scheme: this parameter has some of its own.
-fn is_join_address(text: &str) -> bool {
-    url::Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 #[derive(Serialize)]

@@ -19,8 +19,10 @@ pub use order::{InvalidOrder, Order, OrderOutcome, is_host_name};
 pub use partition::{Partition, PartitionSize};
 pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
 pub use status::{ServerStatus, StatusFilter};
+pub(super) use system::{
+    HUB, KernelParamBody, check_kernel_params, check_script, is_hub, kernel_param_bodies,
+};
 pub use system::{InvalidSystem, KernelParam, SystemFamily, UserData};
-pub(super) use system::{KernelParamBody, check_kernel_params, check_script, kernel_param_bodies};
 
 /// The identity of a server: a UUID in its usual form of 36 characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,6 +8,10 @@ use serde::Serialize;
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::partition::{Partition, check_partitions};
 
+/// The kernel parameter that names the hub which a machine of the
+/// Kubernetes-focused system joins (2.8-16, 2.17-12).
+pub(in crate::hosting) const HUB: &str = "siderolink.api";
+
 /// What a slug says about the system behind it. The rules for scripts, keys
 /// and iPXE differ by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +98,11 @@ pub enum InvalidSystem {
         /// The zero-based place.
         index: usize,
     },
+    /// No hub to join, or none that can be called (2.8-16, 2.17-20).
+    #[error(
+        "os.kernelParams must hold {HUB} with a URL of http, https or grpc, such as https://hub.example.com"
+    )]
+    Hub,
     /// A partition that is not complete, or of no size.
     #[error(
         "os.partitions[{index}] must have a target, a filesystem, and a size of at least 1 megabyte"
@@ -135,7 +144,12 @@ impl<'a> SystemView<'a> {
     pub(super) fn check(self) -> Result<(), InvalidSystem> {
         check_kernel_params(self.kernel_params)?;
         check_partitions(self.partitions)?;
-        let is_ipxe = SystemFamily::of_slug(self.slug) == SystemFamily::CustomIpxe;
+        let family = SystemFamily::of_slug(self.slug);
+        let hub = self.kernel_params.iter().find(|param| param.key == HUB);
+        if family == SystemFamily::Talos && !hub.is_some_and(|hub| is_hub(hub.value.expose())) {
+            return Err(InvalidSystem::Hub);
+        }
+        let is_ipxe = family == SystemFamily::CustomIpxe;
         match self.ipxe_script_url {
             None if is_ipxe => Err(InvalidSystem::IpxeMissing),
             Some(_) if !is_ipxe => Err(InvalidSystem::IpxeUnused),
@@ -242,6 +256,13 @@ pub(in crate::hosting) fn check_kernel_params(params: &[KernelParam]) -> Result<
         Some(index) => Err(InvalidSystem::KernelParam { index }),
         None => Ok(()),
     }
+}
+
+/// Whether a text is the URL of a hub (2.17-20).
+pub(in crate::hosting) fn is_hub(text: &str) -> bool {
+    let is_called =
+        |url: url::Url| url.has_host() && ["http", "https", "grpc"].contains(&url.scheme());
+    url::Url::parse(text).is_ok_and(is_called)
 }
 
 /// Whether a text is an absolute URL. Of any scheme: iPXE reads more than http,

@@ -75,9 +75,13 @@ fn the_rules_of_a_host_installation_hold() {
     talos(vec![join(), param("net.ifnames", "1")]).unwrap();
     talos(vec![param("factoryhash", "abc")]).unwrap();
     assert_eq!(talos(vec![]), Err(InvalidRequest::Image));
+    for hub in ["join", "", "https://", "/join", "ftp://join.example.com"] {
+        let wrong = talos(vec![param("siderolink.api", hub)]);
+        assert_eq!(wrong, Err(InvalidSystem::Hub.into()), "{hub}");
+    }
     assert_eq!(
-        talos(vec![param("siderolink.api", "join")]),
-        Err(InvalidRequest::JoinAddress)
+        talos(vec![param("factoryhash", "")]),
+        Err(InvalidRequest::Image)
     );
     assert_eq!(
         talos(vec![join(), param("factoryhash", "abc")]),

@@ -114,10 +114,11 @@ fn scripts_follow_the_rules_of_their_system() {
         broken(script("debian-13", "#!/bin/sh\0")),
         InvalidSystem::Script
     );
-    assert_eq!(
-        broken(script("talos-omni-1110", "#!/bin/sh")),
-        InvalidSystem::ScriptUnused
-    );
+    let talos = |order: &mut Order| {
+        script("talos-omni-1110", "#!/bin/sh")(order);
+        order.kernel_params = vec![param("siderolink.api", "https://hub")];
+    };
+    assert_eq!(broken(talos), InvalidSystem::ScriptUnused);
 }
 
 #[test]
@@ -148,6 +149,20 @@ fn systems_are_checked() {
             InvalidSystem::IpxeUrl,
             "{url}"
         );
+    }
+    let hub = |params: Vec<KernelParam>| {
+        move |order: &mut Order| {
+            order.os_slug = "talos-omni-1110".to_owned();
+            order.kernel_params = params;
+        }
+    };
+    for url in ["http://hub", "https://hub/", "grpc://hub:8090?jointoken=t"] {
+        fine(hub(vec![param("siderolink.api", url)]));
+    }
+    assert_eq!(broken(hub(Vec::new())), InvalidSystem::Hub);
+    for url in ["", "hub", "https://", "ftp://hub", "foo:bar"] {
+        let params = vec![param("siderolink.api", url)];
+        assert_eq!(broken(hub(params)), InvalidSystem::Hub, "{url}");
     }
     for (key, value) in [("", "v"), ("a b", "v"), ("a=b", "v"), ("a", "v\n")] {
         assert_eq!(
