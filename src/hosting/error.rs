@@ -5,8 +5,6 @@ use std::fmt;
 use std::time::Duration;
 
 use super::request::InvalidRequest;
-use super::server::InvalidOrder;
-use super::tag::InvalidTag;
 use super::text;
 use super::transport::Cause;
 
@@ -64,13 +62,7 @@ pub enum Error {
 /// Why a request did not leave this process.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent {
-    /// The order breaks a rule of the API.
-    #[error(transparent)]
-    Order(#[from] InvalidOrder),
-    /// The tag breaks the rule of the API.
-    #[error(transparent)]
-    Tag(#[from] InvalidTag),
-    /// Another request breaks a rule of the API.
+    /// It breaks a rule of the API.
     #[error(transparent)]
     Request(#[from] InvalidRequest),
     /// The request could not be put together.
@@ -155,9 +147,7 @@ impl Error {
     /// A fixed word for metrics, events and conditions.
     pub fn category(&self) -> &'static str {
         match self {
-            Self::NotSent(NotSent::Order(_) | NotSent::Tag(_) | NotSent::Request(_)) => {
-                "InvalidRequest"
-            }
+            Self::NotSent(NotSent::Request(_)) => "InvalidRequest",
             Self::NotSent(NotSent::Build(_)) => "RequestNotBuilt",
             Self::NotSent(NotSent::Connect(_)) => "ConnectionFailed",
             Self::Interrupted(_) => "Interrupted",

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::hosting::host::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
 use crate::hosting::identity::SshKeyId;
-use crate::hosting::request::InvalidRequest;
+use crate::hosting::request::{InvalidRequest, check_name};
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::{
-    HUB, InvalidSystem, KernelParam, KernelParamBody, SystemFamily, check_kernel_params,
-    check_script, is_host_name, is_hub, is_line, kernel_param_bodies,
+    HUB, KernelParam, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_hub,
+    kernel_param_bodies,
 };
 
 /// The parameter that names a factory image (2.17-13).
@@ -79,12 +79,7 @@ impl HostInstall {
     pub fn check(&self) -> Result<(), InvalidRequest> {
         let is_talos = self.family == SystemFamily::Talos;
         if let Some(name) = &self.hostname {
-            if is_talos && !is_host_name(name) {
-                return Err(InvalidRequest::HostName);
-            }
-            if !is_line(name, 255) {
-                return Err(InvalidRequest::Text { field: "hostname" });
-            }
+            check_name("hostname", name, Some(self.family))?;
         }
         let needs_key = match self.form.key_needed {
             InstallKeyNeeded::Always => true,
@@ -108,7 +103,7 @@ impl HostInstall {
             // it whatever it begins with (2.17-6).
             check_script(script, None)?;
             if is_talos {
-                return Err(InvalidSystem::ScriptUnused.into());
+                return Err(InvalidRequest::ScriptUnused);
             }
         }
         Ok(())
@@ -128,7 +123,7 @@ impl HostInstall {
         let value = |key: &'static str| values(key).next();
         match (value(HUB), value(FACTORY)) {
             (Some(hub), None) if is_hub(hub) => Ok(()),
-            (Some(_), None) => Err(InvalidSystem::Hub.into()),
+            (Some(_), None) => Err(InvalidRequest::Hub),
             (None, Some(_)) if self.kernel_params.len() > 1 => Err(InvalidRequest::FactoryParams),
             (None, Some(hash)) if !hash.is_empty() => Ok(()),
             _ => Err(InvalidRequest::Image),

@@ -14,15 +14,14 @@ use std::fmt;
 use super::identity::is_uuid;
 
 pub use machine::HardwareListing;
-pub(super) use order::is_line;
-pub use order::{InvalidOrder, Order, OrderOutcome, is_host_name};
+pub use order::{Order, OrderOutcome};
 pub use partition::{Partition, PartitionSize};
 pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
 pub use status::{ServerStatus, StatusFilter};
 pub(super) use system::{
     HUB, KernelParamBody, check_kernel_params, check_script, is_hub, kernel_param_bodies,
 };
-pub use system::{InvalidSystem, KernelParam, SystemFamily, UserData};
+pub use system::{KernelParam, SystemFamily, UserData};
 
 /// The identity of a server: a UUID in its usual form of 36 characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::hosting::request::{InvalidRequest, check_line, check_name};
 use crate::hosting::secret::SecretText;
-use crate::hosting::server::order::{InvalidOrder, check_keys, check_name, is_line};
+use crate::hosting::server::order::check_keys;
 use crate::hosting::server::partition::Partition;
 use crate::hosting::server::system::{
     KernelParam, SystemFamily, SystemView, UserData, UserDataBody, check_script,
@@ -94,22 +95,20 @@ impl Reinstall {
     ///
     /// # Errors
     ///
-    /// [`InvalidOrder`] names the field and its rule.
-    pub fn check(&self) -> Result<(), InvalidOrder> {
+    /// [`InvalidRequest`] names the field and its rule.
+    pub fn check(&self) -> Result<(), InvalidRequest> {
         let family = self.os.as_ref().map(|os| SystemFamily::of_slug(&os.slug));
         if let Some(name) = &self.name {
-            check_name(name, family)?;
+            check_name("name", name, family)?;
         }
         check_keys(self.ssh_keys.as_deref().unwrap_or_default())?;
         if let Some(os) = &self.os {
-            if !is_line(&os.slug, 255) {
-                return Err(InvalidOrder::Text { field: "os.slug" });
-            }
+            check_line("os.slug", &os.slug)?;
             os.view().check()?;
         }
         // The API would install a Linux that nobody can log in to.
         if family == Some(SystemFamily::Linux) && self.ssh_keys.as_ref().is_none_or(Vec::is_empty) {
-            return Err(InvalidOrder::SshKeysNeeded);
+            return Err(InvalidRequest::SshKeysNeeded);
         }
         if let Some(script) = &self.post_install_script {
             check_script(script, family)?;

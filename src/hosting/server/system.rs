@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::hosting::request::InvalidRequest;
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::partition::{Partition, check_partitions};
 
@@ -69,68 +70,6 @@ pub struct UserData {
     pub is_base64: bool,
 }
 
-/// A rule of the API about the system that a request breaks. Names the field
-/// as the API does, and never repeats a value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidSystem {
-    /// Nothing in it, or a NUL.
-    #[error("postInstallScript must not be blank, and hold no NUL")]
-    Script,
-    /// A Linux script without its first line.
-    #[error("postInstallScript must begin with a shebang, such as #!/bin/bash")]
-    Shebang,
-    /// This system would never run it.
-    #[error(
-        "postInstallScript has no effect with this system: leave it out, or choose another system"
-    )]
-    ScriptUnused,
-    /// Nothing in it.
-    #[error("userData.data must not be blank")]
-    UserData,
-    /// It says base64 and is something else.
-    #[error("userData.data is not base64, although isBase64 says so")]
-    UserDataBase64,
-    /// A parameter without a name, or with control characters.
-    #[error(
-        "os.kernelParams[{index}] must have a key without blanks and `=`, and a value without control characters"
-    )]
-    KernelParam {
-        /// The zero-based place.
-        index: usize,
-    },
-    /// No hub to join, or none that can be called (2.8-16, 2.17-20).
-    #[error(
-        "os.kernelParams must hold {HUB} with a URL of http, https or grpc, such as https://hub.example.com"
-    )]
-    Hub,
-    /// A partition that is not complete, or of no size.
-    #[error(
-        "os.partitions[{index}] must have a target, a filesystem, and a size of at least 1 megabyte"
-    )]
-    Partition {
-        /// The zero-based place.
-        index: usize,
-    },
-    /// Two partitions with the same target.
-    #[error("os.partitions[{index}] has the target of another partition")]
-    PartitionTwice {
-        /// The zero-based place of the second one.
-        index: usize,
-    },
-    /// Two partitions that take the rest of the disk.
-    #[error("os.partitions has more than one entry that takes the rest of the disk")]
-    PartitionRest,
-    /// `custom-ipxe` without an address.
-    #[error("os.ipxeScriptUrl is needed by the system custom-ipxe")]
-    IpxeMissing,
-    /// An address with another system.
-    #[error("os.ipxeScriptUrl is for the system custom-ipxe alone")]
-    IpxeUnused,
-    /// Not an address.
-    #[error("os.ipxeScriptUrl must be an absolute URL, such as https://boot.example.com/a.ipxe")]
-    IpxeUrl,
-}
-
 /// The system of a request, whatever the request looks like.
 #[derive(Clone, Copy)]
 pub(super) struct SystemView<'a> {
@@ -141,19 +80,19 @@ pub(super) struct SystemView<'a> {
 }
 
 impl<'a> SystemView<'a> {
-    pub(super) fn check(self) -> Result<(), InvalidSystem> {
+    pub(super) fn check(self) -> Result<(), InvalidRequest> {
         check_kernel_params(self.kernel_params)?;
         check_partitions(self.partitions)?;
         let family = SystemFamily::of_slug(self.slug);
         let hub = self.kernel_params.iter().find(|param| param.key == HUB);
         if family == SystemFamily::Talos && !hub.is_some_and(|hub| is_hub(hub.value.expose())) {
-            return Err(InvalidSystem::Hub);
+            return Err(InvalidRequest::Hub);
         }
         let is_ipxe = family == SystemFamily::CustomIpxe;
         match self.ipxe_script_url {
-            None if is_ipxe => Err(InvalidSystem::IpxeMissing),
-            Some(_) if !is_ipxe => Err(InvalidSystem::IpxeUnused),
-            Some(url) if !is_address(url.expose()) => Err(InvalidSystem::IpxeUrl),
+            None if is_ipxe => Err(InvalidRequest::IpxeMissing),
+            Some(_) if !is_ipxe => Err(InvalidRequest::IpxeUnused),
+            Some(url) if !is_address(url.expose()) => Err(InvalidRequest::IpxeUrl),
             _ => Ok(()),
         }
     }
@@ -214,12 +153,12 @@ impl UserData {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), InvalidSystem> {
+    pub(super) fn check(&self) -> Result<(), InvalidRequest> {
         if self.data.is_blank() {
-            return Err(InvalidSystem::UserData);
+            return Err(InvalidRequest::UserData);
         }
         if self.is_base64 && !is_base64(self.data.expose()) {
-            return Err(InvalidSystem::UserDataBase64);
+            return Err(InvalidRequest::UserDataBase64);
         }
         Ok(())
     }
@@ -230,20 +169,22 @@ impl UserData {
 pub(in crate::hosting) fn check_script(
     script: &SecretText,
     family: Option<SystemFamily>,
-) -> Result<(), InvalidSystem> {
+) -> Result<(), InvalidRequest> {
     if script.is_blank() || script.expose().contains('\0') {
-        return Err(InvalidSystem::Script);
+        return Err(InvalidRequest::Script);
     }
     match family {
-        Some(SystemFamily::Talos | SystemFamily::CustomIpxe) => Err(InvalidSystem::ScriptUnused),
+        Some(SystemFamily::Talos | SystemFamily::CustomIpxe) => Err(InvalidRequest::ScriptUnused),
         Some(SystemFamily::Linux) if !script.expose().starts_with("#!") => {
-            Err(InvalidSystem::Shebang)
+            Err(InvalidRequest::Shebang)
         }
         _ => Ok(()),
     }
 }
 
-pub(in crate::hosting) fn check_kernel_params(params: &[KernelParam]) -> Result<(), InvalidSystem> {
+pub(in crate::hosting) fn check_kernel_params(
+    params: &[KernelParam],
+) -> Result<(), InvalidRequest> {
     let fits = |param: &KernelParam| {
         let key = &param.key;
         (1..=255).contains(&key.len())
@@ -253,7 +194,7 @@ pub(in crate::hosting) fn check_kernel_params(params: &[KernelParam]) -> Result<
             && !param.value.expose().chars().any(char::is_control)
     };
     match params.iter().position(|param| !fits(param)) {
-        Some(index) => Err(InvalidSystem::KernelParam { index }),
+        Some(index) => Err(InvalidRequest::KernelParam { index }),
         None => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use crate::hosting::host::{
     HostInstall, InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm,
 };
 use crate::hosting::request::InvalidRequest;
-use crate::hosting::server::{InvalidSystem, KernelParam, SystemFamily};
+use crate::hosting::server::{KernelParam, SystemFamily};
 use crate::hosting::{HostId, SecretText, SshKeyId};
 
 fn host_install() -> HostInstall {
@@ -77,7 +77,7 @@ fn the_rules_of_a_host_installation_hold() {
     assert_eq!(talos(vec![]), Err(InvalidRequest::Image));
     for hub in ["join", "", "https://", "/join", "ftp://join.example.com"] {
         let wrong = talos(vec![param("siderolink.api", hub)]);
-        assert_eq!(wrong, Err(InvalidSystem::Hub.into()), "{hub}");
+        assert_eq!(wrong, Err(InvalidRequest::Hub), "{hub}");
     }
     assert_eq!(
         talos(vec![param("factoryhash", "")]),
@@ -126,15 +126,19 @@ fn a_host_needs_a_proper_name_and_a_script_a_system_that_runs_it() {
     };
     let (linux, talos) = (SystemFamily::Linux, SystemFamily::Talos);
     assert_eq!(check(linux, "a_b", "true"), Ok(()));
-    assert_eq!(check(talos, "a_b", "true"), Err(InvalidRequest::HostName));
+    assert_eq!(
+        check(talos, "a_b", "true"),
+        Err(InvalidRequest::HostName { field: "hostname" })
+    );
     assert_eq!(
         check(linux, " ", "true"),
         Err(InvalidRequest::Text { field: "hostname" })
     );
-    let unused = InvalidRequest::System(InvalidSystem::ScriptUnused);
-    assert_eq!(check(talos, "a-b", "true"), Err(unused));
-    let blank = InvalidRequest::System(InvalidSystem::Script);
-    assert_eq!(check(linux, "a-b", " "), Err(blank));
+    assert_eq!(
+        check(talos, "a-b", "true"),
+        Err(InvalidRequest::ScriptUnused)
+    );
+    assert_eq!(check(linux, "a-b", " "), Err(InvalidRequest::Script));
 }
 
 #[tokio::test]

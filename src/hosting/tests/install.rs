@@ -6,9 +6,10 @@ use super::resources::{body, line, sent};
 use super::script::Script;
 use super::{ORDER_TAG, UUID, id, order, record};
 use crate::hosting::error::NotSent;
+use crate::hosting::request::InvalidRequest;
 use crate::hosting::server::{
-    DiskWipe, InvalidOrder, InvalidSystem, KernelParam, Partition, PartitionSize, Reinstall,
-    SystemChoice, SystemFamily, UserData,
+    DiskWipe, KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily,
+    UserData,
 };
 use crate::hosting::{Error, Order, SecretText};
 
@@ -34,13 +35,10 @@ fn data(text: &str, is_base64: bool) -> Option<UserData> {
     })
 }
 
-fn broken(change: impl FnOnce(&mut Order)) -> InvalidSystem {
+fn broken(change: impl FnOnce(&mut Order)) -> InvalidRequest {
     let mut order = order();
     change(&mut order);
-    match order.check() {
-        Err(InvalidOrder::System(rule)) => rule,
-        other => panic!("{other:?}"),
-    }
+    order.check().unwrap_err()
 }
 
 fn fine(change: impl FnOnce(&mut Order)) {
@@ -104,21 +102,21 @@ fn scripts_follow_the_rules_of_their_system() {
     };
     fine(script("debian-13", "#!/bin/bash\n"));
     fine(script("windows-2022", "Write-Host 1"));
-    assert_eq!(broken(script("debian-13", "true")), InvalidSystem::Shebang);
+    assert_eq!(broken(script("debian-13", "true")), InvalidRequest::Shebang);
     assert_eq!(
         broken(script("debian-13", " #!/bin/sh")),
-        InvalidSystem::Shebang
+        InvalidRequest::Shebang
     );
-    assert_eq!(broken(script("debian-13", " \n")), InvalidSystem::Script);
+    assert_eq!(broken(script("debian-13", " \n")), InvalidRequest::Script);
     assert_eq!(
         broken(script("debian-13", "#!/bin/sh\0")),
-        InvalidSystem::Script
+        InvalidRequest::Script
     );
     let talos = |order: &mut Order| {
         script("talos-omni-1110", "#!/bin/sh")(order);
         order.kernel_params = vec![param("siderolink.api", "https://hub")];
     };
-    assert_eq!(broken(talos), InvalidSystem::ScriptUnused);
+    assert_eq!(broken(talos), InvalidRequest::ScriptUnused);
 }
 
 #[test]
@@ -136,17 +134,17 @@ fn systems_are_checked() {
     };
     assert_eq!(
         broken(ipxe("custom-ipxe", None)),
-        InvalidSystem::IpxeMissing
+        InvalidRequest::IpxeMissing
     );
     assert_eq!(
         broken(ipxe("debian-13", Some("http://a/b"))),
-        InvalidSystem::IpxeUnused
+        InvalidRequest::IpxeUnused
     );
     fine(ipxe("custom-ipxe", Some("tftp://a/b")));
     for url in ["", "a/b", "/a/b", "http://"] {
         assert_eq!(
             broken(ipxe("custom-ipxe", Some(url))),
-            InvalidSystem::IpxeUrl,
+            InvalidRequest::IpxeUrl,
             "{url}"
         );
     }
@@ -159,22 +157,22 @@ fn systems_are_checked() {
     for url in ["http://hub", "https://hub/", "grpc://hub:8090?jointoken=t"] {
         fine(hub(vec![param("siderolink.api", url)]));
     }
-    assert_eq!(broken(hub(Vec::new())), InvalidSystem::Hub);
+    assert_eq!(broken(hub(Vec::new())), InvalidRequest::Hub);
     for url in ["", "hub", "https://", "ftp://hub", "foo:bar"] {
         let params = vec![param("siderolink.api", url)];
-        assert_eq!(broken(hub(params)), InvalidSystem::Hub, "{url}");
+        assert_eq!(broken(hub(params)), InvalidRequest::Hub, "{url}");
     }
     for (key, value) in [("", "v"), ("a b", "v"), ("a=b", "v"), ("a", "v\n")] {
         assert_eq!(
             broken(|order| order.kernel_params = vec![param("ok", ""), param(key, value)]),
-            InvalidSystem::KernelParam { index: 1 }
+            InvalidRequest::KernelParam { index: 1 }
         );
     }
     for (text, is_base64, rule) in [
-        (" ", false, InvalidSystem::UserData),
-        ("a", true, InvalidSystem::UserDataBase64),
-        ("a===", true, InvalidSystem::UserDataBase64),
-        ("a-b=", true, InvalidSystem::UserDataBase64),
+        (" ", false, InvalidRequest::UserData),
+        ("a", true, InvalidRequest::UserDataBase64),
+        ("a===", true, InvalidRequest::UserDataBase64),
+        ("a-b=", true, InvalidRequest::UserDataBase64),
     ] {
         assert_eq!(
             broken(|order| order.user_data = data(text, is_base64)),
@@ -202,15 +200,15 @@ fn partitions_are_checked() {
         unformatted,
         partition("/", PartitionSize::Megabytes(0)),
     ] {
-        assert_eq!(with(vec![wrong]), InvalidSystem::Partition { index: 0 });
+        assert_eq!(with(vec![wrong]), InvalidRequest::Partition { index: 0 });
     }
     assert_eq!(
         with(vec![rest(), rest()]),
-        InvalidSystem::PartitionTwice { index: 1 }
+        InvalidRequest::PartitionTwice { index: 1 }
     );
     assert_eq!(
         with(vec![rest(), partition("/data", PartitionSize::Rest)]),
-        InvalidSystem::PartitionRest
+        InvalidRequest::PartitionRest
     );
 }
 
@@ -262,7 +260,7 @@ async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
         os: os("debian-13"),
         ..Reinstall::default()
     };
-    assert_eq!(no_keys.check(), Err(InvalidOrder::SshKeysNeeded));
+    assert_eq!(no_keys.check(), Err(InvalidRequest::SshKeysNeeded));
     let windows = Reinstall {
         os: os("windows-2022"),
         ..Reinstall::default()
@@ -287,7 +285,7 @@ async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
     name_alone.check().unwrap();
     for request in [no_keys, name] {
         let error = client.reinstall(&id(), &request).await.unwrap_err();
-        assert!(matches!(error, Error::NotSent(NotSent::Order(_))));
+        assert!(matches!(error, Error::NotSent(NotSent::Request(_))));
     }
     assert!(script.requests().is_empty());
 }

@@ -222,7 +222,7 @@ async fn a_bad_tag_makes_no_request() {
     ];
     for error in errors {
         assert!(
-            matches!(error, Error::NotSent(NotSent::Tag(_))),
+            matches!(error, Error::NotSent(NotSent::Request(_))),
             "{error:?}"
         );
         assert!(!error.may_have_taken_effect() && !error.is_retryable_as_is());

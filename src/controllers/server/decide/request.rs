@@ -3,7 +3,7 @@
 use super::super::facts::{Facts, Hold};
 use crate::{
     account::view::Catalogue,
-    hosting::{Order, catalogue::Availability, server::is_host_name},
+    hosting::{Order, catalogue::Availability, request::is_host_name},
     kinds::Reason,
 };
 use sha2::{Digest as _, Sha256};
