@@ -190,7 +190,7 @@ impl Client {
     /// read here decides about releases.
     fn this_server(answer: &Answer, id: &ServerId) -> Result<Server, Error> {
         let server = one_server(answer)?;
-        if server.id.as_str().eq_ignore_ascii_case(id.as_str()) {
+        if server.id.is_same_as(id) {
             return Ok(server);
         }
         Err(answer.misfit(format!(

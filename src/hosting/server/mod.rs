@@ -9,10 +9,7 @@ mod reinstall;
 mod status;
 mod system;
 
-use std::fmt;
-
-use super::identity::is_uuid;
-
+pub use super::identity::ServerId;
 pub use machine::HardwareListing;
 pub use order::{Order, OrderOutcome};
 pub use partition::{Partition, PartitionSize};
@@ -22,42 +19,6 @@ pub(super) use system::{
     HUB, KernelParamBody, check_kernel_params, check_script, is_hub, kernel_param_bodies,
 };
 pub use system::{KernelParam, SystemFamily, UserData};
-
-/// The identity of a server: a UUID in its usual form of 36 characters.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerId(String);
-
-/// A text that is not a UUID in its usual form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a server is named by a UUID such as 01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f")]
-pub struct InvalidServerId;
-
-impl ServerId {
-    /// Reads a UUID. The spelling is kept, as the API may tell cases apart.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidServerId`] where the text has another form; a text that passes
-    /// is safe as a segment of a path.
-    pub fn parse(text: &str) -> Result<Self, InvalidServerId> {
-        if is_uuid(text) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidServerId)
-        }
-    }
-
-    /// The text as the API gave it.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ServerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// One on-demand server (section 2.6).
 ///
