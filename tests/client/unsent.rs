@@ -72,8 +72,8 @@ const SPOILED: &[(Operation, &str, Spoil)] = &[
         scene.wishes.order.contract_id = Some("c 1".to_owned());
     }),
     (Operation::Order, "siderolink.api", |scene| {
-        scene.wishes.order.os_slug = "talos-omni-1110".to_owned();
-        scene.wishes.order.kernel_params.clear();
+        scene.wishes.order.os.slug = "talos-omni-1110".to_owned();
+        scene.wishes.order.os.kernel_params.clear();
     }),
     (Operation::Reinstall, "sshKey", |scene| {
         scene.wishes.reinstall.ssh_keys = None

@@ -13,12 +13,12 @@ pub use super::identity::ServerId;
 pub use machine::HardwareListing;
 pub use order::{Order, OrderOutcome};
 pub use partition::{Partition, PartitionSize};
-pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
+pub use reinstall::{DiskWipe, Reinstall};
 pub use status::{ServerStatus, StatusFilter};
 pub(super) use system::{
     HUB, KernelParamBody, check_kernel_params, check_script, is_hub, kernel_param_bodies,
 };
-pub use system::{KernelParam, SystemFamily, UserData};
+pub use system::{KernelParam, SystemChoice, SystemFamily, UserData};
 
 /// One on-demand server (section 2.6).
 ///

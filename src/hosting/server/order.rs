@@ -9,10 +9,7 @@ use crate::hosting::identity::is_uuid;
 use crate::hosting::request::{InvalidRequest, check_line, check_name};
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::Server;
-use crate::hosting::server::partition::Partition;
-use crate::hosting::server::system::{
-    KernelParam, SystemFamily, SystemView, UserData, UserDataBody, check_script,
-};
+use crate::hosting::server::system::{OsBody, SystemChoice, UserData, UserDataBody, check_script};
 use crate::hosting::ssh_key::{is_key_line, is_private_key};
 use crate::hosting::tag::is_tag;
 
@@ -26,8 +23,8 @@ pub struct Order {
     pub location: String,
     /// The `name` of an instance type.
     pub instance_type: String,
-    /// The slug of an operating system.
-    pub os_slug: String,
+    /// The operating system and its settings.
+    pub os: SystemChoice,
     /// Public keys, or UUIDs of stored ones, for root; may be empty.
     pub ssh_keys: Vec<String>,
     /// At most 60.
@@ -41,13 +38,6 @@ pub struct Order {
     pub post_install_script: Option<SecretText>,
     /// What the machine reads from its metadata service (2.7-13).
     pub user_data: Option<UserData>,
-    /// Parameters of the kernel (2.8-4).
-    pub kernel_params: Vec<KernelParam>,
-    /// Partitions of the first disk; none is the API's usual layout (2.8-11).
-    pub partitions: Vec<Partition>,
-    /// For the slug `custom-ipxe`, and only there (2.8-14). Secret, as such
-    /// addresses often hold credentials.
-    pub ipxe_script_url: Option<SecretText>,
 }
 
 impl fmt::Debug for Order {
@@ -56,16 +46,13 @@ impl fmt::Debug for Order {
             .field("name", &self.name)
             .field("location", &self.location)
             .field("instance_type", &self.instance_type)
-            .field("os_slug", &self.os_slug)
+            .field("os", &self.os)
             .field("ssh_keys", &self.ssh_keys)
             .field("tags", &self.tags)
             .field("contract_id", &self.contract_id)
             .field("overflow", &self.overflow)
             .field("has_script", &self.post_install_script.is_some())
             .field("has_user_data", &self.user_data.is_some())
-            .field("kernel_params", &self.kernel_params)
-            .field("partitions", &self.partitions)
-            .field("has_ipxe_script_url", &self.ipxe_script_url.is_some())
             .finish()
     }
 }
@@ -91,15 +78,10 @@ impl Order {
     ///
     /// [`InvalidRequest`] names the field and its rule.
     pub fn check(&self) -> Result<(), InvalidRequest> {
-        let family = SystemFamily::of_slug(&self.os_slug);
+        let family = self.os.family();
         check_name("name", &self.name, Some(family))?;
-        for (field, text) in [
-            ("location", &self.location),
-            ("instanceType", &self.instance_type),
-            ("os.slug", &self.os_slug),
-        ] {
-            check_line(field, text)?;
-        }
+        check_line("location", &self.location)?;
+        check_line("instanceType", &self.instance_type)?;
         check_keys(&self.ssh_keys)?;
         if self.tags.len() > 60 {
             return Err(InvalidRequest::TooManyTags {
@@ -117,7 +99,7 @@ impl Order {
         {
             return Err(InvalidRequest::ContractId);
         }
-        self.system().check()?;
+        self.os.check()?;
         if let Some(script) = &self.post_install_script {
             check_script(script, Some(family))?;
         }
@@ -127,21 +109,11 @@ impl Order {
         Ok(())
     }
 
-    fn system(&self) -> SystemView<'_> {
-        SystemView {
-            slug: &self.os_slug,
-            kernel_params: &self.kernel_params,
-            partitions: &self.partitions,
-            ipxe_script_url: self.ipxe_script_url.as_ref(),
-        }
-    }
-
     /// What no text may show, should the API echo the order.
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
-        let params = self.kernel_params.iter().map(|param| &param.value);
         let data = self.user_data.iter().map(|data| &data.data);
-        let secrets = self.post_install_script.iter().chain(data);
-        secrets.chain(params).chain(&self.ipxe_script_url).cloned()
+        let secrets = self.post_install_script.iter().chain(data).cloned();
+        secrets.chain(self.os.secrets())
     }
 
     /// The body of the request. `sshKey` is there even when it is empty, as
@@ -151,7 +123,7 @@ impl Order {
             name: &self.name,
             location: &self.location,
             instance_type: &self.instance_type,
-            os: self.system().body(),
+            os: self.os.body(),
             ssh_key: &self.ssh_keys,
             tags: &self.tags,
             contract_id: self.contract_id.as_deref().filter(|id| !id.is_empty()),
@@ -164,11 +136,11 @@ impl Order {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OrderBody<'a, Os> {
+struct OrderBody<'a> {
     name: &'a str,
     location: &'a str,
     instance_type: &'a str,
-    os: Os,
+    os: OsBody<'a>,
     ssh_key: &'a [String],
     tags: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::hosting::request::InvalidRequest;
+use crate::hosting::request::{InvalidRequest, check_line};
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::partition::{Partition, check_partitions};
 
@@ -70,26 +70,55 @@ pub struct UserData {
     pub is_base64: bool,
 }
 
-/// The system of a request, whatever the request looks like.
-#[derive(Clone, Copy)]
-pub(super) struct SystemView<'a> {
-    pub(super) slug: &'a str,
-    pub(super) kernel_params: &'a [KernelParam],
-    pub(super) partitions: &'a [Partition],
-    pub(super) ipxe_script_url: Option<&'a SecretText>,
+/// A system with its settings (2.8).
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SystemChoice {
+    /// The slug.
+    pub slug: String,
+    /// Parameters of the kernel (2.8-4).
+    pub kernel_params: Vec<KernelParam>,
+    /// Partitions of the first disk; none is the API's usual layout (2.8-11).
+    pub partitions: Vec<Partition>,
+    /// For the slug `custom-ipxe`, and only there (2.8-14). Secret, as such
+    /// addresses often hold credentials.
+    pub ipxe_script_url: Option<SecretText>,
 }
 
-impl<'a> SystemView<'a> {
-    pub(super) fn check(self) -> Result<(), InvalidRequest> {
-        check_kernel_params(self.kernel_params)?;
-        check_partitions(self.partitions)?;
-        let family = SystemFamily::of_slug(self.slug);
+impl fmt::Debug for SystemChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemChoice")
+            .field("slug", &self.slug)
+            .field("kernel_params", &self.kernel_params)
+            .field("partitions", &self.partitions)
+            .field("has_ipxe_script_url", &self.ipxe_script_url.is_some())
+            .finish()
+    }
+}
+
+impl SystemChoice {
+    /// A system without settings.
+    pub fn of_slug(slug: impl Into<String>) -> Self {
+        Self {
+            slug: slug.into(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn family(&self) -> SystemFamily {
+        SystemFamily::of_slug(&self.slug)
+    }
+
+    pub(super) fn check(&self) -> Result<(), InvalidRequest> {
+        check_line("os.slug", &self.slug)?;
+        check_kernel_params(&self.kernel_params)?;
+        check_partitions(&self.partitions)?;
+        let family = self.family();
         let hub = self.kernel_params.iter().find(|param| param.key == HUB);
         if family == SystemFamily::Talos && !hub.is_some_and(|hub| is_hub(hub.value.expose())) {
             return Err(InvalidRequest::Hub);
         }
         let is_ipxe = family == SystemFamily::CustomIpxe;
-        match self.ipxe_script_url {
+        match &self.ipxe_script_url {
             None if is_ipxe => Err(InvalidRequest::IpxeMissing),
             Some(_) if !is_ipxe => Err(InvalidRequest::IpxeUnused),
             Some(url) if !is_address(url.expose()) => Err(InvalidRequest::IpxeUrl),
@@ -98,19 +127,25 @@ impl<'a> SystemView<'a> {
     }
 
     /// The object `os`, without what is not given.
-    pub(super) fn body(self) -> impl Serialize + use<'a> {
+    pub(super) fn body(&self) -> OsBody<'_> {
         OsBody {
-            slug: self.slug,
-            kernel_params: kernel_param_bodies(self.kernel_params),
-            partitions: self.partitions,
-            ipxe_script_url: self.ipxe_script_url.map(SecretText::expose),
+            slug: &self.slug,
+            kernel_params: kernel_param_bodies(&self.kernel_params),
+            partitions: &self.partitions,
+            ipxe_script_url: self.ipxe_script_url.as_ref().map(SecretText::expose),
         }
+    }
+
+    /// What no text may show, should the API echo the request.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
+        let params = self.kernel_params.iter().map(|param| &param.value);
+        params.chain(&self.ipxe_script_url).cloned()
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OsBody<'a> {
+pub(super) struct OsBody<'a> {
     slug: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kernel_params: Vec<KernelParamBody<'a>>,

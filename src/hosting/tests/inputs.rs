@@ -178,7 +178,7 @@ fn an_order_is_checked_by_the_rules_of_the_api() {
         let mut order = order();
         order.name = name.to_owned();
         // Only this system needs a proper host name.
-        order.os_slug = "talos-omni-1110".to_owned();
+        order.os.slug = "talos-omni-1110".to_owned();
         assert_eq!(
             order.check(),
             Err(InvalidRequest::HostName { field: "name" }),
@@ -202,7 +202,7 @@ fn an_order_is_checked_by_the_rules_of_the_api() {
         }
     );
     assert_eq!(
-        broken(|order| order.os_slug = "a".repeat(256)),
+        broken(|order| order.os.slug = "a".repeat(256)),
         InvalidRequest::Text { field: "os.slug" }
     );
     assert_eq!(

@@ -52,11 +52,14 @@ async fn an_order_carries_all_that_was_given() {
     let full = Order {
         post_install_script: Some(SecretText::new("#!/bin/sh\ntrue\n")),
         user_data: data("aGVsbG8=", true),
-        kernel_params: vec![param("console", "ttyS0")],
-        partitions: vec![
-            partition("/boot", PartitionSize::Megabytes(4096)),
-            partition("/", PartitionSize::Rest),
-        ],
+        os: SystemChoice {
+            kernel_params: vec![param("console", "ttyS0")],
+            partitions: vec![
+                partition("/boot", PartitionSize::Megabytes(4096)),
+                partition("/", PartitionSize::Rest),
+            ],
+            ..SystemChoice::of_slug("debian-13")
+        },
         ..order()
     };
     let (request, _) = sent(200, &record().to_string(), async |client| {
@@ -78,8 +81,10 @@ async fn an_order_carries_all_that_was_given() {
     );
 
     let boot = Order {
-        os_slug: "custom-ipxe".to_owned(),
-        ipxe_script_url: Some(SecretText::new("https://boot.example.com/a.ipxe")),
+        os: SystemChoice {
+            ipxe_script_url: Some(SecretText::new("https://boot.example.com/a.ipxe")),
+            ..SystemChoice::of_slug("custom-ipxe")
+        },
         ..order()
     };
     let (request, _) = sent(200, &record().to_string(), async |client| {
@@ -96,7 +101,7 @@ async fn an_order_carries_all_that_was_given() {
 fn scripts_follow_the_rules_of_their_system() {
     let script = |slug: &'static str, text: &'static str| {
         move |order: &mut Order| {
-            order.os_slug = slug.to_owned();
+            order.os.slug = slug.to_owned();
             order.post_install_script = Some(SecretText::new(text));
         }
     };
@@ -114,7 +119,7 @@ fn scripts_follow_the_rules_of_their_system() {
     );
     let talos = |order: &mut Order| {
         script("talos-omni-1110", "#!/bin/sh")(order);
-        order.kernel_params = vec![param("siderolink.api", "https://hub")];
+        order.os.kernel_params = vec![param("siderolink.api", "https://hub")];
     };
     assert_eq!(broken(talos), InvalidRequest::ScriptUnused);
 }
@@ -128,8 +133,8 @@ fn systems_are_checked() {
     );
     let ipxe = |slug: &'static str, url: Option<&'static str>| {
         move |order: &mut Order| {
-            order.os_slug = slug.to_owned();
-            order.ipxe_script_url = url.map(SecretText::new);
+            order.os.slug = slug.to_owned();
+            order.os.ipxe_script_url = url.map(SecretText::new);
         }
     };
     assert_eq!(
@@ -150,8 +155,8 @@ fn systems_are_checked() {
     }
     let hub = |params: Vec<KernelParam>| {
         move |order: &mut Order| {
-            order.os_slug = "talos-omni-1110".to_owned();
-            order.kernel_params = params;
+            order.os.slug = "talos-omni-1110".to_owned();
+            order.os.kernel_params = params;
         }
     };
     for url in ["http://hub", "https://hub/", "grpc://hub:8090?jointoken=t"] {
@@ -164,7 +169,7 @@ fn systems_are_checked() {
     }
     for (key, value) in [("", "v"), ("a b", "v"), ("a=b", "v"), ("a", "v\n")] {
         assert_eq!(
-            broken(|order| order.kernel_params = vec![param("ok", ""), param(key, value)]),
+            broken(|order| order.os.kernel_params = vec![param("ok", ""), param(key, value)]),
             InvalidRequest::KernelParam { index: 1 }
         );
     }
@@ -185,15 +190,15 @@ fn systems_are_checked() {
 #[test]
 fn partitions_are_checked() {
     let rest = || partition("/", PartitionSize::Rest);
-    let with = |partitions: Vec<Partition>| broken(|order| order.partitions = partitions);
+    let with = |partitions: Vec<Partition>| broken(|order| order.os.partitions = partitions);
     let mut unnamed = rest();
     unnamed.target.clear();
     let mut unformatted = rest();
     unformatted.filesystem = "ext 4".to_owned();
     // The document names no words.
     fine(|order| {
-        order.partitions = vec![rest()];
-        order.partitions[0].filesystem = "zfs".to_owned();
+        order.os.partitions = vec![rest()];
+        order.os.partitions[0].filesystem = "zfs".to_owned();
     });
     for wrong in [
         unnamed,
@@ -228,10 +233,7 @@ async fn a_reinstallation_sends_what_is_given_and_always_the_wipe() {
         name: Some("node-2".to_owned()),
         ssh_keys: Some(vec![UUID.to_owned()]),
         post_install_script: Some(SecretText::new("#!/bin/sh\n")),
-        os: Some(SystemChoice {
-            slug: "ubuntu-2404-lts".to_owned(),
-            ..SystemChoice::default()
-        }),
+        os: Some(SystemChoice::of_slug("ubuntu-2404-lts")),
         user_data: data("x", false),
         wipe: DiskWipe::Skip,
     };
@@ -250,12 +252,7 @@ async fn a_reinstallation_sends_what_is_given_and_always_the_wipe() {
 #[tokio::test]
 async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
     let (client, script) = Script::client(Vec::new());
-    let os = |slug: &str| {
-        Some(SystemChoice {
-            slug: slug.to_owned(),
-            ..SystemChoice::default()
-        })
-    };
+    let os = |slug: &str| Some(SystemChoice::of_slug(slug));
     let no_keys = Reinstall {
         os: os("debian-13"),
         ..Reinstall::default()
