@@ -83,17 +83,11 @@ impl Hidden {
         cut(self.key.strike(text), cap)
     }
 
-    /// A text that is longer than any name and has to come back whole, such as
-    /// a public key: cleaned and capped, and without our key.
-    pub(super) fn long_text(&self, text: &str, cap: usize) -> String {
-        cut(self.key.strike(clean(text, cap)), cap)
-    }
-
-    /// A text that is compared to the letter: cleaned and capped, and without
-    /// our key. Other secrets may be plain words, and a tag that is one of them
-    /// must stay a tag.
+    /// A text that is compared to the letter, such as a tag or a public key:
+    /// cleaned and capped, and without our key. Other secrets may be plain
+    /// words, and a tag that is one of them must stay a tag.
     pub(super) fn exact(&self, text: &str, cap: usize) -> String {
-        cut(self.key.strike(clean(text, SEARCHED)), cap)
+        cut(self.key.strike(clean(text, cap.max(SEARCHED))), cap)
     }
 }
 

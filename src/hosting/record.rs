@@ -126,9 +126,9 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The text of a field that is longer than any name, cleaned.
-    pub(super) fn long_text(&self, field: &str, cap: usize) -> String {
-        self.hidden.long_text(self.raw_text(field), cap)
+    /// The text of a field to the letter but for the cleaning.
+    pub(super) fn exact(&self, field: &str, cap: usize) -> String {
+        self.hidden.exact(self.raw_text(field), cap)
     }
 
     /// The words of a field for people, cleaned, and without all that the call
@@ -254,16 +254,16 @@ impl<'a> Record<'a> {
         self.record(field)?.number(inner)
     }
 
-    /// A list of texts. A list with gaps may come as an object with its
-    /// indexes as names.
+    /// A list of texts, each as it came and cleaned. A list with gaps may come
+    /// as an object with its indexes as names.
     ///
     /// Strict where the others are not: an entry that cannot be read is a
     /// misfit, as a tag that is overlooked could make a machine look like
     /// nobody's.
-    pub(super) fn texts(&self, field: &str) -> Result<Vec<String>, Misfit> {
-        let read = |value: &Value| match value {
-            Value::String(text) => Ok(self.hidden.exact(text, NAME)),
-            Value::Number(number) => Ok(number.to_string()),
+    pub(super) fn texts(&self, field: &str) -> Result<Vec<(&'a Value, String)>, Misfit> {
+        let read = |value: &'a Value| match value {
+            Value::String(text) => Ok((value, self.hidden.exact(text, NAME))),
+            Value::Number(number) => Ok((value, number.to_string())),
             other => Err(format!("{field} holds {}", kind(other))),
         };
         match self.value(field) {

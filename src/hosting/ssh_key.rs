@@ -161,7 +161,7 @@ fn ssh_key(record: &Record<'_>) -> Result<SshKey, Misfit> {
 fn public_key(record: &Record<'_>) -> String {
     let raw = record.raw_text("publicKey");
     // The usual cap on texts would cut an RSA key.
-    let cleaned = record.long_text("publicKey", LONGEST);
+    let cleaned = record.exact("publicKey", LONGEST);
     let line = match is_key_block(raw) {
         true => raw.replace(['\r', '\n'], " "),
         // Whoever stored a file stored its line end too.
