@@ -1,5 +1,7 @@
 //! Our own secrets, struck out of whatever comes from outside.
 
+use serde_json::Value;
+
 use super::secret::{ApiKey, SecretText};
 use super::text::{MESSAGE, clean};
 
@@ -88,6 +90,19 @@ impl Hidden {
     /// words, and a tag that is one of them must stay a tag.
     pub(super) fn exact(&self, text: &str, cap: usize) -> String {
         cut(self.key.strike(clean(text, cap.max(SEARCHED))), cap)
+    }
+
+    /// As [`Hidden::text`], for each text and name inside a value.
+    pub(super) fn tree(&self, value: &Value, cap: usize) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text, cap)),
+            Value::Array(entries) => entries.iter().map(|it| self.tree(it, cap)).collect(),
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(name, value)| (self.text(name, cap), self.tree(value, cap)))
+                .collect(),
+            other => other.clone(),
+        }
     }
 }
 
@@ -179,7 +194,7 @@ fn alike(text: &str, own: &str) -> usize {
 /// A secret as it may stand in an echo of the request: plain, within JSON, or
 /// within an address.
 fn spellings(plain: &str) -> Vec<SecretText> {
-    let quoted = serde_json::Value::from(plain).to_string();
+    let quoted = Value::from(plain).to_string();
     let quoted = quoted.strip_prefix('"').unwrap_or(&quoted);
     let quoted = quoted.strip_suffix('"').unwrap_or(quoted);
     let percent: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();

@@ -8,6 +8,7 @@ use super::error::Error;
 use super::identity::SshKeyId;
 use super::record::{self, Misfit, Record};
 use super::request::InvalidRequest;
+use super::text;
 
 /// The longest public key, in bytes.
 const LONGEST: usize = 16384;
@@ -167,7 +168,7 @@ fn public_key(record: &Record<'_>) -> String {
         // Whoever stored a file stored its line end too.
         false => raw.trim_end_matches(['\r', '\n']).to_owned(),
     };
-    if raw.len() <= LONGEST && record::has_words_of(&line, &cleaned) {
+    if raw.len() <= LONGEST && text::has_words_of(&line, &cleaned) {
         raw.to_owned()
     } else {
         String::new()

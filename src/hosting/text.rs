@@ -28,6 +28,13 @@ pub(super) fn clean(text: &str, cap: usize) -> String {
     clean
 }
 
+/// Whether a text is the cleaned one but for the number of its blanks, and so
+/// safe to show.
+pub(super) fn has_words_of(raw: &str, cleaned: &str) -> bool {
+    let words = |text| str::split(text, ' ').filter(|word| !word.is_empty());
+    !cleaned.is_empty() && words(raw).eq(words(cleaned))
+}
+
 /// Characters without a shape that reorder or hide what stands around them.
 fn is_invisible(letter: char) -> bool {
     matches!(
