@@ -203,7 +203,7 @@ async fn orders_questions_and_changes_have_their_own_deadlines() {
     assert_eq!(question.deadline.as_secs(), 30);
     assert_eq!(change.deadline.as_secs(), 180);
     assert!(question.is_read() && !order.is_read() && !change.is_read());
-    assert!(change.cap < question.cap);
+    assert!(change.caps.success < question.caps.success);
 }
 
 #[tokio::test]
