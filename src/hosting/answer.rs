@@ -6,10 +6,11 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
 use super::body;
-use super::error::{Error, Interruption, NotSent, Refusal};
+use super::error::{Error, Interruption, NotSent};
 use super::hidden::Hidden;
 use super::page::PageToken;
 use super::record::{self, Body, Misfit, Record};
+use super::refusal::Refusal;
 use super::text;
 use super::transport::{Caps, Cause, Cut, Response, TransportError};
 

@@ -1,14 +1,13 @@
-//! What can go wrong in a call, in one small enum.
+//! What can go wrong in a call, and what a caller may do then.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use super::refusal::Refusal;
 use super::request::InvalidRequest;
 use super::text;
 use super::transport::Cause;
-
-pub use super::refusal::Refusal;
 
 /// A call that did not give its result.
 ///

@@ -103,7 +103,10 @@ fn the_rules_of_a_host_installation_hold() {
     };
     let missing = |field| Err(InvalidRequest::InstallKey { field });
     let (windows, linux) = (SystemFamily::Windows, SystemFamily::Linux);
-    assert_eq!(keyless(InstallForm::DOCUMENT, windows), missing("sshKeyId"));
+    assert_eq!(
+        keyless(InstallForm::default(), windows),
+        missing("sshKeyId")
+    );
     assert_eq!(keyless(InstallForm::OBSERVED, windows), Ok(()));
     assert_eq!(keyless(InstallForm::OBSERVED, linux), missing("sshKeyUuid"));
     assert_eq!(
@@ -147,7 +150,7 @@ async fn each_point_of_the_form_is_chosen_for_itself() {
     install.kernel_params = vec![param("quiet", "a b")];
     install.form = InstallForm {
         key_name: InstallKeyName::SshKeyUuid,
-        ..InstallForm::DOCUMENT
+        ..InstallForm::default()
     };
     assert_eq!(
         install.check(),
@@ -166,7 +169,7 @@ async fn each_point_of_the_form_is_chosen_for_itself() {
 
     install.form = InstallForm {
         key_needed: InstallKeyNeeded::Linux,
-        ..InstallForm::DOCUMENT
+        ..InstallForm::default()
     };
     install.kernel_params.clear();
     install.ssh_key = None;

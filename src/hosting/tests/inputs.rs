@@ -132,7 +132,6 @@ fn two_spellings_of_one_base_url_are_equal() {
     assert_eq!(plain.as_str(), "https://api.example.com");
     let prefixed = BaseUrl::parse("https://api.example.com:8443/a/b/", false).unwrap();
     assert_eq!(prefixed.as_str(), "https://api.example.com:8443/a/b");
-    assert_eq!(prefixed.origin(), "https://api.example.com:8443");
 }
 
 #[test]
@@ -148,7 +147,7 @@ fn no_segment_leads_away_from_the_base_url() {
         "@evil.example.com",
     ] {
         let url = base.join(&["flexMetal", "tags", segment], &[]);
-        assert_eq!(url.origin().ascii_serialization(), base.origin());
+        assert_eq!(url.origin(), base.join(&[], &[]).origin());
         let segments: Vec<_> = url.path_segments().unwrap().collect();
         assert_eq!(segments.len(), 5, "{url}");
         assert_eq!(&segments[..4], ["prefix", "v3", "flexMetal", "tags"]);

@@ -235,7 +235,7 @@ async fn a_page_token_is_sent_back_as_it_came() {
     let from = HostCursor::Range(Page::first());
     let page = client.hosts(Some("a=b"), &from).await.unwrap();
     let token = page.next.unwrap();
-    assert_eq!(token.expires().unwrap().to_string(), "2026-11-21T09:00:00Z");
+    assert!(!token.is_expired());
     let page = client.hosts(Some("a=b"), &HostCursor::Token(token)).await;
     assert_eq!(page.unwrap().hosts[0].id, HostId(2));
     let requests = script.requests();
