@@ -1,6 +1,7 @@
 //! Rules of requests that are checked before anything is sent.
 
 use super::server::SystemFamily;
+use super::tag::MOST_TAGS;
 
 /// A rule that a request breaks: the API's, or where it states none, what no
 /// such value can be without being a mistake. Names the field as the API does,
@@ -34,8 +35,8 @@ pub enum InvalidRequest {
         /// Where it stands.
         field: String,
     },
-    /// More than 60 tags.
-    #[error("tags has {count} entries, the API takes 60 at most")]
+    /// More tags than a server may bear (8-1).
+    #[error("tags has {count} entries, the API takes {MOST_TAGS} at most")]
     TooManyTags {
         /// How many there are.
         count: usize,

@@ -10,6 +10,9 @@ use super::page::Page;
 use super::record::{self, Body, Misfit, Record};
 use super::request::InvalidRequest;
 
+/// The most tags that a server bears (8-1).
+pub const MOST_TAGS: usize = 60;
+
 /// One tag in the account's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagRecord {

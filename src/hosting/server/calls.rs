@@ -158,8 +158,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::Refused`] with
-    /// 422 where the server bears 60 already (4.6-18); else as
-    /// [`Client::server`].
+    /// 422 where the server bears 60 already (4.6-18), which only the API can
+    /// tell; else as [`Client::server`].
     pub async fn add_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
         self.change_tag(Method::POST, id, tag).await
     }

@@ -11,7 +11,7 @@ use crate::hosting::secret::SecretText;
 use crate::hosting::server::Server;
 use crate::hosting::server::system::{OsBody, SystemChoice, UserData, UserDataBody, check_script};
 use crate::hosting::ssh_key::{is_key_line, is_private_key};
-use crate::hosting::tag::is_tag;
+use crate::hosting::tag::{MOST_TAGS, is_tag};
 
 /// What to order (2.7). `Order::default()` is an empty one, for the fields that
 /// an order has no use for.
@@ -27,7 +27,7 @@ pub struct Order {
     pub os: SystemChoice,
     /// Public keys, or UUIDs of stored ones, for root; may be empty.
     pub ssh_keys: Vec<String>,
-    /// At most 60.
+    /// At most [`MOST_TAGS`].
     pub tags: Vec<String>,
     /// The contract whose committed quota pays.
     pub contract_id: Option<String>,
@@ -83,7 +83,7 @@ impl Order {
         check_line("location", &self.location)?;
         check_line("instanceType", &self.instance_type)?;
         check_keys(&self.ssh_keys)?;
-        if self.tags.len() > 60 {
+        if self.tags.len() > MOST_TAGS {
             return Err(InvalidRequest::TooManyTags {
                 count: self.tags.len(),
             });
