@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::UUID;
 use super::install::param;
-use super::resources::{body, line, sent};
+use super::script::{body, line, sent};
 use crate::hosting::host::{
     HostInstall, InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm,
 };

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::resources::{body, line, sent};
-use super::script::{Script, answer, with_header};
+use super::script::{Script, answer, body, line, sent, with_header};
 use super::{UUID, id};
 use crate::hosting::command::{CommandState, PowerCommand, REINSTALLATIONS};
 use crate::hosting::host::{HostCursor, HostKind, InstallStatus};

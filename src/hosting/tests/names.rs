@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::resources::sent;
+use super::script::sent;
 use super::{ORDER_TAG, id, order, record};
 use crate::hosting::server::Server;
 use crate::hosting::tag::is_tag;

@@ -1,4 +1,5 @@
-//! A transport that gives prepared answers and keeps the requests.
+//! A transport that gives prepared answers and keeps the requests, and what is
+//! asked of those.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -6,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::Value;
 
 use super::{base_url, key};
 use crate::hosting::Client;
@@ -74,4 +76,27 @@ pub(super) fn with_header(mut response: Response, name: &'static str, value: &st
 pub(super) fn cut(mut response: Response, cut: Cut) -> Response {
     response.cut = Some(cut);
     response
+}
+
+/// Makes one call that is answered like this, and gives its request.
+pub(super) async fn sent<T>(
+    status: u16,
+    body: &str,
+    call: impl AsyncFnOnce(Client) -> T,
+) -> (Request, T) {
+    let (client, script) = Script::client(vec![Ok(answer(status, body))]);
+    let result = call(client).await;
+    let mut requests = script.requests();
+    assert_eq!(requests.len(), 1);
+    (requests.remove(0), result)
+}
+
+pub(super) fn line(request: &Request) -> String {
+    let url = request.url.as_str();
+    let path = url.strip_prefix("https://api.example.com").unwrap();
+    format!("{} {path}", request.method)
+}
+
+pub(super) fn body(request: &Request) -> Value {
+    serde_json::from_slice(request.body.as_ref().unwrap()).unwrap()
 }

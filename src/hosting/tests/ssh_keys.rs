@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::resources::{body, line, sent};
-use super::script::Script;
+use super::script::{Script, body, line, sent};
 use super::{UUID, order};
 use crate::hosting::error::NotSent;
 use crate::hosting::request::InvalidRequest;
