@@ -1,4 +1,5 @@
-//! Our own secrets, struck out of whatever comes from outside.
+//! Our own secrets, the API key and what a call carried, struck out of whatever
+//! comes from outside: a mask stands in their place.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! Pages of a listing.
+//! One page of a listing by `RANGED-DATA`, and the `PAGE-TOKEN` where the next
+//! one is.
 
 use std::time::Duration;
 

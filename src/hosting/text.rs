@@ -1,4 +1,5 @@
-//! Texts from outside, made safe to show.
+//! Texts from outside, made safe to show whatever they hold; our secrets are
+//! struck out in `hidden.rs`.
 
 /// The most bytes of a message that are kept.
 pub(super) const MESSAGE: usize = 1024;

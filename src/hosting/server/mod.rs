@@ -1,4 +1,5 @@
-//! On-demand servers (sections 2.6, 2.7 and 4.4 of the API).
+//! On-demand servers (sections 2.6 to 2.11, 4.4 and 4.6 of
+//! `docs/hosting-api.md`).
 
 mod calls;
 pub(super) mod decode;
@@ -23,8 +24,7 @@ pub use system::{KernelParam, SystemChoice, SystemFamily, UserData};
 /// One on-demand server (section 2.6).
 ///
 /// Texts are cleaned of control characters, and our key is replaced in all of
-/// them. A field that was missing, `null`
-/// or empty is empty or `None` here.
+/// them. A field that was missing, `null` or empty is empty or `None` here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// `uuid`.

@@ -1,4 +1,5 @@
-//! The order of a server, and what became of it.
+//! The order of a server: its rules, its body, and the four ends that it can
+//! have.
 
 use std::fmt;
 
