@@ -6,19 +6,16 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
 use super::body;
-use super::error::{Error, Interruption, NotSent, Refusal};
+use super::error::{Error, Interruption, NotSent};
 use super::hidden::Hidden;
 use super::page::PageToken;
 use super::record::{self, Body, Misfit, Record};
+use super::refusal::Refusal;
 use super::text;
-use super::transport::{Cause, Cut, Response, TransportError};
+use super::transport::{Caps, Cause, Cut, Response, TransportError};
 
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;
-
-/// The most bytes of an error answer that are read. Anything that is said to
-/// people is said by then.
-pub(super) const REFUSAL_CAP: usize = 64 << 10;
 
 /// The longest wait that is believed.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -104,7 +101,7 @@ fn interrupted(cause: Cause, idempotent: bool) -> Error {
 /// its text broke off on the way.
 pub(super) fn sort(
     response: Response,
-    cap: usize,
+    caps: Caps,
     hidden: Hidden,
     idempotent: bool,
 ) -> Result<Answer, Error> {
@@ -117,16 +114,16 @@ pub(super) fn sort(
                 next: page_token(&response.headers),
                 hidden,
                 idempotent,
-                cap,
+                cap: caps.success,
             }),
-            Some(Cut::TooLarge) => Err(Error::TooLarge { cap }),
+            Some(Cut::TooLarge) => Err(Error::TooLarge { cap: caps.success }),
             Some(Cut::Broken(cause)) => Err(interrupted(cause, idempotent)),
         };
     }
     let refusal = Refusal {
         retry_after: retry_after(&response.headers),
         idempotent,
-        ..refusal(status, &response.body, &hidden)
+        ..refusal(status, &response.body, caps.refusal, &hidden)
     };
     Err(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Error::AccessDenied(refusal),
@@ -138,7 +135,7 @@ pub(super) fn sort(
     })
 }
 
-fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
+fn refusal(status: StatusCode, body: &[u8], cap: usize, hidden: &Hidden) -> Refusal {
     let mut refusal = Refusal {
         status: status.as_u16(),
         code: None,
@@ -147,8 +144,7 @@ fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
         retry_after: None,
         idempotent: false,
     };
-    let body = &body[..body.len().min(REFUSAL_CAP)];
-    match body::read(body, REFUSAL_CAP) {
+    match body::read(body, cap) {
         Ok(value) => {
             if let Some(record) = first(&value, hidden) {
                 refusal.code = record.number("errorCode");

@@ -14,13 +14,17 @@ use super::hidden::Hidden;
 use super::http::{ClientError, HttpTransport};
 use super::page::{Page, PageToken};
 use super::secret::{ApiKey, SecretText};
-use super::transport::{Cause, Request, Transport};
+use super::transport::{Caps, Cause, Request, Transport};
+
+/// The most bytes of an error answer. Anything that is said to people is said
+/// by then.
+const REFUSAL_CAP: usize = 64 << 10;
 
 /// The most bytes of an answer: a record, or a page of 50 of them.
 const CAP: usize = 1 << 20;
 
-/// The most bytes of a list without pages, of hosts with all their hardware,
-/// and of a hardware listing.
+/// The most bytes of a list without pages, as that of usage is, of hosts with
+/// all their hardware, and of a hardware listing.
 const LARGE_CAP: usize = 8 << 20;
 
 /// How the API is reached. Build it with [`ClientOptions::new`] and change
@@ -148,15 +152,15 @@ impl Client {
         let secrets = std::mem::take(&mut call.secrets);
         let idempotent = call.idempotent;
         let request = self.request(call)?;
-        let (method, path, cap) = (
+        let (method, path, caps) = (
             request.method.clone(),
             request.url.path().to_owned(),
-            request.cap,
+            request.caps,
         );
         let result = match self.inner.transport.send(request).await {
             Ok(response) => answer::sort(
                 response,
-                cap,
+                caps,
                 Hidden::new(&self.inner.key, &secrets),
                 idempotent,
             ),
@@ -200,7 +204,10 @@ impl Client {
             headers,
             body: call.body,
             deadline,
-            cap: call.cap,
+            caps: Caps {
+                success: call.cap,
+                refusal: REFUSAL_CAP,
+            },
         })
     }
 }

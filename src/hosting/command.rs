@@ -189,7 +189,7 @@ fn of(record: &Record<'_>, id: &ServerId) -> Result<Command, Misfit> {
     let server = ServerId::parse(record.raw_text(server)).ok();
     // Whose end is read here decides whether a re-installation is done.
     if let Some(other) = &server
-        && !other.as_str().eq_ignore_ascii_case(id.as_str())
+        && !other.is_same_as(id)
     {
         return Err(format!("a command of server {id} names server {other}"));
     }

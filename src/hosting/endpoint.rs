@@ -75,11 +75,6 @@ impl BaseUrl {
         &self.text
     }
 
-    /// Scheme, host and port: the one place that the key is sent to.
-    pub fn origin(&self) -> String {
-        self.url.origin().ascii_serialization()
-    }
-
     /// Whether it is plain http.
     pub(super) fn is_plain(&self) -> bool {
         self.url.scheme() == "http"

@@ -1,16 +1,13 @@
-//! What can go wrong in a call, in one small enum.
+//! What can go wrong in a call, and what a caller may do then.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use super::refusal::Refusal;
 use super::request::InvalidRequest;
-use super::server::InvalidOrder;
-use super::tag::InvalidTag;
 use super::text;
 use super::transport::Cause;
-
-pub use super::refusal::Refusal;
 
 /// A call that did not give its result.
 ///
@@ -64,13 +61,7 @@ pub enum Error {
 /// Why a request did not leave this process.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent {
-    /// The order breaks a rule of the API.
-    #[error(transparent)]
-    Order(#[from] InvalidOrder),
-    /// The tag breaks the rule of the API.
-    #[error(transparent)]
-    Tag(#[from] InvalidTag),
-    /// Another request breaks a rule of the API.
+    /// It breaks a rule of the API.
     #[error(transparent)]
     Request(#[from] InvalidRequest),
     /// The request could not be put together.
@@ -155,9 +146,7 @@ impl Error {
     /// A fixed word for metrics, events and conditions.
     pub fn category(&self) -> &'static str {
         match self {
-            Self::NotSent(NotSent::Order(_) | NotSent::Tag(_) | NotSent::Request(_)) => {
-                "InvalidRequest"
-            }
+            Self::NotSent(NotSent::Request(_)) => "InvalidRequest",
             Self::NotSent(NotSent::Build(_)) => "RequestNotBuilt",
             Self::NotSent(NotSent::Connect(_)) => "ConnectionFailed",
             Self::Interrupted(_) => "Interrupted",

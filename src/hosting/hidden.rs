@@ -1,4 +1,7 @@
-//! Our own secrets, struck out of whatever comes from outside.
+//! Our own secrets, the API key and what a call carried, struck out of whatever
+//! comes from outside: a mask stands in their place.
+
+use serde_json::Value;
 
 use super::secret::{ApiKey, SecretText};
 use super::text::{MESSAGE, clean};
@@ -83,17 +86,24 @@ impl Hidden {
         cut(self.key.strike(text), cap)
     }
 
-    /// A text that is longer than any name and has to come back whole, such as
-    /// a public key: cleaned and capped, and without our key.
-    pub(super) fn long_text(&self, text: &str, cap: usize) -> String {
-        cut(self.key.strike(clean(text, cap)), cap)
+    /// A text that is compared to the letter, such as a tag or a public key:
+    /// cleaned and capped, and without our key. Other secrets may be plain
+    /// words, and a tag that is one of them must stay a tag.
+    pub(super) fn exact(&self, text: &str, cap: usize) -> String {
+        cut(self.key.strike(clean(text, cap.max(SEARCHED))), cap)
     }
 
-    /// A text that is compared to the letter: cleaned and capped, and without
-    /// our key. Other secrets may be plain words, and a tag that is one of them
-    /// must stay a tag.
-    pub(super) fn exact(&self, text: &str, cap: usize) -> String {
-        cut(self.key.strike(clean(text, SEARCHED)), cap)
+    /// As [`Hidden::text`], for each text and name inside a value.
+    pub(super) fn tree(&self, value: &Value, cap: usize) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text, cap)),
+            Value::Array(entries) => entries.iter().map(|it| self.tree(it, cap)).collect(),
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(name, value)| (self.text(name, cap), self.tree(value, cap)))
+                .collect(),
+            other => other.clone(),
+        }
     }
 }
 
@@ -185,7 +195,7 @@ fn alike(text: &str, own: &str) -> usize {
 /// A secret as it may stand in an echo of the request: plain, within JSON, or
 /// within an address.
 fn spellings(plain: &str) -> Vec<SecretText> {
-    let quoted = serde_json::Value::from(plain).to_string();
+    let quoted = Value::from(plain).to_string();
     let quoted = quoted.strip_prefix('"').unwrap_or(&quoted);
     let quoted = quoted.strip_suffix('"').unwrap_or(quoted);
     let percent: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();

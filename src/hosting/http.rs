@@ -6,7 +6,6 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
 
-use super::answer::REFUSAL_CAP;
 use super::endpoint::BaseUrl;
 use super::transport::{Cut, Request, Response, Transport, TransportError};
 
@@ -99,7 +98,7 @@ impl Transport for HttpTransport {
 }
 
 async fn send(client: &reqwest::Client, request: Request) -> Result<Response, TransportError> {
-    let whole = request.cap;
+    let caps = request.caps;
     let mut builder = client
         .request(request.method, request.url)
         .headers(request.headers)
@@ -110,11 +109,7 @@ async fn send(client: &reqwest::Client, request: Request) -> Result<Response, Tr
     }
     let mut response = builder.send().await.map_err(sort)?;
     let status = response.status();
-    let cap = if status.is_success() {
-        whole
-    } else {
-        whole.min(REFUSAL_CAP)
-    };
+    let cap = caps.of(status);
     let headers = std::mem::take(response.headers_mut());
     let mut body = Vec::new();
     let cut = loop {

@@ -22,7 +22,8 @@ macro_rules! uuid_identity {
         pub struct $name(String);
 
         impl $name {
-            /// Reads a UUID. The spelling is kept.
+            /// Reads a UUID. The spelling is kept, as the API may tell cases
+            /// apart; what passes is safe as a segment of a path.
             ///
             /// # Errors
             ///
@@ -52,6 +53,11 @@ macro_rules! uuid_identity {
             }
         }
     };
+}
+
+uuid_identity! {
+    /// The identity of an on-demand server (2.6).
+    ServerId
 }
 
 uuid_identity! {

@@ -58,11 +58,12 @@ mod tests;
 
 pub use client::{Client, ClientOptions};
 pub use endpoint::{BaseUrl, BaseUrlError};
-pub use error::{Error, Refusal};
+pub use error::Error;
 pub use http::ClientError;
-pub use identity::{ApiKeyId, CommandId, HostId, LocationId, SshKeyId, WhitelistEntryId};
+pub use identity::{ApiKeyId, CommandId, HostId, LocationId, ServerId, SshKeyId, WhitelistEntryId};
 pub use page::Page;
+pub use refusal::Refusal;
 pub use secret::{ApiKey, KeyError, SecretText};
-pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerId, ServerStatus, StatusFilter};
+pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerStatus, StatusFilter};
 pub use tag::TagRecord;
 pub use transport::Transport;

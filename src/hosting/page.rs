@@ -1,4 +1,5 @@
-//! Pages of a listing.
+//! One page of a listing by `RANGED-DATA`, and the `PAGE-TOKEN` where the next
+//! one is.
 
 use std::time::Duration;
 
@@ -55,7 +56,6 @@ impl Page {
 #[derive(Debug, Clone, Eq)]
 pub struct PageToken {
     text: String,
-    expires: Option<Timestamp>,
     good_until: Option<Instant>,
 }
 
@@ -80,14 +80,8 @@ impl PageToken {
         let fits = (1..=Self::LONGEST).contains(&text.len());
         fits.then(|| Self {
             text: text.to_owned(),
-            expires,
             good_until: left.and_then(|left| Instant::now().checked_add(left)),
         })
-    }
-
-    /// Until when the API takes it, where the answer said so.
-    pub fn expires(&self) -> Option<Timestamp> {
-        self.expires
     }
 
     /// Whether the API takes it no more. Counted from when it came, so that a

@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::hidden::Hidden;
+use super::text;
 
 /// The longest name, word or address that is kept, in bytes.
 const NAME: usize = 1024;
@@ -126,9 +127,9 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The text of a field that is longer than any name, cleaned.
-    pub(super) fn long_text(&self, field: &str, cap: usize) -> String {
-        self.hidden.long_text(self.raw_text(field), cap)
+    /// The text of a field to the letter but for the cleaning.
+    pub(super) fn exact(&self, field: &str, cap: usize) -> String {
+        self.hidden.exact(self.raw_text(field), cap)
     }
 
     /// The words of a field for people, cleaned, and without all that the call
@@ -140,7 +141,7 @@ impl<'a> Record<'a> {
     /// An object or list inside as it came, its texts and names cleaned.
     pub(super) fn tree(&self, field: &str) -> Option<Value> {
         let value = self.value(field);
-        (value.is_object() || value.is_array()).then(|| cleaned(value, self.hidden))
+        (value.is_object() || value.is_array()).then(|| self.hidden.tree(value, NAME))
     }
 
     /// A name that requests give back to the letter (2.7-22): as it came, where
@@ -148,7 +149,9 @@ impl<'a> Record<'a> {
     pub(super) fn name(&self, field: &str) -> String {
         let cleaned = self.text(field);
         match self.value(field) {
-            Value::String(raw) if raw.len() <= NAME && has_words_of(raw, &cleaned) => raw.clone(),
+            Value::String(raw) if raw.len() <= NAME && text::has_words_of(raw, &cleaned) => {
+                raw.clone()
+            }
             _ => cleaned,
         }
     }
@@ -217,7 +220,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// An object inside; one without fields where there is none.
+    /// An object inside, if there is one.
     pub(super) fn record(&self, field: &str) -> Option<Record<'a>> {
         Record::of(self.value(field), self.hidden)
     }
@@ -254,16 +257,16 @@ impl<'a> Record<'a> {
         self.record(field)?.number(inner)
     }
 
-    /// A list of texts. A list with gaps may come as an object with its
-    /// indexes as names.
+    /// A list of texts, each as it came and cleaned. A list with gaps may come
+    /// as an object with its indexes as names.
     ///
     /// Strict where the others are not: an entry that cannot be read is a
     /// misfit, as a tag that is overlooked could make a machine look like
     /// nobody's.
-    pub(super) fn texts(&self, field: &str) -> Result<Vec<String>, Misfit> {
-        let read = |value: &Value| match value {
-            Value::String(text) => Ok(self.hidden.exact(text, NAME)),
-            Value::Number(number) => Ok(number.to_string()),
+    pub(super) fn texts(&self, field: &str) -> Result<Vec<(&'a Value, String)>, Misfit> {
+        let read = |value: &'a Value| match value {
+            Value::String(text) => Ok((value, self.hidden.exact(text, NAME))),
+            Value::Number(number) => Ok((value, number.to_string())),
             other => Err(format!("{field} holds {}", kind(other))),
         };
         match self.value(field) {
@@ -274,25 +277,6 @@ impl<'a> Record<'a> {
             other => Err(format!("{field} is {}", kind(other))),
         }
     }
-}
-
-fn cleaned(value: &Value, hidden: &Hidden) -> Value {
-    match value {
-        Value::String(text) => Value::String(hidden.text(text, NAME)),
-        Value::Array(entries) => entries.iter().map(|it| cleaned(it, hidden)).collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, value)| (hidden.text(name, NAME), cleaned(value, hidden)))
-            .collect(),
-        other => other.clone(),
-    }
-}
-
-/// Whether a text is the cleaned one but for the number of its blanks, and so
-/// safe to show.
-pub(super) fn has_words_of(raw: &str, cleaned: &str) -> bool {
-    let words = |text| str::split(text, ' ').filter(|word| !word.is_empty());
-    !cleaned.is_empty() && words(raw).eq(words(cleaned))
 }
 
 /// The number without a fraction, where a float says it without doubt.

@@ -1,4 +1,5 @@
-//! An answer with an error status.
+//! An answer with an error status, and which ones say for sure that nothing
+//! was done.
 
 use std::fmt;
 use std::time::Duration;
@@ -58,12 +59,12 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// Whether this status says for sure that nothing was done.
+    /// Whether this status says for sure that nothing was done (7-10).
     ///
     /// A short list of what it may be, rather than of what it may not be: a
     /// status that nobody thought of is no proof. 408 and 409 are left out,
     /// as both can follow a request that was carried out.
-    pub fn is_certain(&self) -> bool {
+    pub(super) fn is_certain(&self) -> bool {
         matches!(
             self.status,
             400 | 401 | 403 | 404 | 405 | 413 | 415 | 422 | 429

@@ -1,6 +1,7 @@
 //! Rules of requests that are checked before anything is sent.
 
-use super::server::InvalidSystem;
+use super::server::SystemFamily;
+use super::tag::MOST_TAGS;
 
 /// A rule that a request breaks: the API's, or where it states none, what no
 /// such value can be without being a mistake. Names the field as the API does,
@@ -20,31 +21,85 @@ pub enum InvalidRequest {
         /// The field.
         field: &'static str,
     },
-    /// Two addresses that make no range (2.1-10).
-    #[error("ipStart and ipEnd must be of one address family, and in this order")]
-    AddressSpan,
-    /// Not an e-mail address (4.2-6).
-    #[error("emailAddress must be an e-mail address")]
-    EmailAddress,
+    /// Not a host name, with the Kubernetes-focused system (2.7-1, 2.17-2).
+    #[error(
+        "{field} must be a host name with this system: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most"
+    )]
+    HostName {
+        /// `name` or `hostname`.
+        field: &'static str,
+    },
+    /// A tag that breaks the pattern (8-2).
+    #[error("{field} must have 1 to 64 characters out of letters, digits, `_`, `:` and `-`")]
+    Tag {
+        /// Where it stands.
+        field: String,
+    },
+    /// More tags than a server may bear (8-1).
+    #[error("tags has {count} entries, the API takes {MOST_TAGS} at most")]
+    TooManyTags {
+        /// How many there are.
+        count: usize,
+    },
+    /// The order tag is not among the tags, so the machine could not be found
+    /// again.
+    #[error("tags must hold the order tag")]
+    OrderTag,
+    /// Not a contract identity.
+    #[error("contractId must have at most 240 characters out of A-Z, 0-9, `_`, `.` and `-`")]
+    ContractId,
+    /// Neither a stored key nor a public one (2.7-6, 2.7-23).
+    #[error(
+        "sshKey[{index}] must be the UUID of a stored key, or one line of a public key in OpenSSH form such as `ssh-ed25519 AAAA… comment`"
+    )]
+    SshKey {
+        /// The zero-based place.
+        index: usize,
+    },
+    /// Another Linux without a key to log in with (2.9-8).
+    #[error("sshKey must have an entry where os names another Linux system")]
+    SshKeysNeeded,
     /// Not a public key (2.19-3).
     #[error(
         "publicKey must be a public key: one line in OpenSSH form, such as `ssh-ed25519 AAAA… comment`, or a block that begins with `BEGIN … PUBLIC KEY`"
     )]
     PublicKey,
     /// A private key where a public one belongs.
-    #[error("publicKey holds a private key: give the public one, and replace the pair")]
-    PrivateKey,
-    /// Dates the wrong way round (4.7-4).
-    #[error("endDate must not be before startDate")]
-    Dates,
-    /// Not a host name, with the Kubernetes-focused system (2.17-2).
-    #[error("hostname must be a host name with this system")]
-    HostName,
+    #[error("{field} holds a private key: give the public one, and replace the pair")]
+    PrivateKey {
+        /// Where it stands.
+        field: String,
+    },
     /// The document's form of an installation needs a key (2.17-7).
     #[error("{field} is needed to install this system")]
     InstallKey {
         /// `sshKeyId` or `sshKeyUuid`.
         field: &'static str,
+    },
+    /// Nothing in it, or a NUL.
+    #[error("postInstallScript must not be blank, and hold no NUL")]
+    Script,
+    /// A Linux script without its first line (2.7-10).
+    #[error("postInstallScript must begin with a shebang, such as #!/bin/bash")]
+    Shebang,
+    /// This system would never run it.
+    #[error(
+        "postInstallScript has no effect with this system: leave it out, or choose another system"
+    )]
+    ScriptUnused,
+    /// Nothing in it.
+    #[error("userData.data must not be blank")]
+    UserData,
+    /// It says base64 and is something else.
+    #[error("userData.data is not base64, although isBase64 says so")]
+    UserDataBase64,
+    /// A parameter without a name, or with control characters.
+    #[error(
+        "os.kernelParams[{index}] must have a key without blanks and `=`, and a value without control characters"
+    )]
+    KernelParam {
+        /// The zero-based place.
+        index: usize,
     },
     /// A parameter that one text with all of them cannot hold (2.17-4).
     #[error("os.kernelParams[{index}] must have a value without blanks and quotes in this form")]
@@ -52,24 +107,98 @@ pub enum InvalidRequest {
         /// The zero-based place.
         index: usize,
     },
+    /// No hub to join, or none that can be called (2.8-16, 2.17-20).
+    #[error(
+        "os.kernelParams must hold siderolink.api with a URL of http, https or grpc, such as https://hub.example.com"
+    )]
+    Hub,
     /// Neither of the two kinds of images, or both, or one twice (2.17-12,
     /// 2.17-13).
     #[error(
         "os.kernelParams must hold either siderolink.api (vanilla image) or factoryhash (factory image), once"
     )]
     Image,
-    /// `siderolink.api` without an address (2.17-12).
-    #[error("os.kernelParams: siderolink.api must be an absolute URL")]
-    JoinAddress,
     /// Parameters that a factory image would forget (2.17-13).
     #[error(
         "os.kernelParams must hold factoryhash alone: other parameters belong into the factory image"
     )]
     FactoryParams,
+    /// A partition that is not complete, or of no size.
+    #[error(
+        "os.partitions[{index}] must have a target, a filesystem, and a size of at least 1 megabyte"
+    )]
+    Partition {
+        /// The zero-based place.
+        index: usize,
+    },
+    /// Two partitions with the same target.
+    #[error("os.partitions[{index}] has the target of another partition")]
+    PartitionTwice {
+        /// The zero-based place of the second one.
+        index: usize,
+    },
+    /// Two partitions that take the rest of the disk.
+    #[error("os.partitions has more than one entry that takes the rest of the disk")]
+    PartitionRest,
+    /// `custom-ipxe` without an address.
+    #[error("os.ipxeScriptUrl is needed by the system custom-ipxe")]
+    IpxeMissing,
+    /// An address with another system.
+    #[error("os.ipxeScriptUrl is for the system custom-ipxe alone")]
+    IpxeUnused,
+    /// Not an address.
+    #[error("os.ipxeScriptUrl must be an absolute URL, such as https://boot.example.com/a.ipxe")]
+    IpxeUrl,
+    /// Two addresses that make no range (2.1-10).
+    #[error("ipStart and ipEnd must be of one address family, and in this order")]
+    AddressSpan,
+    /// Not an e-mail address (4.2-6).
+    #[error("emailAddress must be an e-mail address")]
+    EmailAddress,
+    /// Dates the wrong way round (4.7-4).
+    #[error("endDate must not be before startDate")]
+    Dates,
     /// A token whose time is over (4.8-3).
     #[error("the PAGE-TOKEN has expired: begin the list anew")]
     PageToken,
-    /// A rule about scripts or kernel parameters.
-    #[error(transparent)]
-    System(#[from] InvalidSystem),
+}
+
+/// Checks the name of a machine for a system; `None` is one that nobody here
+/// knows.
+pub(super) fn check_name(
+    field: &'static str,
+    name: &str,
+    family: Option<SystemFamily>,
+) -> Result<(), InvalidRequest> {
+    if family == Some(SystemFamily::Talos) && !is_host_name(name) {
+        return Err(InvalidRequest::HostName { field });
+    }
+    check_line(field, name)
+}
+
+/// Checks a text that is a name of something.
+pub(super) fn check_line(field: &'static str, text: &str) -> Result<(), InvalidRequest> {
+    let fits = !text.trim().is_empty()
+        && text.chars().count() <= 255
+        && !text.chars().any(char::is_control);
+    if fits {
+        Ok(())
+    } else {
+        Err(InvalidRequest::Text { field })
+    }
+}
+
+/// Whether a text is a host name: labels of 1 to 63 letters, digits and inner
+/// hyphens, joined by dots, 253 characters at most. The API demands one of the
+/// Kubernetes-focused system alone (2.7-1).
+pub fn is_host_name(name: &str) -> bool {
+    (1..=253).contains(&name.len())
+        && name.split('.').all(|label| {
+            (1..=63).contains(&label.len())
+                && label
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        })
 }

@@ -8,6 +8,7 @@ use super::error::Error;
 use super::identity::SshKeyId;
 use super::record::{self, Misfit, Record};
 use super::request::InvalidRequest;
+use super::text;
 
 /// The longest public key, in bytes.
 const LONGEST: usize = 16384;
@@ -34,16 +35,9 @@ struct SshKeyBody<'a> {
     public_key: &'a str,
 }
 
-/// Checks that a text is one line of a public key in OpenSSH form, as an order
+/// Whether a text is one line of a public key in OpenSSH form, as an order
 /// needs it (2.7-23). Whether the key itself is sound is left to the API.
-///
-/// # Errors
-///
-/// [`InvalidRequest`] says what it is instead.
-pub fn check_public_key(key: &str) -> Result<(), InvalidRequest> {
-    if key.contains("PRIVATE KEY") {
-        return Err(InvalidRequest::PrivateKey);
-    }
+pub(super) fn is_key_line(key: &str) -> bool {
     let mut words = key.split(' ').filter(|word| !word.is_empty());
     let kind = words.next().is_some_and(|kind| {
         ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"]
@@ -51,19 +45,24 @@ pub fn check_public_key(key: &str) -> Result<(), InvalidRequest> {
             .any(|begin| kind.starts_with(begin))
     });
     let blob = words.next().is_some_and(|blob| blob.starts_with("AAAA"));
-    if kind && blob && key.len() <= LONGEST && !key.chars().any(char::is_control) {
-        Ok(())
-    } else {
-        Err(InvalidRequest::PublicKey)
-    }
+    kind && blob && key.len() <= LONGEST && !key.chars().any(char::is_control)
+}
+
+pub(super) fn is_private_key(key: &str) -> bool {
+    key.contains("PRIVATE KEY")
 }
 
 /// Checks a public key to be stored. The OpenSSH form is preferred (2.19-3), so
 /// the blocks that other programs write pass as well.
 fn check_stored_key(key: &str) -> Result<(), InvalidRequest> {
-    match check_public_key(key) {
-        Err(InvalidRequest::PublicKey) if is_key_block(key) => Ok(()),
-        result => result,
+    if is_private_key(key) {
+        let field = "publicKey".to_owned();
+        return Err(InvalidRequest::PrivateKey { field });
+    }
+    if is_key_line(key) || is_key_block(key) {
+        Ok(())
+    } else {
+        Err(InvalidRequest::PublicKey)
     }
 }
 
@@ -163,13 +162,13 @@ fn ssh_key(record: &Record<'_>) -> Result<SshKey, Misfit> {
 fn public_key(record: &Record<'_>) -> String {
     let raw = record.raw_text("publicKey");
     // The usual cap on texts would cut an RSA key.
-    let cleaned = record.long_text("publicKey", LONGEST);
+    let cleaned = record.exact("publicKey", LONGEST);
     let line = match is_key_block(raw) {
         true => raw.replace(['\r', '\n'], " "),
         // Whoever stored a file stored its line end too.
         false => raw.trim_end_matches(['\r', '\n']).to_owned(),
     };
-    if raw.len() <= LONGEST && record::has_words_of(&line, &cleaned) {
+    if raw.len() <= LONGEST && text::has_words_of(&line, &cleaned) {
         raw.to_owned()
     } else {
         String::new()

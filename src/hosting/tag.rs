@@ -8,6 +8,10 @@ use super::client::{Call, Client};
 use super::error::Error;
 use super::page::Page;
 use super::record::{self, Body, Misfit, Record};
+use super::request::InvalidRequest;
+
+/// The most tags that a server bears (8-1).
+pub const MOST_TAGS: usize = 60;
 
 /// One tag in the account's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,22 +25,21 @@ pub struct TagRecord {
     pub servers: Option<i64>,
 }
 
-/// A tag that the API would not take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a tag must have 1 to 64 characters out of letters, digits, `_`, `:` and `-`")]
-pub struct InvalidTag;
-
-/// Checks a tag by the API's rule, `^[A-Za-z0-9_:-]{1,64}$` (8-2).
-///
-/// # Errors
-///
-/// [`InvalidTag`] states the rule.
-pub fn check_tag(tag: &str) -> Result<(), InvalidTag> {
-    let fits = (1..=64).contains(&tag.len())
-        && tag
+/// Whether a text is a tag by the API's rule, `^[A-Za-z0-9_:-]{1,64}$` (8-2).
+pub(super) fn is_tag(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text
             .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-'));
-    if fits { Ok(()) } else { Err(InvalidTag) }
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-'))
+}
+
+/// Checks the tag of a call.
+pub(super) fn check_tag(tag: &str) -> Result<(), InvalidRequest> {
+    if is_tag(tag) {
+        return Ok(());
+    }
+    let field = "a tag".to_owned();
+    Err(InvalidRequest::Tag { field })
 }
 
 #[derive(Serialize)]
@@ -71,7 +74,7 @@ impl Client {
     /// [`Error::NotSent`] for a tag that breaks the rule, [`Error::Refused`]
     /// with 422 for one that exists (4.6-4).
     pub async fn create_tag(&self, tag: &str) -> Result<TagRecord, Error> {
-        check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+        check_tag(tag)?;
         let call = Call::new(Method::POST, &["flexMetal", "tags"]).json(&TagBody { tag })?;
         self.call(call).await?.decode(|body| this(body, tag))
     }
@@ -87,7 +90,7 @@ impl Client {
     /// (4.6-8).
     pub async fn rename_tag(&self, tag: &str, new: &str) -> Result<TagRecord, Error> {
         for tag in [tag, new] {
-            check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+            check_tag(tag)?;
         }
         let path = ["flexMetal", "tags", tag];
         let call = Call::new(Method::PUT, &path).json(&TagBody { tag: new })?;
@@ -102,7 +105,7 @@ impl Client {
     /// [`Error::NotSent`] for a tag that breaks the rule;
     /// [`Error::Undecodable`] also when the answer shows another tag.
     pub async fn tag(&self, tag: &str) -> Result<TagRecord, Error> {
-        check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+        check_tag(tag)?;
         let answer = self.get(&["flexMetal", "tags", tag]).await?;
         answer.decode(|body| this(body, tag))
     }
@@ -115,7 +118,7 @@ impl Client {
     ///
     /// As [`Client::tag`], but for the answer, which holds none.
     pub async fn delete_tag(&self, tag: &str) -> Result<(), Error> {
-        check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+        check_tag(tag)?;
         let path = ["flexMetal", "tags", tag];
         let call = Call::new(Method::DELETE, &path).idempotent();
         self.call(call).await?.done()
@@ -137,7 +140,7 @@ fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, Misfit> {
 /// somebody looks for, as that decides whose a machine is.
 pub(super) fn as_told(raw: &Value, cleaned: String) -> String {
     let came_so = raw.as_str().is_none_or(|raw| raw == cleaned);
-    if came_so || check_tag(&cleaned).is_err() {
+    if came_so || !is_tag(&cleaned) {
         cleaned
     } else {
         cleaned + "\u{fffd}"

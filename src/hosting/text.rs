@@ -1,4 +1,5 @@
-//! Texts from outside, made safe to show.
+//! Texts from outside, made safe to show whatever they hold; our secrets are
+//! struck out in `hidden.rs`.
 
 /// The most bytes of a message that are kept.
 pub(super) const MESSAGE: usize = 1024;
@@ -26,6 +27,13 @@ pub(super) fn clean(text: &str, cap: usize) -> String {
         clean.push(letter);
     }
     clean
+}
+
+/// Whether a text is the cleaned one but for the number of its blanks, and so
+/// safe to show.
+pub(super) fn has_words_of(raw: &str, cleaned: &str) -> bool {
+    let words = |text| str::split(text, ' ').filter(|word| !word.is_empty());
+    !cleaned.is_empty() && words(raw).eq(words(cleaned))
 }
 
 /// Characters without a shape that reorder or hide what stands around them.

@@ -24,8 +24,28 @@ pub struct Request {
     pub body: Option<Vec<u8>>,
     /// When to give up, from the begin of the call to the end of the body.
     pub deadline: Duration,
-    /// The most bytes of the body to take.
-    pub cap: usize,
+    /// How much of the answer to take.
+    pub caps: Caps,
+}
+
+/// The most bytes of a body to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caps {
+    /// With a 2xx.
+    pub success: usize,
+    /// With any other status.
+    pub refusal: usize,
+}
+
+impl Caps {
+    /// The one that holds for an answer of this status.
+    pub fn of(self, status: StatusCode) -> usize {
+        if status.is_success() {
+            self.success
+        } else {
+            self.refusal
+        }
+    }
 }
 
 impl fmt::Debug for Request {
@@ -37,7 +57,7 @@ impl fmt::Debug for Request {
             .field("headers", &self.headers)
             .field("body_length", &self.body.as_ref().map(Vec::len))
             .field("deadline", &self.deadline)
-            .field("cap", &self.cap)
+            .field("caps", &self.caps)
             .finish()
     }
 }
@@ -75,7 +95,7 @@ impl fmt::Debug for Response {
 /// Why a body ends before its end.
 #[derive(Debug)]
 pub enum Cut {
-    /// It is larger than [`Request::cap`].
+    /// It is larger than [`Request::caps`] let through.
     TooLarge,
     /// The connection broke or the deadline passed.
     Broken(Cause),
@@ -98,8 +118,9 @@ pub enum TransportError {
 /// Carries one request and brings back its answer.
 ///
 /// An implementation sends at most one request for each call, follows no
-/// redirect, repeats nothing, and ends within [`Request::deadline`]. In doubt
-/// whether anything was sent it says [`TransportError::Interrupted`].
+/// redirect, repeats nothing, takes no more of a body than [`Request::caps`],
+/// and ends within [`Request::deadline`]. In doubt whether anything was sent it
+/// says [`TransportError::Interrupted`].
 pub trait Transport: Send + Sync {
     /// Sends one request.
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>>;

@@ -98,7 +98,7 @@ circumstances! {
     order_of_nothing |scene| {
         let order = &mut scene.wishes.order;
         order.instance_type = "bm0".to_owned();
-        order.os_slug = "none".to_owned();
+        order.os.slug = "none".to_owned();
     }
     no_quota |scene| { quota(scene).await; }
     no_quota_409 |scene| {

@@ -160,20 +160,21 @@ fn order() -> Order {
         name: "node-1".to_owned(),
         location: LOCATION.to_owned(),
         instance_type: KIND.to_owned(),
-        os_slug: "debian-13".to_owned(),
+        os: SystemChoice {
+            kernel_params: vec![kernel_param()],
+            partitions: vec![Partition {
+                target: "/".to_owned(),
+                filesystem: "ext4".to_owned(),
+                size: PartitionSize::Rest,
+            }],
+            ..SystemChoice::of_slug("debian-13")
+        },
         ssh_keys: vec![PUBLIC_KEY.to_owned()],
         tags: vec![USED.to_owned(), ORDER_TAG.to_owned()],
         contract_id: Some(crate::rig::CONTRACT.to_owned()),
         overflow: true,
         post_install_script: Some(SecretText::new(SCRIPT)),
         user_data: Some(user_data()),
-        kernel_params: vec![kernel_param()],
-        partitions: vec![Partition {
-            target: "/".to_owned(),
-            filesystem: "ext4".to_owned(),
-            size: PartitionSize::Rest,
-        }],
-        ipxe_script_url: None,
     }
 }
 
@@ -183,9 +184,8 @@ fn reinstall() -> Reinstall {
         ssh_keys: Some(vec![PUBLIC_KEY.to_owned()]),
         post_install_script: Some(SecretText::new(SCRIPT)),
         os: Some(SystemChoice {
-            slug: "debian-13".to_owned(),
             kernel_params: vec![kernel_param()],
-            ..SystemChoice::default()
+            ..SystemChoice::of_slug("debian-13")
         }),
         user_data: Some(user_data()),
         ..Reinstall::default()

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use flexmetal_operator::hosting::transport::{Request, Response};
+use flexmetal_operator::hosting::transport::{Caps, Request, Response};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 
@@ -117,7 +117,10 @@ async fn what_carries_a_secret_does_not_show_it() {
             headers: HeaderMap::new(),
             body: Some(OLD_PASSWORD.into()),
             deadline: Duration::from_secs(1),
-            cap: 1,
+            caps: Caps {
+                success: 1,
+                refusal: 1,
+            },
         }),
     ] {
         canaries::none_in("Debug", &text);

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use flexmetal_operator::hosting::SecretText;
+use flexmetal_operator::hosting::server::SystemFamily;
 use tokio::net::TcpListener;
 
 use crate::canaries::{self, KEY, SCRIPT};
@@ -70,6 +71,10 @@ const SPOILED: &[(Operation, &str, Spoil)] = &[
     (Operation::Order, "contractId", |scene| {
         scene.wishes.order.contract_id = Some("c 1".to_owned());
     }),
+    (Operation::Order, "siderolink.api", |scene| {
+        scene.wishes.order.os.slug = "talos-omni-1110".to_owned();
+        scene.wishes.order.os.kernel_params.clear();
+    }),
     (Operation::Reinstall, "sshKey", |scene| {
         scene.wishes.reinstall.ssh_keys = None
     }),
@@ -93,6 +98,10 @@ const SPOILED: &[(Operation, &str, Spoil)] = &[
     }),
     (Operation::InstallHost, "sshKeyId", |scene| {
         scene.wishes.install.ssh_key = None
+    }),
+    (Operation::InstallHost, "siderolink.api", |scene| {
+        scene.wishes.install.family = SystemFamily::Talos;
+        scene.wishes.install.kernel_params[0].value = Some(SecretText::new("ftp://hub.example"));
     }),
     (Operation::CreateSshKey, "publicKey", |scene| {
         scene.wishes.public_key = "ssh-rsa"

@@ -6,7 +6,7 @@ use crate::{
         Account, AccountKey, Accounts, Claims, Connection, Installation, Rate, Resolution, Wake,
         view::{State, Times},
     },
-    hosting::{ApiKey, BaseUrl, Client, Order},
+    hosting::{ApiKey, BaseUrl, Client, Order, server::SystemChoice},
     kinds::{
         account::{Limits, Timing},
         references::{AccountKind, AccountRef},
@@ -58,7 +58,7 @@ pub(super) fn order(tag: &str) -> Order {
         name: "host".into(),
         location: "EU: Rotterdam".into(),
         instance_type: "bm7.std.8".into(),
-        os_slug: "debian-13".into(),
+        os: SystemChoice::of_slug("debian-13"),
         ssh_keys: vec![],
         tags: vec![format!("fmo-cluster:{CLUSTER}"), tag.into()],
         contract_id: None,

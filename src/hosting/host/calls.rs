@@ -127,8 +127,7 @@ impl Client {
     /// broken that is not known here (4.8-16), for an on-demand server (4.8-17),
     /// or while an installation is under way (3.3-2), [`Error::Undecodable`]
     /// where a success is neither empty nor records. An error that may have
-    /// taken effect is no reason to send it
-    /// again before the host was looked at.
+    /// taken effect is no reason to send it again before the host was looked at.
     pub async fn install_host(&self, id: HostId, request: &HostInstall) -> Result<(), Error> {
         request.check()?;
         let id = id.to_string();

@@ -2,7 +2,7 @@
 //! other (2.17), and an account may follow either in each point.
 
 /// The form of an installation request. The default is the document's in all
-/// three points.
+/// three points (2.17-4, 2.17-7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InstallForm {
     /// The name of the field with the stored key.
@@ -14,13 +14,6 @@ pub struct InstallForm {
 }
 
 impl InstallForm {
-    /// The document's form (2.17-4, 2.17-7).
-    pub const DOCUMENT: Self = Self {
-        key_name: InstallKeyName::SshKeyId,
-        key_needed: InstallKeyNeeded::Always,
-        kernel_params: KernelParamsForm::Text,
-    };
-
     /// The form of machine-readable descriptions (2.17-5, 2.17-8).
     pub const OBSERVED: Self = Self {
         key_name: InstallKeyName::SshKeyUuid,

@@ -8,15 +8,11 @@ use crate::hosting::host::{
     InstallForm, InstallKeyName, InstallKeyNeeded, InstallParam, KernelParamsForm,
 };
 use crate::hosting::identity::SshKeyId;
-use crate::hosting::request::InvalidRequest;
+use crate::hosting::request::{InvalidRequest, check_name};
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::{
-    InvalidSystem, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_host_name,
-    is_line,
+    HUB, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_hub,
 };
-
-/// The parameter that a vanilla image joins by (2.17-12).
-const JOIN: &str = "siderolink.api";
 
 /// The parameter that names a factory image (2.17-13).
 const FACTORY: &str = "factoryhash";
@@ -84,12 +80,7 @@ impl HostInstall {
     pub fn check(&self) -> Result<(), InvalidRequest> {
         let is_talos = self.family == SystemFamily::Talos;
         if let Some(name) = &self.hostname {
-            if is_talos && !is_host_name(name) {
-                return Err(InvalidRequest::HostName);
-            }
-            if !is_line(name, 255) {
-                return Err(InvalidRequest::Text { field: "hostname" });
-            }
+            check_name("hostname", name, Some(self.family))?;
         }
         let needs_key = match self.form.key_needed {
             InstallKeyNeeded::Always => true,
@@ -113,7 +104,7 @@ impl HostInstall {
             // it whatever it begins with (2.17-6).
             check_script(script, None)?;
             if is_talos {
-                return Err(InvalidSystem::ScriptUnused.into());
+                return Err(InvalidRequest::ScriptUnused);
             }
         }
         Ok(())
@@ -127,13 +118,13 @@ impl HostInstall {
                 .map(InstallParam::given)
         };
         // Of two, nobody could say which one counts.
-        if values(JOIN).count() > 1 {
+        if values(HUB).count() > 1 {
             return Err(InvalidRequest::Image);
         }
         let value = |key: &'static str| values(key).next();
-        match (value(JOIN), value(FACTORY)) {
-            (Some(address), None) if is_join_address(address) => Ok(()),
-            (Some(_), None) => Err(InvalidRequest::JoinAddress),
+        match (value(HUB), value(FACTORY)) {
+            (Some(hub), None) if is_hub(hub) => Ok(()),
+            (Some(_), None) => Err(InvalidRequest::Hub),
             (None, Some(_)) if self.kernel_params.len() > 1 => Err(InvalidRequest::FactoryParams),
             (None, Some(hash)) if !hash.is_empty() => Ok(()),
             _ => Err(InvalidRequest::Image),
@@ -183,11 +174,6 @@ impl HostInstall {
 fn needs_quotes(param: &InstallParam) -> bool {
     let value = param.given();
     value.contains(|letter: char| letter.is_whitespace() || letter == '"' || letter == '\'')
-}
-
-/// Any scheme: this parameter has some of its own.
-fn is_join_address(text: &str) -> bool {
-    url::Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 #[derive(Serialize)]

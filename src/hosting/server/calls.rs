@@ -5,11 +5,12 @@ use http::Method;
 
 use crate::hosting::answer::Answer;
 use crate::hosting::client::{Call, Client};
-use crate::hosting::error::{Error, NotSent};
+use crate::hosting::error::Error;
 use crate::hosting::page::Page;
 use crate::hosting::record;
+use crate::hosting::request::InvalidRequest;
 use crate::hosting::server::{
-    InvalidOrder, Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId, decode,
+    Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId, decode,
 };
 use crate::hosting::tag::check_tag;
 
@@ -39,10 +40,9 @@ impl Client {
     }
 
     async fn send_order(&self, order: &Order, order_tag: &str) -> Result<Answer, Error> {
-        let invalid = |rule: InvalidOrder| Error::NotSent(NotSent::Order(rule));
-        order.check().map_err(invalid)?;
+        order.check()?;
         if !order.tags.iter().any(|tag| tag == order_tag) {
-            return Err(invalid(InvalidOrder::OrderTag));
+            return Err(InvalidRequest::OrderTag.into());
         }
         let call = Call::new(Method::POST, &SERVERS)
             .order()
@@ -79,7 +79,7 @@ impl Client {
     /// page that the API does not give (8-7).
     pub async fn servers(&self, filter: &ServerFilter, page: Page) -> Result<Vec<Server>, Error> {
         for tag in &filter.tags {
-            check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+            check_tag(tag)?;
         }
         let mut call = Call::new(Method::GET, &SERVERS).page(page);
         if let Some(status) = filter.status {
@@ -123,8 +123,7 @@ impl Client {
     ///
     /// [`REINSTALLATIONS`]: crate::hosting::command::REINSTALLATIONS
     pub async fn reinstall(&self, id: &ServerId, request: &Reinstall) -> Result<Server, Error> {
-        let invalid = |rule: InvalidOrder| Error::NotSent(NotSent::Order(rule));
-        request.check().map_err(invalid)?;
+        request.check()?;
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str()];
         let call = Call::new(Method::PATCH, &path)
@@ -159,8 +158,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::Refused`] with
-    /// 422 where the server bears 60 already (4.6-18); else as
-    /// [`Client::server`].
+    /// 422 where the server bears 60 already (4.6-18), which only the API can
+    /// tell; else as [`Client::server`].
     pub async fn add_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
         self.change_tag(Method::POST, id, tag).await
     }
@@ -179,7 +178,7 @@ impl Client {
     }
 
     async fn change_tag(&self, method: Method, id: &ServerId, tag: &str) -> Result<Server, Error> {
-        check_tag(tag).map_err(|rule| Error::NotSent(rule.into()))?;
+        check_tag(tag)?;
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str(), "tag", tag];
         let call = Call::new(method, &path).idempotent();
@@ -191,7 +190,7 @@ impl Client {
     /// read here decides about releases.
     fn this_server(answer: &Answer, id: &ServerId) -> Result<Server, Error> {
         let server = one_server(answer)?;
-        if server.id.as_str().eq_ignore_ascii_case(id.as_str()) {
+        if server.id.is_same_as(id) {
             return Ok(server);
         }
         Err(answer.misfit(format!(

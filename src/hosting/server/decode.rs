@@ -1,7 +1,5 @@
 //! Reading server records.
 
-use serde_json::Value;
-
 use crate::hosting::record::{Misfit, Record};
 use crate::hosting::server::{Server, ServerId, ServerStatus};
 use crate::hosting::tag;
@@ -32,15 +30,8 @@ pub(in crate::hosting) fn server(record: &Record<'_>) -> Result<Server, Misfit> 
 
 /// Tags decide whose a machine is: what only became one by cleaning is none.
 fn tags(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
-    let cleaned = record.texts("tags")?.into_iter();
-    let raw: Vec<&Value> = match record.value("tags") {
-        Value::Array(entries) => entries.iter().collect(),
-        Value::Object(entries) => entries.values().collect(),
-        _ => Vec::new(),
-    };
-    Ok(raw
-        .into_iter()
-        .zip(cleaned)
+    let texts = record.texts("tags")?.into_iter();
+    Ok(texts
         .map(|(raw, cleaned)| tag::as_told(raw, cleaned))
         .collect())
 }
@@ -50,7 +41,8 @@ fn addresses(record: &Record<'_>) -> Vec<String> {
     if objects.is_empty() {
         // Plain texts; anything else is as good as no address.
         let texts = record.texts("ipAddresses").unwrap_or_default();
-        return texts.into_iter().filter(|text| !text.is_empty()).collect();
+        let texts = texts.into_iter().map(|(_, text)| text);
+        return texts.filter(|text| !text.is_empty()).collect();
     }
     objects
         .iter()

@@ -1,4 +1,5 @@
-//! On-demand servers (sections 2.6, 2.7 and 4.4 of the API).
+//! On-demand servers (sections 2.6 to 2.11, 4.4 and 4.6 of
+//! `docs/hosting-api.md`).
 
 mod calls;
 pub(super) mod decode;
@@ -9,60 +10,19 @@ mod reinstall;
 mod status;
 mod system;
 
-use std::fmt;
-
-use super::identity::is_uuid;
-
+pub use super::identity::ServerId;
 pub use machine::HardwareListing;
-pub(super) use order::is_line;
-pub use order::{InvalidOrder, Order, OrderOutcome, is_host_name};
+pub use order::{Order, OrderOutcome};
 pub use partition::{Partition, PartitionSize};
-pub use reinstall::{DiskWipe, Reinstall, SystemChoice};
+pub use reinstall::{DiskWipe, Reinstall};
 pub use status::{ServerStatus, StatusFilter};
-pub use system::{InvalidSystem, KernelParam, SystemFamily, UserData};
-pub(super) use system::{KernelParamBody, check_kernel_params, check_script};
-
-/// The identity of a server: a UUID in its usual form of 36 characters.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerId(String);
-
-/// A text that is not a UUID in its usual form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a server is named by a UUID such as 01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f")]
-pub struct InvalidServerId;
-
-impl ServerId {
-    /// Reads a UUID. The spelling is kept, as the API may tell cases apart.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidServerId`] where the text has another form; a text that passes
-    /// is safe as a segment of a path.
-    pub fn parse(text: &str) -> Result<Self, InvalidServerId> {
-        if is_uuid(text) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidServerId)
-        }
-    }
-
-    /// The text as the API gave it.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ServerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+pub(super) use system::{HUB, KernelParamBody, check_kernel_params, check_script, is_hub};
+pub use system::{KernelParam, SystemChoice, SystemFamily, UserData};
 
 /// One on-demand server (section 2.6).
 ///
 /// Texts are cleaned of control characters, and our key is replaced in all of
-/// them. A field that was missing, `null`
-/// or empty is empty or `None` here.
+/// them. A field that was missing, `null` or empty is empty or `None` here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// `uuid`.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::{Serialize, Serializer};
 
-use crate::hosting::server::system::InvalidSystem;
+use crate::hosting::request::InvalidRequest;
 
 /// A partition of the first disk (2.8-6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,7 +36,7 @@ impl Serialize for PartitionSize {
     }
 }
 
-pub(super) fn check_partitions(partitions: &[Partition]) -> Result<(), InvalidSystem> {
+pub(super) fn check_partitions(partitions: &[Partition]) -> Result<(), InvalidRequest> {
     let is_word = |text: &str| {
         (1..=255).contains(&text.len())
             && !text
@@ -48,15 +48,15 @@ pub(super) fn check_partitions(partitions: &[Partition]) -> Result<(), InvalidSy
     for (index, partition) in partitions.iter().enumerate() {
         let empty = partition.size == PartitionSize::Megabytes(0);
         if empty || !is_word(&partition.target) || !is_word(&partition.filesystem) {
-            return Err(InvalidSystem::Partition { index });
+            return Err(InvalidRequest::Partition { index });
         }
         if !targets.insert(partition.target.as_str()) {
-            return Err(InvalidSystem::PartitionTwice { index });
+            return Err(InvalidRequest::PartitionTwice { index });
         }
         rests += usize::from(partition.size == PartitionSize::Rest);
     }
     if rests > 1 {
-        return Err(InvalidSystem::PartitionRest);
+        return Err(InvalidRequest::PartitionRest);
     }
     Ok(())
 }

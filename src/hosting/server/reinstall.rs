@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::hosting::request::{InvalidRequest, check_name};
 use crate::hosting::secret::SecretText;
-use crate::hosting::server::order::{InvalidOrder, check_keys, check_name, is_line};
-use crate::hosting::server::partition::Partition;
+use crate::hosting::server::order::check_keys;
 use crate::hosting::server::system::{
-    KernelParam, SystemFamily, SystemView, UserData, UserDataBody, check_script,
+    OsBody, SystemChoice, SystemFamily, UserData, UserDataBody, check_script,
 };
 
 /// How to install a server anew (2.9). Everything but the wipe is optional:
@@ -30,19 +30,6 @@ pub struct Reinstall {
     pub user_data: Option<UserData>,
     /// How the disks are cleared before.
     pub wipe: DiskWipe,
-}
-
-/// A system with its settings (2.8).
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct SystemChoice {
-    /// The slug.
-    pub slug: String,
-    /// Parameters of the kernel.
-    pub kernel_params: Vec<KernelParam>,
-    /// Partitions of the first disk; none is the API's usual layout.
-    pub partitions: Vec<Partition>,
-    /// For the slug `custom-ipxe`, and only there; secret as in an order.
-    pub ipxe_script_url: Option<SecretText>,
 }
 
 /// The query `wipeDisk` (4.4-17). It is always sent, so that nothing hangs on
@@ -78,38 +65,24 @@ impl fmt::Debug for Reinstall {
     }
 }
 
-impl fmt::Debug for SystemChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SystemChoice")
-            .field("slug", &self.slug)
-            .field("kernel_params", &self.kernel_params)
-            .field("partitions", &self.partitions)
-            .field("has_ipxe_script_url", &self.ipxe_script_url.is_some())
-            .finish()
-    }
-}
-
 impl Reinstall {
     /// Checks the request by the API's rules (2.7 to 2.9).
     ///
     /// # Errors
     ///
-    /// [`InvalidOrder`] names the field and its rule.
-    pub fn check(&self) -> Result<(), InvalidOrder> {
-        let family = self.os.as_ref().map(|os| SystemFamily::of_slug(&os.slug));
+    /// [`InvalidRequest`] names the field and its rule.
+    pub fn check(&self) -> Result<(), InvalidRequest> {
+        let family = self.os.as_ref().map(SystemChoice::family);
         if let Some(name) = &self.name {
-            check_name(name, family)?;
+            check_name("name", name, family)?;
         }
         check_keys(self.ssh_keys.as_deref().unwrap_or_default())?;
         if let Some(os) = &self.os {
-            if !is_line(&os.slug, 255) {
-                return Err(InvalidOrder::Text { field: "os.slug" });
-            }
-            os.view().check()?;
+            os.check()?;
         }
         // The API would install a Linux that nobody can log in to.
         if family == Some(SystemFamily::Linux) && self.ssh_keys.as_ref().is_none_or(Vec::is_empty) {
-            return Err(InvalidOrder::SshKeysNeeded);
+            return Err(InvalidRequest::SshKeysNeeded);
         }
         if let Some(script) = &self.post_install_script {
             check_script(script, family)?;
@@ -125,35 +98,21 @@ impl Reinstall {
             name: self.name.as_deref(),
             ssh_key: self.ssh_keys.as_deref(),
             post_install_script: self.post_install_script.as_ref().map(SecretText::expose),
-            os: self.os.as_ref().map(|os| os.view().body()),
+            os: self.os.as_ref().map(SystemChoice::body),
             user_data: self.user_data.as_ref().map(UserData::body),
         }
     }
 
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
-        let params = self.os.iter().flat_map(|os| &os.kernel_params);
-        let address = self.os.iter().flat_map(|os| &os.ipxe_script_url);
         let data = self.user_data.iter().map(|data| &data.data);
-        let secrets = self.post_install_script.iter().chain(data);
-        let params = params.map(|param| &param.value);
-        secrets.chain(params).chain(address).cloned()
-    }
-}
-
-impl SystemChoice {
-    pub(super) fn view(&self) -> SystemView<'_> {
-        SystemView {
-            slug: &self.slug,
-            kernel_params: &self.kernel_params,
-            partitions: &self.partitions,
-            ipxe_script_url: self.ipxe_script_url.as_ref(),
-        }
+        let secrets = self.post_install_script.iter().chain(data).cloned();
+        secrets.chain(self.os.iter().flat_map(SystemChoice::secrets))
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ReinstallBody<'a, Os> {
+struct ReinstallBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,7 +120,7 @@ struct ReinstallBody<'a, Os> {
     #[serde(skip_serializing_if = "Option::is_none")]
     post_install_script: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    os: Option<Os>,
+    os: Option<OsBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_data: Option<UserDataBody<'a>>,
 }

@@ -5,8 +5,13 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::hosting::request::{InvalidRequest, check_line};
 use crate::hosting::secret::SecretText;
 use crate::hosting::server::partition::{Partition, check_partitions};
+
+/// The kernel parameter that names the hub which a machine of the
+/// Kubernetes-focused system joins (2.8-16, 2.17-12).
+pub(in crate::hosting) const HUB: &str = "siderolink.api";
 
 /// What a slug says about the system behind it. The rules for scripts, keys
 /// and iPXE differ by this.
@@ -65,99 +70,82 @@ pub struct UserData {
     pub is_base64: bool,
 }
 
-/// A rule of the API about the system that a request breaks. Names the field
-/// as the API does, and never repeats a value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidSystem {
-    /// Nothing in it, or a NUL.
-    #[error("postInstallScript must not be blank, and hold no NUL")]
-    Script,
-    /// A Linux script without its first line.
-    #[error("postInstallScript must begin with a shebang, such as #!/bin/bash")]
-    Shebang,
-    /// This system would never run it.
-    #[error(
-        "postInstallScript has no effect with this system: leave it out, or choose another system"
-    )]
-    ScriptUnused,
-    /// Nothing in it.
-    #[error("userData.data must not be blank")]
-    UserData,
-    /// It says base64 and is something else.
-    #[error("userData.data is not base64, although isBase64 says so")]
-    UserDataBase64,
-    /// A parameter without a name, or with control characters.
-    #[error(
-        "os.kernelParams[{index}] must have a key without blanks and `=`, and a value without control characters"
-    )]
-    KernelParam {
-        /// The zero-based place.
-        index: usize,
-    },
-    /// A partition that is not complete, or of no size.
-    #[error(
-        "os.partitions[{index}] must have a target, a filesystem, and a size of at least 1 megabyte"
-    )]
-    Partition {
-        /// The zero-based place.
-        index: usize,
-    },
-    /// Two partitions with the same target.
-    #[error("os.partitions[{index}] has the target of another partition")]
-    PartitionTwice {
-        /// The zero-based place of the second one.
-        index: usize,
-    },
-    /// Two partitions that take the rest of the disk.
-    #[error("os.partitions has more than one entry that takes the rest of the disk")]
-    PartitionRest,
-    /// `custom-ipxe` without an address.
-    #[error("os.ipxeScriptUrl is needed by the system custom-ipxe")]
-    IpxeMissing,
-    /// An address with another system.
-    #[error("os.ipxeScriptUrl is for the system custom-ipxe alone")]
-    IpxeUnused,
-    /// Not an address.
-    #[error("os.ipxeScriptUrl must be an absolute URL, such as https://boot.example.com/a.ipxe")]
-    IpxeUrl,
+/// A system with its settings (2.8).
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SystemChoice {
+    /// The slug.
+    pub slug: String,
+    /// Parameters of the kernel (2.8-4).
+    pub kernel_params: Vec<KernelParam>,
+    /// Partitions of the first disk; none is the API's usual layout (2.8-11).
+    pub partitions: Vec<Partition>,
+    /// For the slug `custom-ipxe`, and only there (2.8-14). Secret, as such
+    /// addresses often hold credentials.
+    pub ipxe_script_url: Option<SecretText>,
 }
 
-/// The system of a request, whatever the request looks like.
-#[derive(Clone, Copy)]
-pub(super) struct SystemView<'a> {
-    pub(super) slug: &'a str,
-    pub(super) kernel_params: &'a [KernelParam],
-    pub(super) partitions: &'a [Partition],
-    pub(super) ipxe_script_url: Option<&'a SecretText>,
+impl fmt::Debug for SystemChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemChoice")
+            .field("slug", &self.slug)
+            .field("kernel_params", &self.kernel_params)
+            .field("partitions", &self.partitions)
+            .field("has_ipxe_script_url", &self.ipxe_script_url.is_some())
+            .finish()
+    }
 }
 
-impl<'a> SystemView<'a> {
-    pub(super) fn check(self) -> Result<(), InvalidSystem> {
+impl SystemChoice {
+    /// A system without settings.
+    pub fn of_slug(slug: impl Into<String>) -> Self {
+        Self {
+            slug: slug.into(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn family(&self) -> SystemFamily {
+        SystemFamily::of_slug(&self.slug)
+    }
+
+    pub(super) fn check(&self) -> Result<(), InvalidRequest> {
+        check_line("os.slug", &self.slug)?;
         check_kernel_params(self.kernel_params.iter().map(KernelParam::body))?;
-        check_partitions(self.partitions)?;
-        let is_ipxe = SystemFamily::of_slug(self.slug) == SystemFamily::CustomIpxe;
-        match self.ipxe_script_url {
-            None if is_ipxe => Err(InvalidSystem::IpxeMissing),
-            Some(_) if !is_ipxe => Err(InvalidSystem::IpxeUnused),
-            Some(url) if !is_address(url.expose()) => Err(InvalidSystem::IpxeUrl),
+        check_partitions(&self.partitions)?;
+        let family = self.family();
+        let hub = self.kernel_params.iter().find(|param| param.key == HUB);
+        if family == SystemFamily::Talos && !hub.is_some_and(|hub| is_hub(hub.value.expose())) {
+            return Err(InvalidRequest::Hub);
+        }
+        let is_ipxe = family == SystemFamily::CustomIpxe;
+        match &self.ipxe_script_url {
+            None if is_ipxe => Err(InvalidRequest::IpxeMissing),
+            Some(_) if !is_ipxe => Err(InvalidRequest::IpxeUnused),
+            Some(url) if !is_address(url.expose()) => Err(InvalidRequest::IpxeUrl),
             _ => Ok(()),
         }
     }
 
     /// The object `os`, without what is not given.
-    pub(super) fn body(self) -> impl Serialize + use<'a> {
+    pub(super) fn body(&self) -> OsBody<'_> {
         OsBody {
-            slug: self.slug,
+            slug: &self.slug,
             kernel_params: self.kernel_params.iter().map(KernelParam::body).collect(),
-            partitions: self.partitions,
-            ipxe_script_url: self.ipxe_script_url.map(SecretText::expose),
+            partitions: &self.partitions,
+            ipxe_script_url: self.ipxe_script_url.as_ref().map(SecretText::expose),
         }
+    }
+
+    /// What no text may show, should the API echo the request.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
+        let params = self.kernel_params.iter().map(|param| &param.value);
+        params.chain(&self.ipxe_script_url).cloned()
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OsBody<'a> {
+pub(super) struct OsBody<'a> {
     slug: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kernel_params: Vec<KernelParamBody<'a>>,
@@ -200,12 +188,12 @@ impl UserData {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), InvalidSystem> {
+    pub(super) fn check(&self) -> Result<(), InvalidRequest> {
         if self.data.is_blank() {
-            return Err(InvalidSystem::UserData);
+            return Err(InvalidRequest::UserData);
         }
         if self.is_base64 && !is_base64(self.data.expose()) {
-            return Err(InvalidSystem::UserDataBase64);
+            return Err(InvalidRequest::UserDataBase64);
         }
         Ok(())
     }
@@ -216,14 +204,14 @@ impl UserData {
 pub(in crate::hosting) fn check_script(
     script: &SecretText,
     family: Option<SystemFamily>,
-) -> Result<(), InvalidSystem> {
+) -> Result<(), InvalidRequest> {
     if script.is_blank() || script.expose().contains('\0') {
-        return Err(InvalidSystem::Script);
+        return Err(InvalidRequest::Script);
     }
     match family {
-        Some(SystemFamily::Talos | SystemFamily::CustomIpxe) => Err(InvalidSystem::ScriptUnused),
+        Some(SystemFamily::Talos | SystemFamily::CustomIpxe) => Err(InvalidRequest::ScriptUnused),
         Some(SystemFamily::Linux) if !script.expose().starts_with("#!") => {
-            Err(InvalidSystem::Shebang)
+            Err(InvalidRequest::Shebang)
         }
         _ => Ok(()),
     }
@@ -231,7 +219,7 @@ pub(in crate::hosting) fn check_script(
 
 pub(in crate::hosting) fn check_kernel_params<'a>(
     mut params: impl Iterator<Item = KernelParamBody<'a>>,
-) -> Result<(), InvalidSystem> {
+) -> Result<(), InvalidRequest> {
     let fits = |param: KernelParamBody<'a>| {
         let key = param.key;
         (1..=255).contains(&key.len())
@@ -243,9 +231,16 @@ pub(in crate::hosting) fn check_kernel_params<'a>(
                 .is_some_and(|value| value.contains(char::is_control))
     };
     match params.position(|param| !fits(param)) {
-        Some(index) => Err(InvalidSystem::KernelParam { index }),
+        Some(index) => Err(InvalidRequest::KernelParam { index }),
         None => Ok(()),
     }
+}
+
+/// Whether a text is the URL of a hub (2.17-20).
+pub(in crate::hosting) fn is_hub(text: &str) -> bool {
+    let is_called =
+        |url: url::Url| url.has_host() && ["http", "https", "grpc"].contains(&url.scheme());
+    url::Url::parse(text).is_ok_and(is_called)
 }
 
 /// Whether a text is an absolute URL. Of any scheme: iPXE reads more than http,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{Script, answer, cut};
 use super::{KEY, ORDER_TAG, UUID, id, order, record};
 use crate::hosting::host::HostCursor;
-use crate::hosting::server::KernelParam;
+use crate::hosting::server::{KernelParam, SystemChoice};
 use crate::hosting::transport::{Cut, Response};
 use crate::hosting::{
     ApiKeyId, Client, Error, HostId, Order, OrderOutcome, Page, SecretText, ServerFilter,
@@ -157,10 +157,13 @@ async fn a_hardware_listing_is_cleaned_and_never_printed() {
 async fn a_success_shows_nothing_of_what_its_own_call_carried() {
     let order = Order {
         post_install_script: Some(SecretText::new("#!/bin/sh\necho c4nary-token-of-mine\n")),
-        kernel_params: vec![KernelParam {
-            key: "net.ifnames".to_owned(),
-            value: SecretText::new("0"),
-        }],
+        os: SystemChoice {
+            kernel_params: vec![KernelParam {
+                key: "net.ifnames".to_owned(),
+                value: SecretText::new("0"),
+            }],
+            ..SystemChoice::of_slug("debian-13")
+        },
         ..order()
     };
     let mut shown = record();

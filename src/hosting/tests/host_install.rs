@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::UUID;
-use super::resources::{body, line, sent};
+use super::script::{body, line, sent};
 use crate::hosting::host::{
     HostInstall, InstallForm, InstallKeyName, InstallKeyNeeded, InstallParam, KernelParamsForm,
 };
 use crate::hosting::request::InvalidRequest;
-use crate::hosting::server::{InvalidSystem, SystemFamily};
+use crate::hosting::server::SystemFamily;
 use crate::hosting::{HostId, SecretText, SshKeyId};
 
 fn param(key: &str, value: &str) -> InstallParam {
@@ -80,14 +80,18 @@ fn the_rules_of_a_host_installation_hold() {
     assert_eq!(talos(vec![]), Err(InvalidRequest::Image));
     // Names that mean nothing without a value.
     for (name, error) in [
-        ("siderolink.api", InvalidRequest::JoinAddress),
+        ("siderolink.api", InvalidRequest::Hub),
         ("factoryhash", InvalidRequest::Image),
     ] {
         assert_eq!(talos(vec![InstallParam::bare(name)]), Err(error));
     }
+    for hub in ["join", "", "https://", "/join", "ftp://join.example.com"] {
+        let wrong = talos(vec![param("siderolink.api", hub)]);
+        assert_eq!(wrong, Err(InvalidRequest::Hub), "{hub}");
+    }
     assert_eq!(
-        talos(vec![param("siderolink.api", "join")]),
-        Err(InvalidRequest::JoinAddress)
+        talos(vec![param("factoryhash", "")]),
+        Err(InvalidRequest::Image)
     );
     assert_eq!(
         talos(vec![join(), param("factoryhash", "abc")]),
@@ -109,7 +113,10 @@ fn the_rules_of_a_host_installation_hold() {
     };
     let missing = |field| Err(InvalidRequest::InstallKey { field });
     let (windows, linux) = (SystemFamily::Windows, SystemFamily::Linux);
-    assert_eq!(keyless(InstallForm::DOCUMENT, windows), missing("sshKeyId"));
+    assert_eq!(
+        keyless(InstallForm::default(), windows),
+        missing("sshKeyId")
+    );
     assert_eq!(keyless(InstallForm::OBSERVED, windows), Ok(()));
     assert_eq!(keyless(InstallForm::OBSERVED, linux), missing("sshKeyUuid"));
     assert_eq!(
@@ -132,15 +139,19 @@ fn a_host_needs_a_proper_name_and_a_script_a_system_that_runs_it() {
     };
     let (linux, talos) = (SystemFamily::Linux, SystemFamily::Talos);
     assert_eq!(check(linux, "a_b", "true"), Ok(()));
-    assert_eq!(check(talos, "a_b", "true"), Err(InvalidRequest::HostName));
+    assert_eq!(
+        check(talos, "a_b", "true"),
+        Err(InvalidRequest::HostName { field: "hostname" })
+    );
     assert_eq!(
         check(linux, " ", "true"),
         Err(InvalidRequest::Text { field: "hostname" })
     );
-    let unused = InvalidRequest::System(InvalidSystem::ScriptUnused);
-    assert_eq!(check(talos, "a-b", "true"), Err(unused));
-    let blank = InvalidRequest::System(InvalidSystem::Script);
-    assert_eq!(check(linux, "a-b", " "), Err(blank));
+    assert_eq!(
+        check(talos, "a-b", "true"),
+        Err(InvalidRequest::ScriptUnused)
+    );
+    assert_eq!(check(linux, "a-b", " "), Err(InvalidRequest::Script));
 }
 
 #[tokio::test]
@@ -149,7 +160,7 @@ async fn each_point_of_the_form_is_chosen_for_itself() {
     install.kernel_params = vec![param("quiet", "a b")];
     install.form = InstallForm {
         key_name: InstallKeyName::SshKeyUuid,
-        ..InstallForm::DOCUMENT
+        ..InstallForm::default()
     };
     assert_eq!(
         install.check(),
@@ -168,7 +179,7 @@ async fn each_point_of_the_form_is_chosen_for_itself() {
 
     install.form = InstallForm {
         key_needed: InstallKeyNeeded::Linux,
-        ..InstallForm::DOCUMENT
+        ..InstallForm::default()
     };
     install.kernel_params.clear();
     install.ssh_key = None;

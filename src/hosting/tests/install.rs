@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::resources::{body, line, sent};
-use super::script::Script;
+use super::script::{Script, body, line, sent};
 use super::{ORDER_TAG, UUID, id, order, record};
 use crate::hosting::error::NotSent;
+use crate::hosting::request::InvalidRequest;
 use crate::hosting::server::{
-    DiskWipe, InvalidOrder, InvalidSystem, KernelParam, Partition, PartitionSize, Reinstall,
-    SystemChoice, SystemFamily, UserData,
+    DiskWipe, KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily,
+    UserData,
 };
 use crate::hosting::{Error, Order, SecretText};
 
@@ -34,13 +34,10 @@ fn data(text: &str, is_base64: bool) -> Option<UserData> {
     })
 }
 
-fn broken(change: impl FnOnce(&mut Order)) -> InvalidSystem {
+fn broken(change: impl FnOnce(&mut Order)) -> InvalidRequest {
     let mut order = order();
     change(&mut order);
-    match order.check() {
-        Err(InvalidOrder::System(rule)) => rule,
-        other => panic!("{other:?}"),
-    }
+    order.check().unwrap_err()
 }
 
 fn fine(change: impl FnOnce(&mut Order)) {
@@ -54,11 +51,14 @@ async fn an_order_carries_all_that_was_given() {
     let full = Order {
         post_install_script: Some(SecretText::new("#!/bin/sh\ntrue\n")),
         user_data: data("aGVsbG8=", true),
-        kernel_params: vec![param("console", "ttyS0")],
-        partitions: vec![
-            partition("/boot", PartitionSize::Megabytes(4096)),
-            partition("/", PartitionSize::Rest),
-        ],
+        os: SystemChoice {
+            kernel_params: vec![param("console", "ttyS0")],
+            partitions: vec![
+                partition("/boot", PartitionSize::Megabytes(4096)),
+                partition("/", PartitionSize::Rest),
+            ],
+            ..SystemChoice::of_slug("debian-13")
+        },
         ..order()
     };
     let (request, _) = sent(200, &record().to_string(), async |client| {
@@ -80,8 +80,10 @@ async fn an_order_carries_all_that_was_given() {
     );
 
     let boot = Order {
-        os_slug: "custom-ipxe".to_owned(),
-        ipxe_script_url: Some(SecretText::new("https://boot.example.com/a.ipxe")),
+        os: SystemChoice {
+            ipxe_script_url: Some(SecretText::new("https://boot.example.com/a.ipxe")),
+            ..SystemChoice::of_slug("custom-ipxe")
+        },
         ..order()
     };
     let (request, _) = sent(200, &record().to_string(), async |client| {
@@ -98,26 +100,27 @@ async fn an_order_carries_all_that_was_given() {
 fn scripts_follow_the_rules_of_their_system() {
     let script = |slug: &'static str, text: &'static str| {
         move |order: &mut Order| {
-            order.os_slug = slug.to_owned();
+            order.os.slug = slug.to_owned();
             order.post_install_script = Some(SecretText::new(text));
         }
     };
     fine(script("debian-13", "#!/bin/bash\n"));
     fine(script("windows-2022", "Write-Host 1"));
-    assert_eq!(broken(script("debian-13", "true")), InvalidSystem::Shebang);
+    assert_eq!(broken(script("debian-13", "true")), InvalidRequest::Shebang);
     assert_eq!(
         broken(script("debian-13", " #!/bin/sh")),
-        InvalidSystem::Shebang
+        InvalidRequest::Shebang
     );
-    assert_eq!(broken(script("debian-13", " \n")), InvalidSystem::Script);
+    assert_eq!(broken(script("debian-13", " \n")), InvalidRequest::Script);
     assert_eq!(
         broken(script("debian-13", "#!/bin/sh\0")),
-        InvalidSystem::Script
+        InvalidRequest::Script
     );
-    assert_eq!(
-        broken(script("talos-omni-1110", "#!/bin/sh")),
-        InvalidSystem::ScriptUnused
-    );
+    let talos = |order: &mut Order| {
+        script("talos-omni-1110", "#!/bin/sh")(order);
+        order.os.kernel_params = vec![param("siderolink.api", "https://hub")];
+    };
+    assert_eq!(broken(talos), InvalidRequest::ScriptUnused);
 }
 
 #[test]
@@ -129,37 +132,51 @@ fn systems_are_checked() {
     );
     let ipxe = |slug: &'static str, url: Option<&'static str>| {
         move |order: &mut Order| {
-            order.os_slug = slug.to_owned();
-            order.ipxe_script_url = url.map(SecretText::new);
+            order.os.slug = slug.to_owned();
+            order.os.ipxe_script_url = url.map(SecretText::new);
         }
     };
     assert_eq!(
         broken(ipxe("custom-ipxe", None)),
-        InvalidSystem::IpxeMissing
+        InvalidRequest::IpxeMissing
     );
     assert_eq!(
         broken(ipxe("debian-13", Some("http://a/b"))),
-        InvalidSystem::IpxeUnused
+        InvalidRequest::IpxeUnused
     );
     fine(ipxe("custom-ipxe", Some("tftp://a/b")));
     for url in ["", "a/b", "/a/b", "http://"] {
         assert_eq!(
             broken(ipxe("custom-ipxe", Some(url))),
-            InvalidSystem::IpxeUrl,
+            InvalidRequest::IpxeUrl,
             "{url}"
         );
     }
+    let hub = |params: Vec<KernelParam>| {
+        move |order: &mut Order| {
+            order.os.slug = "talos-omni-1110".to_owned();
+            order.os.kernel_params = params;
+        }
+    };
+    for url in ["http://hub", "https://hub/", "grpc://hub:8090?jointoken=t"] {
+        fine(hub(vec![param("siderolink.api", url)]));
+    }
+    assert_eq!(broken(hub(Vec::new())), InvalidRequest::Hub);
+    for url in ["", "hub", "https://", "ftp://hub", "foo:bar"] {
+        let params = vec![param("siderolink.api", url)];
+        assert_eq!(broken(hub(params)), InvalidRequest::Hub, "{url}");
+    }
     for (key, value) in [("", "v"), ("a b", "v"), ("a=b", "v"), ("a", "v\n")] {
         assert_eq!(
-            broken(|order| order.kernel_params = vec![param("ok", ""), param(key, value)]),
-            InvalidSystem::KernelParam { index: 1 }
+            broken(|order| order.os.kernel_params = vec![param("ok", ""), param(key, value)]),
+            InvalidRequest::KernelParam { index: 1 }
         );
     }
     for (text, is_base64, rule) in [
-        (" ", false, InvalidSystem::UserData),
-        ("a", true, InvalidSystem::UserDataBase64),
-        ("a===", true, InvalidSystem::UserDataBase64),
-        ("a-b=", true, InvalidSystem::UserDataBase64),
+        (" ", false, InvalidRequest::UserData),
+        ("a", true, InvalidRequest::UserDataBase64),
+        ("a===", true, InvalidRequest::UserDataBase64),
+        ("a-b=", true, InvalidRequest::UserDataBase64),
     ] {
         assert_eq!(
             broken(|order| order.user_data = data(text, is_base64)),
@@ -172,30 +189,30 @@ fn systems_are_checked() {
 #[test]
 fn partitions_are_checked() {
     let rest = || partition("/", PartitionSize::Rest);
-    let with = |partitions: Vec<Partition>| broken(|order| order.partitions = partitions);
+    let with = |partitions: Vec<Partition>| broken(|order| order.os.partitions = partitions);
     let mut unnamed = rest();
     unnamed.target.clear();
     let mut unformatted = rest();
     unformatted.filesystem = "ext 4".to_owned();
     // The document names no words.
     fine(|order| {
-        order.partitions = vec![rest()];
-        order.partitions[0].filesystem = "zfs".to_owned();
+        order.os.partitions = vec![rest()];
+        order.os.partitions[0].filesystem = "zfs".to_owned();
     });
     for wrong in [
         unnamed,
         unformatted,
         partition("/", PartitionSize::Megabytes(0)),
     ] {
-        assert_eq!(with(vec![wrong]), InvalidSystem::Partition { index: 0 });
+        assert_eq!(with(vec![wrong]), InvalidRequest::Partition { index: 0 });
     }
     assert_eq!(
         with(vec![rest(), rest()]),
-        InvalidSystem::PartitionTwice { index: 1 }
+        InvalidRequest::PartitionTwice { index: 1 }
     );
     assert_eq!(
         with(vec![rest(), partition("/data", PartitionSize::Rest)]),
-        InvalidSystem::PartitionRest
+        InvalidRequest::PartitionRest
     );
 }
 
@@ -215,10 +232,7 @@ async fn a_reinstallation_sends_what_is_given_and_always_the_wipe() {
         name: Some("node-2".to_owned()),
         ssh_keys: Some(vec![UUID.to_owned()]),
         post_install_script: Some(SecretText::new("#!/bin/sh\n")),
-        os: Some(SystemChoice {
-            slug: "ubuntu-2404-lts".to_owned(),
-            ..SystemChoice::default()
-        }),
+        os: Some(SystemChoice::of_slug("ubuntu-2404-lts")),
         user_data: data("x", false),
         wipe: DiskWipe::Skip,
     };
@@ -237,17 +251,12 @@ async fn a_reinstallation_sends_what_is_given_and_always_the_wipe() {
 #[tokio::test]
 async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
     let (client, script) = Script::client(Vec::new());
-    let os = |slug: &str| {
-        Some(SystemChoice {
-            slug: slug.to_owned(),
-            ..SystemChoice::default()
-        })
-    };
+    let os = |slug: &str| Some(SystemChoice::of_slug(slug));
     let no_keys = Reinstall {
         os: os("debian-13"),
         ..Reinstall::default()
     };
-    assert_eq!(no_keys.check(), Err(InvalidOrder::SshKeysNeeded));
+    assert_eq!(no_keys.check(), Err(InvalidRequest::SshKeysNeeded));
     let windows = Reinstall {
         os: os("windows-2022"),
         ..Reinstall::default()
@@ -272,7 +281,7 @@ async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
     name_alone.check().unwrap();
     for request in [no_keys, name] {
         let error = client.reinstall(&id(), &request).await.unwrap_err();
-        assert!(matches!(error, Error::NotSent(NotSent::Order(_))));
+        assert!(matches!(error, Error::NotSent(NotSent::Request(_))));
     }
     assert!(script.requests().is_empty());
 }

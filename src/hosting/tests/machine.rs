@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::resources::{body, line, sent};
-use super::script::{Script, answer, with_header};
+use super::script::{Script, answer, body, line, sent, with_header};
 use super::{UUID, id};
 use crate::hosting::command::{CommandState, PowerCommand, REINSTALLATIONS};
 use crate::hosting::host::{HostCursor, HostKind, InstallStatus};
@@ -235,7 +234,7 @@ async fn a_page_token_is_sent_back_as_it_came() {
     let from = HostCursor::Range(Page::first());
     let page = client.hosts(Some("a=b"), &from).await.unwrap();
     let token = page.next.unwrap();
-    assert_eq!(token.expires().unwrap().to_string(), "2026-11-21T09:00:00Z");
+    assert!(!token.is_expired());
     let page = client.hosts(Some("a=b"), &HostCursor::Token(token)).await;
     assert_eq!(page.unwrap().hosts[0].id, HostId(2));
     let requests = script.requests();

@@ -36,6 +36,7 @@ mod wire;
 mod wire_changes;
 mod wire_server;
 
+use crate::hosting::server::SystemChoice;
 use crate::hosting::{ApiKey, BaseUrl, Order, ServerId};
 
 const KEY: &str = "k3y/Of+an-Account=0123456789";
@@ -59,7 +60,7 @@ fn order() -> Order {
         name: "node-1".to_owned(),
         location: "EU: Rotterdam".to_owned(),
         instance_type: "bm7.std.8".to_owned(),
-        os_slug: "debian-13".to_owned(),
+        os: SystemChoice::of_slug("debian-13"),
         ssh_keys: vec!["ssh-ed25519 AAAA me@here".to_owned()],
         tags: vec![
             "fmo-cluster:0123456789abcdef".to_owned(),

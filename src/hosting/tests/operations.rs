@@ -203,7 +203,7 @@ async fn orders_questions_and_changes_have_their_own_deadlines() {
     assert_eq!(question.deadline.as_secs(), 30);
     assert_eq!(change.deadline.as_secs(), 180);
     assert!(question.is_read() && !order.is_read() && !change.is_read());
-    assert!(change.cap < question.cap);
+    assert!(change.caps.success < question.caps.success);
 }
 
 #[tokio::test]
@@ -222,7 +222,7 @@ async fn a_bad_tag_makes_no_request() {
     ];
     for error in errors {
         assert!(
-            matches!(error, Error::NotSent(NotSent::Tag(_))),
+            matches!(error, Error::NotSent(NotSent::Request(_))),
             "{error:?}"
         );
         assert!(!error.may_have_taken_effect() && !error.is_retryable_as_is());

@@ -137,7 +137,7 @@ async fn an_order_that_breaks_a_rule_makes_no_request() {
     for order in [unnamed, unmarked] {
         match client.order(&order, ORDER_TAG).await {
             OrderOutcome::NotSent(error) => {
-                assert!(matches!(error, Error::NotSent(NotSent::Order(_))));
+                assert!(matches!(error, Error::NotSent(NotSent::Request(_))));
                 assert!(!error.is_retryable_as_is());
             }
             other => panic!("{other:?}"),

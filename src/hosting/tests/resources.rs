@@ -2,40 +2,16 @@
 
 use http::Method;
 use jiff::civil::date;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::script::{Script, answer};
+use super::script::{Script, body, line, sent};
 use super::{UUID, record};
 use crate::hosting::capacity::CapacityCommit;
 use crate::hosting::catalogue::SystemGroup;
 use crate::hosting::error::NotSent;
 use crate::hosting::health::Health;
 use crate::hosting::request::InvalidRequest;
-use crate::hosting::transport::Request;
-use crate::hosting::{Client, Error, LocationId, Page, SecretText};
-
-/// Makes one call that is answered like this, and gives its request.
-pub(super) async fn sent<T>(
-    status: u16,
-    body: &str,
-    call: impl AsyncFnOnce(Client) -> T,
-) -> (Request, T) {
-    let (client, script) = Script::client(vec![Ok(answer(status, body))]);
-    let result = call(client).await;
-    let mut requests = script.requests();
-    assert_eq!(requests.len(), 1);
-    (requests.remove(0), result)
-}
-
-pub(super) fn line(request: &Request) -> String {
-    let url = request.url.as_str();
-    let path = url.strip_prefix("https://api.example.com").unwrap();
-    format!("{} {path}", request.method)
-}
-
-pub(super) fn body(request: &Request) -> Value {
-    serde_json::from_slice(request.body.as_ref().unwrap()).unwrap()
-}
+use crate::hosting::{Error, LocationId, Page, SecretText};
 
 #[tokio::test]
 async fn passwords_are_changed_and_reset() {

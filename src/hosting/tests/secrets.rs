@@ -22,7 +22,7 @@ fn full_order() -> Order {
             data: SecretText::new(DATA),
             is_base64: false,
         }),
-        kernel_params: vec![param()],
+        os: os(),
         ..order()
     }
 }
@@ -34,16 +34,19 @@ fn param() -> KernelParam {
     }
 }
 
+fn os() -> SystemChoice {
+    SystemChoice {
+        kernel_params: vec![param()],
+        ..SystemChoice::of_slug("debian-13")
+    }
+}
+
 fn reinstall() -> Reinstall {
     Reinstall {
         ssh_keys: Some(vec!["ssh-ed25519 AAAA".to_owned()]),
         post_install_script: Some(SecretText::new(SCRIPT)),
         user_data: full_order().user_data,
-        os: Some(SystemChoice {
-            slug: "debian-13".to_owned(),
-            kernel_params: vec![param()],
-            ..SystemChoice::default()
-        }),
+        os: Some(os()),
         ..Reinstall::default()
     }
 }
@@ -122,13 +125,11 @@ async fn an_echo_of_the_request_is_shown_without_its_secrets() {
 #[tokio::test]
 async fn the_address_of_an_ipxe_script_is_secret() {
     let os = SystemChoice {
-        slug: "custom-ipxe".to_owned(),
         ipxe_script_url: Some(SecretText::new(BOOT)),
-        ..SystemChoice::default()
+        ..SystemChoice::of_slug("custom-ipxe")
     };
     let order = Order {
-        os_slug: os.slug.clone(),
-        ipxe_script_url: os.ipxe_script_url.clone(),
+        os: os.clone(),
         ..order()
     };
     let reinstall = Reinstall {

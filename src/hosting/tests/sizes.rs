@@ -76,7 +76,7 @@ async fn only_what_has_no_pages_may_be_large() {
         asked(async |it| it.release(&id()).await.err()).await,
     ];
     for request in small {
-        assert_eq!(request.cap, MIB, "{request:?}");
+        assert_eq!(request.caps.success, MIB, "{request:?}");
     }
     let hosts = HostCursor::Range(page);
     let large = [
@@ -92,7 +92,7 @@ async fn only_what_has_no_pages_may_be_large() {
         asked(async |it| it.hardware_listing(&id()).await.err()).await,
     ];
     for request in large {
-        assert_eq!(request.cap, 8 * MIB, "{request:?}");
+        assert_eq!(request.caps.success, 8 * MIB, "{request:?}");
     }
 }
 

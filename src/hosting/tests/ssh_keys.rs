@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::resources::{body, line, sent};
-use super::script::Script;
+use super::script::{Script, body, line, sent};
 use super::{UUID, order};
 use crate::hosting::error::NotSent;
-use crate::hosting::server::{InvalidOrder, Reinstall};
+use crate::hosting::request::InvalidRequest;
+use crate::hosting::server::Reinstall;
 use crate::hosting::{Error, SshKeyId};
 
 const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3Nz me@here";
@@ -153,8 +153,9 @@ fn a_key_of_an_order_is_a_stored_one_or_a_public_one() {
         "ssh-rsa AAAA\nssh-rsa AAAA",
         "01923b7e0c1f7d3a9c520a1b2c3d4e5f",
     ] {
-        assert_eq!(with(key), Err(InvalidOrder::SshKey { index: 1 }), "{key}");
+        assert_eq!(with(key), Err(InvalidRequest::SshKey { index: 1 }), "{key}");
     }
     let private = with("-----BEGIN OPENSSH PRIVATE KEY----- AAAA");
-    assert_eq!(private, Err(InvalidOrder::PrivateKey { index: 1 }));
+    let field = "sshKey[1]".to_owned();
+    assert_eq!(private, Err(InvalidRequest::PrivateKey { field }));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::resources::sent;
+use super::script::sent;
 use super::{UUID, id};
 use crate::hosting::{Error, Page, ServerId};
 

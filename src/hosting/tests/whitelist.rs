@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::resources::{body, line, sent};
-use super::script::Script;
+use super::script::{Script, body, line, sent};
 use crate::hosting::error::NotSent;
 use crate::hosting::request::InvalidRequest;
 use crate::hosting::whitelist::{AddressRange, WhitelistRule};

@@ -3,7 +3,7 @@
 use super::super::facts::{Facts, Hold};
 use crate::{
     account::view::Catalogue,
-    hosting::{Order, catalogue::Availability, server::is_host_name},
+    hosting::{Order, catalogue::Availability, request::is_host_name, server::SystemChoice},
     kinds::Reason,
 };
 use sha2::{Digest as _, Sha256};
@@ -92,7 +92,7 @@ pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> R
         name: facts.hostname().into(),
         location: spec.location.clone(),
         instance_type: spec.instance_type.clone(),
-        os_slug: spec.os.slug.clone(),
+        os: SystemChoice::of_slug(&spec.os.slug),
         ssh_keys,
         tags: spec.tags.clone(),
         contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
