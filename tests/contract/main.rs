@@ -23,11 +23,11 @@ mod crash;
 mod edges;
 mod hosts;
 mod installs;
-mod lists;
 mod orders;
 mod page;
 mod password;
 mod quota;
+mod ranges;
 mod rig;
 mod servers;
 mod sweep;
@@ -46,10 +46,10 @@ const CASES: &[&[&str]] = &[
     edges::COVERED,
     hosts::COVERED,
     installs::COVERED,
-    lists::COVERED,
     orders::COVERED,
     password::COVERED,
     quota::COVERED,
+    ranges::COVERED,
     servers::COVERED,
     sweep::COVERED,
     tags::COVERED,
