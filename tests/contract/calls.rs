@@ -6,7 +6,7 @@ use crate::cases;
 use crate::rig::{SERVERS, error_record, order, with};
 
 cases! {
-    contract_every_call ["1-4" "1-5" "1-8" "2.2-5" "4.4-28" "7-3" "7-6" "4.1-11" "4.2-11" "1-14" "1-17" "4.4-29"] |rig| {
+    contract_every_call ["1-4" "1-5" "1-8" "1-13" "2.2-5" "4.4-28" "7-3" "7-6" "4.1-11" "4.2-11" "1-14" "1-17" "4.4-29"] |rig| {
         let typed = rig.request("GET", SERVERS).header("Content-Type", "application/json");
         assert_eq!(rig.send(typed).await, (200, json!([])));
         let uuid = rig.ordered(order()).await;
@@ -30,6 +30,7 @@ cases! {
             let methods = answer.headers().get("allow").map(|methods| methods.to_str().unwrap().to_owned());
             assert_eq!((answer.status().as_u16(), methods.as_deref()), (status, allowed), "{path}");
         }
+        rig.refused("PUT", SERVERS, json!({}), 405).await;
         let nobody = "018f0000-0000-7000-8000-000000000000";
         for (method, rest) in [("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/lshw"), ("GET", "/rootPassword"),
             ("GET", "/commands"), ("POST", "/commands"), ("POST", "/tag/x"), ("DELETE", "/tag/x")] {

@@ -20,7 +20,7 @@ async fn install(rig: &Rig, body: Value) -> (u16, Value) {
 }
 
 /// A body of the Kubernetes-focused system with these kernel parameters.
-fn talos(params: Value) -> Value {
+fn talos(params: &Value) -> Value {
     json!({"os": {"id": TALOS, "kernelParams": params}, "sshKeyId": KEY})
 }
 
@@ -73,24 +73,35 @@ cases! {
             rig.refused("POST", PATH, json!({"os": {"id": LINUX}, good: "nonsense"}), 422).await;
             assert_eq!(install(&rig, json!({"os": {"id": LINUX}, good: KEY})).await.0, 200);
         }
+        // Where both are taken, both are read.
+        rig.turn("installKey", "both").await;
+        rig.turn("unknownSshKey", "refuse422").await;
+        let (_, stored) = rig.call("POST", "/v3/sshKey", json!({"name": "me", "publicKey": "ssh-rsa AAAA"})).await;
+        let with = |id: &Value, uuid: &Value| json!({"os": {"id": LINUX}, "sshKeyId": id, "sshKeyUuid": uuid});
+        let good = &stored[0]["uuid"];
+        for (id, uuid, blamed) in [(&json!(KEY), good, "sshKeyId"), (good, &json!(KEY), "sshKeyUuid"), (good, &json!("nonsense"), "sshKeyUuid")] {
+            let record = rig.refused("POST", PATH, with(id, uuid), 422).await;
+            assert_eq!(record["errors"][0]["property"], blamed);
+        }
+        assert_eq!(install(&rig, with(good, good)).await.0, 200);
     }
 
     contract_kernel_parameters_of_an_installation ["2.17-4" "2.17-5" "2.17-15"] |rig| {
         let list = |key: &str, value: &str| json!([{"key": key, "value": value}]);
-        rig.refused("POST", PATH, talos(list("factoryhash", "abc")), 422).await;
+        rig.refused("POST", PATH, talos(&list("factoryhash", "abc")), 422).await;
         // Classic and predictable names of interfaces.
         for word in ["net.ifnames=0", "net.ifnames=1"] {
             let params = format!("siderolink.api=https://hub.example {word}");
-            assert_eq!(install(&rig, talos(json!(params))).await.0, 200, "{word}");
+            assert_eq!(install(&rig, talos(&json!(params))).await.0, 200, "{word}");
         }
         rig.turn("installKernelParams", "list").await;
         for bad in [json!("factoryhash=abc"), json!(7), json!(["factoryhash=abc"]), json!([{"value": "abc"}]), json!([{"key": "", "value": "abc"}]),
             json!([{"key": 1, "value": "abc"}]), json!([{"key": "factoryhash", "value": 1}]), json!([{"key": "factoryhash", "value": "abc", "more": 1}])] {
-            rig.refused("POST", PATH, talos(bad), 422).await;
+            rig.refused("POST", PATH, talos(&bad), 422).await;
         }
-        assert_eq!(install(&rig, talos(list("factoryhash", "abc"))).await.0, 200);
+        assert_eq!(install(&rig, talos(&list("factoryhash", "abc"))).await.0, 200);
         let hub = json!([{"key": "siderolink.api", "value": "https://hub.example"}, {"key": "net.ifnames", "value": "0"}]);
-        assert_eq!(install(&rig, talos(hub)).await.0, 200);
+        assert_eq!(install(&rig, talos(&hub)).await.0, 200);
     }
 
     contract_times_of_an_installation_log ["2.22-1" "2.22-2" "3.3-1"] |rig| {

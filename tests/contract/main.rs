@@ -9,12 +9,6 @@
 
 mod access;
 mod acts;
-mod acts_access;
-mod acts_commands;
-mod acts_hosts;
-mod acts_lists;
-mod acts_orders;
-mod acts_servers;
 mod bodies;
 mod calls;
 mod catalogue;
@@ -29,12 +23,12 @@ mod installs;
 mod inventory;
 mod limits;
 mod listings;
-mod lists;
 mod machines;
 mod orders;
 mod page;
 mod password;
 mod quota;
+mod ranges;
 mod rig;
 mod servers;
 mod sweep;
@@ -58,11 +52,11 @@ const CASES: &[&[&str]] = &[
     inventory::COVERED,
     limits::COVERED,
     listings::COVERED,
-    lists::COVERED,
     machines::COVERED,
     orders::COVERED,
     password::COVERED,
     quota::COVERED,
+    ranges::COVERED,
     servers::COVERED,
     sweep::COVERED,
     tags::COVERED,

@@ -2,23 +2,29 @@
 //! be seen. This file holds the form of the table and its completeness; the
 //! lines are in the files of their sections.
 
+mod access;
+mod commands;
+mod hosts;
+mod lists;
+mod orders;
+mod servers;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::rig::Rig;
-use crate::{acts_access, acts_commands, acts_hosts, acts_lists, acts_orders, acts_servers};
 
 /// A switch, and the values that a line of the table tries.
 pub(crate) type Acted = (&'static str, &'static [&'static str]);
 
 const TABLE: &[&[Acted]] = &[
-    acts_access::ACTED,
-    acts_commands::ACTED,
-    acts_hosts::ACTED,
-    acts_lists::ACTED,
-    acts_orders::ACTED,
-    acts_servers::ACTED,
+    access::ACTED,
+    commands::ACTED,
+    hosts::ACTED,
+    lists::ACTED,
+    orders::ACTED,
+    servers::ACTED,
 ];
 
 /// Declares lines: a test for each switch. The calls run once for each value,
