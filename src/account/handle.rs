@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     hosting::{
-        Client, Error, Order, OrderOutcome, Server, ServerId, error::NotSent, server::ServerStatus,
+        Client, Error, Order, OrderOutcome, Server, ServerId, error::NotSent, listing::Gap,
+        server::ServerStatus,
     },
     kinds::{
         Reason,
@@ -334,8 +335,8 @@ impl Account {
     pub async fn all_servers(&self) -> Result<Vec<Server>, Error> {
         let (live, client) = self.connection()?;
         match live.core.list_all(&client).await {
-            Ok(servers) => Ok(servers.into_iter().map(Arc::unwrap_or_clone).collect()),
-            Err(super::listing::Incomplete::Failed(error)) => Err(error),
+            Ok(all) => Ok(all.into_records()),
+            Err(Gap::Failed(error)) => Err(error),
             Err(other) => Err(Error::Undecodable {
                 status: 200,
                 why: other.to_string(),

@@ -4,20 +4,23 @@ use super::{
     AccountKey, Claims, Wake,
     breaker::{Breaker, Contact},
     budget::{Budget, Lane, Rate},
-    listing::{self, End, Incomplete},
     orders::Orders,
     orphans::Verdict,
     snapshot::{Snapshot, Touched},
     view::{Catalogue, Proof, Times},
 };
 use crate::{
-    hosting::{Client, Error, Page, Server, ServerFilter, ServerId, StatusFilter},
+    hosting::{
+        Client, Error, Page, Server, ServerFilter, ServerId,
+        listing::{Complete, Gap, Listing},
+    },
     kinds::{
         Reason,
         account::{KnownMachine, Limits},
     },
     runtime::{Moment, clock},
 };
+use futures::FutureExt as _;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -309,39 +312,49 @@ impl Core {
         kept.unwrap_or_else(|| Arc::new(fallback))
     }
 
-    /// Reads the list of machines that bear the cluster's mark.
-    pub(super) async fn list(
-        &self,
-        client: &Client,
-        status: Option<StatusFilter>,
+    /// The list of machines that a filter lets through; each page is taken in as it comes.
+    pub(super) fn machines<'a>(
+        &'a self,
+        client: &'a Client,
+        filter: &'a ServerFilter,
         lane: Lane,
-        end: End,
-    ) -> Result<Vec<Arc<Server>>, Incomplete> {
-        let filter = ServerFilter {
-            status,
-            tags: vec![self.cluster_tag.clone()],
-        };
-        let (filter, core) = (&filter, self);
+    ) -> Listing<'a, Arc<Server>> {
         let size = self.knowledge().page_size;
-        listing::read(size, end, |page| async move {
-            let seen = clock::now().mono;
-            let servers = core.call(lane, client.servers(filter, page)).await?;
-            Ok(core.take_in(servers, seen))
-        })
-        .await
+        let pages = Listing::of_servers(move |page| {
+            async move {
+                let seen = clock::now().mono;
+                let servers = self.page(client, filter, page, lane).await?;
+                Ok(self.take_in(servers, seen))
+            }
+            .boxed()
+        });
+        pages.with_page_size(size).growing()
     }
 
     /// Reads the list of all machines of the account, whatever they bear. They stay out of the snapshot.
-    pub(super) async fn list_all(&self, client: &Client) -> Result<Vec<Arc<Server>>, Incomplete> {
+    pub(super) async fn list_all(&self, client: &Client) -> Result<Complete<Server>, Gap> {
         let filter = &ServerFilter::default();
         let size = self.knowledge().page_size;
-        listing::read(size, End::EmptyPage, |page| async move {
-            let servers = self
-                .call(Lane::Resolve, client.servers(filter, page))
-                .await?;
-            Ok(servers.into_iter().map(Arc::new).collect())
-        })
-        .await
+        let pages =
+            Listing::of_servers(move |page| self.page(client, filter, page, Lane::Resolve).boxed());
+        let all = pages.with_page_size(size).growing().collect().await;
+        all.map_err(|incomplete| incomplete.gap)
+    }
+
+    async fn page(
+        &self,
+        client: &Client,
+        filter: &ServerFilter,
+        page: Page,
+        lane: Lane,
+    ) -> Result<Vec<Server>, Error> {
+        let servers = self.call(lane, client.servers(filter, page)).await?;
+        // A listing goes over to smaller pages where the API gives no more at once. A full one shows
+        // that they fit, and the next listing begins with them: finding out costs calls.
+        if servers.len() == page.results() as usize {
+            self.knowledge().page_size = page.results();
+        }
+        Ok(servers)
     }
 
     /// Somebody uses the account.

@@ -17,7 +17,6 @@ mod budget;
 mod handle;
 mod key;
 mod known;
-mod listing;
 mod live;
 mod orders;
 mod pace;

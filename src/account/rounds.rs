@@ -4,17 +4,17 @@ use super::{
     Wake,
     breaker::Contact,
     budget::Lane,
-    listing::{End, Incomplete},
     live::Core,
     orphans::{self, Verdict},
     pace::{self, Pace, Round},
     view::Proof,
 };
 use crate::{
-    hosting::{Client, Error, ServerStatus, StatusFilter},
+    hosting::{Client, Error, ServerFilter, ServerStatus, StatusFilter, listing::Gap},
     kinds::Reason,
     runtime::clock,
 };
+use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 use std::{sync::Arc, time::Duration};
 
 /// Most machines that are read one by one in a round; for more a listing is cheaper.
@@ -42,7 +42,7 @@ impl Core {
                     .probe_call(client.quota_usage())
                     .await
                     .map(drop)
-                    .map_err(Incomplete::Failed),
+                    .map_err(Gap::Failed),
                 Round::Proof => self.prove(&client).await,
                 Round::Poll => self.poll(&client).await,
             };
@@ -73,7 +73,7 @@ impl Core {
 
     /// A poll: what is delivered by one listing, the others one by one. When there are many others,
     /// one listing of all shows more for less.
-    async fn poll(&self, client: &Client) -> Result<(), Incomplete> {
+    async fn poll(&self, client: &Client) -> Result<(), Gap> {
         let began = clock::now();
         let (moving, delivered) = {
             let knowledge = self.knowledge();
@@ -87,9 +87,9 @@ impl Core {
             return self.prove(client).await;
         }
         if delivered > 0 {
-            let status = Some(StatusFilter::Delivered);
-            self.listed(client, status, Lane::Poll, End::ShortPage)
-                .await?;
+            let delivered = &self.filter(Some(StatusFilter::Delivered));
+            let listing = || self.machines(client, delivered, Lane::Poll);
+            begun_anew(|| listing().glance().boxed()).await?;
         }
         let unseen = self.knowledge().snapshot.unseen_since(began.mono);
         if unseen.len() > ONE_BY_ONE {
@@ -99,16 +99,18 @@ impl Core {
     }
 
     /// A proof listing: every machine of the cluster, complete or worthless.
-    async fn prove(&self, client: &Client) -> Result<(), Incomplete> {
+    async fn prove(&self, client: &Client) -> Result<(), Gap> {
         let lane = match self.knowledge().wants.is_empty() {
             true => Lane::Sweep,
             false => Lane::Resolve,
         };
-        let (began, servers) = self.listed(client, None, lane, End::EmptyPage).await?;
+        let ours = &self.filter(None);
+        let listing = || self.machines(client, ours, lane);
+        let (began, all) = begun_anew(|| listing().collect().map_err(|it| it.gap).boxed()).await?;
         let proof = Arc::new(Proof {
             began,
             ended: clock::now().mono,
-            servers,
+            servers: all.into_records(),
         });
         // The provider first, then the cluster: an object that is made meanwhile is seen, and its
         // machine is not taken for an orphan.
@@ -143,32 +145,17 @@ impl Core {
         self.look_up(client, began).await
     }
 
-    /// A whole listing and the moment of its begin; begun anew when the list shifted.
-    async fn listed(
-        &self,
-        client: &Client,
-        status: Option<StatusFilter>,
-        lane: Lane,
-        end: End,
-    ) -> Result<(Duration, Vec<Arc<crate::hosting::Server>>), Incomplete> {
-        let mut tries = 1;
-        loop {
-            let began = clock::now().mono;
-            match self.list(client, status, lane, end).await {
-                Ok(servers) => return Ok((began, servers)),
-                Err(Incomplete::Shifted) if tries < TRIES => {}
-                Err(Incomplete::Clamped(size)) if tries < TRIES => {
-                    self.knowledge().page_size = size;
-                }
-                Err(error) => return Err(error),
-            }
-            tries += 1;
+    /// The machines that bear the cluster's mark.
+    fn filter(&self, status: Option<StatusFilter>) -> ServerFilter {
+        ServerFilter {
+            status,
+            tags: vec![self.cluster_tag.clone()],
         }
     }
 
     /// Reads machines that a listing should have shown and did not, oldest look first. Only a read of
     /// the machine itself tells that it is gone.
-    async fn look_up(&self, client: &Client, since: Duration) -> Result<(), Incomplete> {
+    async fn look_up(&self, client: &Client, since: Duration) -> Result<(), Gap> {
         let unseen = self.knowledge().snapshot.unseen_since(since);
         let mut failure = None;
         for id in unseen.iter().take(ONE_BY_ONE) {
@@ -182,7 +169,7 @@ impl Core {
     }
 
     /// Keeps count of failures. One alone says nothing; it is shown when it lasts.
-    fn conclude(&self, round: Round, result: Result<(), Incomplete>) {
+    fn conclude(&self, round: Round, result: Result<(), Gap>) {
         let now = clock::now();
         let mut knowledge = self.knowledge();
         knowledge.jitter = rand::random_range(0.8..=1.2);
@@ -198,12 +185,12 @@ impl Core {
                 }
             }
             // The breaker has its own pace and its own reason.
-            Err(Incomplete::Failed(Error::AccessDenied(_))) => knowledge.error = None,
+            Err(Gap::Failed(Error::AccessDenied(_))) => knowledge.error = None,
             Err(error) => {
                 knowledge.failures = knowledge.failures.saturating_add(1);
                 // A list that does not hold still is a busy account, not a broken one.
                 let (enough, steps) = match error {
-                    Incomplete::Failed(_) => (2, u32::MAX),
+                    Gap::Failed(_) => (2, u32::MAX),
                     _ => (6, 4),
                 };
                 let pause = pace::pause(knowledge.failures.min(steps), knowledge.jitter);
@@ -226,14 +213,29 @@ impl Core {
     }
 }
 
-/// A failure as conditions show it.
-pub(super) fn explain(error: &Incomplete) -> (Reason, String) {
-    match error {
-        Incomplete::Failed(error @ Error::RateLimited { .. }) => {
-            (Reason::RateLimited, error.explain())
+/// Reads a list, and begins anew when it moved meanwhile. Gives the moment of the begin as well.
+async fn begun_anew<'a, T>(
+    read: impl Fn() -> BoxFuture<'a, Result<T, Gap>>,
+) -> Result<(Duration, T), Gap> {
+    let mut tries = 1;
+    loop {
+        let began = clock::now().mono;
+        match read().await {
+            Err(Gap::Shifted | Gap::Repeated | Gap::Short) if tries < TRIES => tries += 1,
+            result => return Ok((began, result?)),
         }
-        Incomplete::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
-        other => (Reason::ProviderUnreachable, other.to_string()),
+    }
+}
+
+/// A failure as conditions show it.
+pub(super) fn explain(error: &Gap) -> (Reason, String) {
+    match error {
+        Gap::Failed(error @ Error::RateLimited { .. }) => (Reason::RateLimited, error.explain()),
+        Gap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
+        other => (
+            Reason::ProviderUnreachable,
+            format!("the servers cannot be listed: {other}"),
+        ),
     }
 }
 

@@ -1,11 +1,8 @@
 //! Looking at what can be ordered, when somebody wants to order.
 
-use super::{
-    breaker::Contact, budget::Lane, listing::Incomplete, live::Core, pace, rounds::explain,
-    view::Catalogue,
-};
+use super::{breaker::Contact, budget::Lane, live::Core, pace, rounds::explain, view::Catalogue};
 use crate::{
-    hosting::{Client, Error},
+    hosting::{Client, Error, listing::Gap},
     runtime::clock,
 };
 use std::{sync::Arc, time::Duration};
@@ -61,7 +58,7 @@ impl Core {
                     failures += 1;
                     retry_at = clock::now().mono + pace::pause(failures, 1.0);
                     let is_key = matches!(error, Error::AccessDenied(_));
-                    let shown = explain(&Incomplete::Failed(error));
+                    let shown = explain(&Gap::Failed(error));
                     tracing::debug!(failures, "{}", shown.1);
                     let is_news = {
                         let mut knowledge = self.knowledge();

@@ -1,7 +1,10 @@
-//! What a list is worth: complete, or some records and the reason why there
-//! are no more.
+//! A list at once, and what it is worth: complete, or some records and the
+//! reason why there are no more.
+
+use futures::{Stream, stream};
 
 use super::error::Error;
+use super::listing::Listing;
 
 /// Why a list is not complete.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +45,7 @@ pub enum Gap {
 /// proves nothing by itself: an API that has lost its memory for a moment, or
 /// looks at another account, gives the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complete<T>(pub(super) Vec<T>);
+pub struct Complete<T>(Vec<T>);
 
 impl<T> Complete<T> {
     /// The records, in the API's order.
@@ -66,4 +69,50 @@ pub struct Incomplete<T: std::fmt::Debug> {
     /// Why there is no more.
     #[source]
     pub gap: Gap,
+}
+
+impl<'a, T: Send + 'a> Listing<'a, T> {
+    /// The pages as a stream. A stream that ends without an error was of a
+    /// complete list; an error is its last item.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<T>, Gap>> + Send + 'a {
+        stream::unfold(Some(self), async |listing| {
+            let mut listing = listing?;
+            match listing.next_page().await {
+                Ok(Some(page)) => Some((Ok(page), Some(listing))),
+                Ok(None) => None,
+                Err(gap) => Some((Err(gap), None)),
+            }
+        })
+    }
+
+    /// Reads up to a page that is shorter than asked for. Saves the last
+    /// request, and proves nothing: there may be more behind.
+    pub(crate) async fn glance(mut self) -> Result<Vec<T>, Gap> {
+        let mut seen = Vec::new();
+        while !self.may_be_over() {
+            seen.extend(self.step().await?);
+        }
+        Ok(seen)
+    }
+}
+
+impl<'a, T: std::fmt::Debug + Send + 'a> Listing<'a, T> {
+    /// Reads the whole list.
+    ///
+    /// # Errors
+    ///
+    /// [`Incomplete`] holds what was seen, and why it is not all.
+    pub async fn collect(mut self) -> Result<Complete<T>, Incomplete<T>> {
+        let mut seen = Vec::new();
+        loop {
+            match self.next_page().await {
+                Ok(Some(page)) => seen.extend(page),
+                Ok(None) => return Ok(Complete(seen)),
+                Err(gap) => {
+                    seen.append(&mut self.rest);
+                    return Err(Incomplete { seen, gap });
+                }
+            }
+        }
+    }
 }

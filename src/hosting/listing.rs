@@ -5,12 +5,12 @@
 //! how many records the API gives at most. So pages overlap by one record: the
 //! first of a page must be the last of the page before, or the list has shifted
 //! meanwhile. A list ends at an empty page behind its last record, and at
-//! nothing else.
+//! nothing else; who is content with less takes a glance, and gets no
+//! [`Complete`] for it.
 
 use std::collections::HashSet;
 
 use futures::future::BoxFuture;
-use futures::{Stream, stream};
 
 use super::error::Error;
 use super::page::{Page, PageToken};
@@ -22,6 +22,9 @@ const MOST_PAGES: usize = 5000;
 
 /// The most records of one list: they are all kept in memory.
 const MOST_RECORDS: usize = 100_000;
+
+/// Shorter pages of a list that grows are its end, not all that the API gives.
+const LEAST_CLAMP: u32 = 10;
 
 /// What to ask for next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +50,7 @@ impl<T> From<Vec<T>> for Batch<T> {
 
 type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Error>> + Send + 'a>;
 
-/// Tells the records of a list apart. Gets the zero-based place as well, for
-/// those that have nothing else of their own.
+/// Tells records apart; by the zero-based place where there is nothing else.
 pub(super) type Identity<T> = fn(&T, usize) -> String;
 
 /// A list that is being read.
@@ -60,12 +62,16 @@ pub struct Listing<'a, T> {
     identity: Identity<T>,
     seen: HashSet<String>,
     /// The new records of a page that showed a gap.
-    rest: Vec<T>,
+    pub(super) rest: Vec<T>,
     last: Option<String>,
     size: u32,
     /// The most records that came at once.
     longest: u32,
     asked: usize,
+    /// Whether it may get longer at its end meanwhile.
+    growing: bool,
+    /// A page behind the end had records, so the next page has some as well.
+    more: bool,
     at: At,
 }
 
@@ -96,6 +102,8 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             size: Page::MOST,
             longest: 0,
             asked: 0,
+            growing: false,
+            more: false,
             at: At::Overlap,
         }
     }
@@ -104,6 +112,15 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     #[must_use]
     pub fn with_page_size(mut self, size: u32) -> Self {
         self.size = size.clamp(2, Page::MOST);
+        self
+    }
+
+    /// Reads on where records follow a short page: the list got longer at its
+    /// end, as it does while machines are ordered. Pages still overlap, and it
+    /// still ends at an empty page. Without this it is [`Gap::Short`].
+    #[must_use]
+    pub(crate) fn growing(mut self) -> Self {
+        self.growing = true;
         self
     }
 
@@ -123,39 +140,50 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     async fn advance(&mut self) -> Result<Option<Vec<T>>, Gap> {
-        loop {
-            let ask = match &self.at {
-                At::Complete => return Ok(None),
-                At::GivenUp => return Err(Gap::GivenUp),
-                // To send it would be worse than useless: its empty answer
-                // would pass for the end.
-                At::Token(token) if token.is_expired() => return Err(Gap::Expired),
-                At::Token(token) => Ask::Token(token.clone()),
-                At::Overlap => self.range(usize::from(self.last.is_some()))?,
-                At::Short(_) => self.range(0)?,
-            };
-            if self.asked == MOST_PAGES {
-                return Err(Gap::Endless);
-            }
-            self.asked += 1;
-            let most = match &ask {
-                Ask::Range(page) => page.results() as usize,
-                // How many a token leads to is up to the API.
-                Ask::Token(_) => usize::MAX,
-            };
-            let batch = (self.fetch)(ask).await?;
-            if batch.records.len() > most {
-                return Err(self.broken(Gap::Oversized, batch.records));
-            }
-            let news = match std::mem::replace(&mut self.at, At::GivenUp) {
-                At::Token(token) => self.follow(Some(&token), batch)?,
-                At::Short(most) => self.behind_the_end(most, batch.records)?,
-                _ if batch.next.is_some() => self.follow(None, batch)?,
-                _ => self.overlapping(batch.records)?,
-            };
+        while !matches!(self.at, At::Complete) {
+            let news = self.step().await?;
             if !news.is_empty() {
                 return Ok(Some(news));
             }
+        }
+        Ok(None)
+    }
+
+    /// Whether the last page was shorter than asked for.
+    pub(super) fn may_be_over(&self) -> bool {
+        matches!(self.at, At::Short(_) | At::Complete)
+    }
+
+    /// One request, and what it shows that was not seen before.
+    pub(super) async fn step(&mut self) -> Result<Vec<T>, Gap> {
+        let ask = match &self.at {
+            At::Complete => return Ok(Vec::new()),
+            At::GivenUp => return Err(Gap::GivenUp),
+            // To send it would be worse than useless: its empty answer
+            // would pass for the end.
+            At::Token(token) if token.is_expired() => return Err(Gap::Expired),
+            At::Token(token) => Ask::Token(token.clone()),
+            At::Overlap => self.range(usize::from(self.last.is_some()))?,
+            At::Short(_) => self.range(0)?,
+        };
+        if self.asked == MOST_PAGES {
+            return Err(Gap::Endless);
+        }
+        self.asked += 1;
+        let most = match &ask {
+            Ask::Range(page) => page.results() as usize,
+            // How many a token leads to is up to the API.
+            Ask::Token(_) => usize::MAX,
+        };
+        let batch = (self.fetch)(ask).await?;
+        if batch.records.len() > most {
+            return Err(self.broken(Gap::Oversized, batch.records));
+        }
+        match std::mem::replace(&mut self.at, At::GivenUp) {
+            At::Token(token) => self.follow(Some(&token), batch),
+            At::Short(most) => self.behind_the_end(most, batch.records),
+            _ if batch.next.is_some() => self.follow(None, batch),
+            _ => self.overlapping(batch.records),
         }
     }
 
@@ -188,17 +216,25 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             self.at = At::Complete;
             return Ok(records);
         }
-        if most < self.longest {
-            return Err(self.broken(Gap::Short, records));
+        if !self.growing && (most < self.longest || most < 2) {
+            return Err(self.broken(self.cannot_go_on(), records));
         }
-        // The API gives fewer at once than it was asked for. This page is
-        // asked for again, small enough to overlap.
-        if most < 2 {
-            return Err(self.broken(Gap::NoOverlap, records));
+        // This page is asked for again, so that it overlaps; and small enough
+        // for that where the API gives fewer at once than it was asked for.
+        if most == self.longest && (!self.growing || most >= LEAST_CLAMP) {
+            self.size = most;
         }
-        self.size = most;
+        self.more = true;
         self.at = At::Overlap;
         Ok(Vec::new())
+    }
+
+    /// Records follow a short page, and no page shows them behind the others.
+    fn cannot_go_on(&self) -> Gap {
+        match self.longest {
+            1 => Gap::NoOverlap,
+            _ => Gap::Short,
+        }
     }
 
     fn overlapping(&mut self, mut records: Vec<T>) -> Result<Vec<T>, Gap> {
@@ -217,12 +253,14 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
                     return Err(self.broken(Gap::Shifted, records));
                 }
                 records.remove(0);
+                if std::mem::take(&mut self.more) && records.is_empty() {
+                    return Err(self.cannot_go_on());
+                }
             }
         }
-        self.at = if came < self.size {
-            At::Short(came)
-        } else {
-            At::Overlap
+        self.at = match came < self.size {
+            true => At::Short(came),
+            false => At::Overlap,
         };
         self.keep(records)
     }
@@ -258,39 +296,5 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             }
         }
         news
-    }
-
-    /// The pages as a stream. A stream that ends without an error was of a
-    /// complete list; an error is its last item.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<T>, Gap>> + Send + 'a {
-        stream::unfold(Some(self), async |listing| {
-            let mut listing = listing?;
-            match listing.next_page().await {
-                Ok(Some(page)) => Some((Ok(page), Some(listing))),
-                Ok(None) => None,
-                Err(gap) => Some((Err(gap), None)),
-            }
-        })
-    }
-}
-
-impl<'a, T: std::fmt::Debug + Send + 'a> Listing<'a, T> {
-    /// Reads the whole list.
-    ///
-    /// # Errors
-    ///
-    /// [`Incomplete`] holds what was seen, and why it is not all.
-    pub async fn collect(mut self) -> Result<Complete<T>, Incomplete<T>> {
-        let mut seen = Vec::new();
-        loop {
-            match self.next_page().await {
-                Ok(Some(page)) => seen.extend(page),
-                Ok(None) => return Ok(Complete(seen)),
-                Err(gap) => {
-                    seen.append(&mut self.rest);
-                    return Err(Incomplete { seen, gap });
-                }
-            }
-        }
     }
 }

@@ -1,9 +1,13 @@
 //! The lists that have pages, each as a whole.
 
+use std::borrow::Borrow;
+
 use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use super::client::Client;
 use super::command::Command;
+use super::error::Error;
 use super::host::{Host, HostCursor, InstallLogEntry};
 use super::identity::{ApiKeyId, HostId};
 use super::listing::{Ask, Batch, Listing};
@@ -21,14 +25,24 @@ fn range(ask: &Ask) -> Page {
     }
 }
 
+impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
+    /// A list of servers whose pages are had in the caller's own way.
+    pub(crate) fn of_servers(
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<T>, Error>> + Send + 'a,
+    ) -> Self {
+        // The API may tell cases of a UUID apart; two spellings are one machine.
+        let identity = |server: &T, _| server.borrow().id.as_str().to_ascii_lowercase();
+        Self::new(identity, move |ask| {
+            let page = fetch(range(&ask));
+            async move { Ok(page.await?.into()) }.boxed()
+        })
+    }
+}
+
 impl Client {
     /// All servers that a filter lets through (4.4-1).
     pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
-        // The API may tell cases of a UUID apart; two spellings are one machine.
-        let identity = |server: &Server, _| server.id.as_str().to_ascii_lowercase();
-        Listing::new(identity, move |ask| {
-            async move { Ok(self.servers(filter, range(&ask)).await?.into()) }.boxed()
-        })
+        Listing::of_servers(move |page| self.servers(filter, page).boxed())
     }
 
     /// All commands of a server (4.5-1); `kind` as in [`Client::commands`].

@@ -3,6 +3,7 @@
 mod breaker;
 mod limits;
 mod orphans;
+mod pages;
 mod polls;
 mod provider;
 mod rig;

@@ -19,6 +19,10 @@ pub(super) struct World {
     pub(super) servers: Vec<Value>,
     /// Identities that lists do not show.
     pub(super) hidden: Vec<String>,
+    /// The most records that it gives at once, however many are asked for.
+    pub(super) most: Option<usize>,
+    /// Whether it spells the UUID of the first record of a page in capitals.
+    pub(super) capitals: bool,
     /// The key that is refused.
     pub(super) refused_key: Option<String>,
     /// Whether connections fail.
@@ -137,7 +141,13 @@ impl Provider {
                     && with("tag").all(|tag| s["tags"].as_array().unwrap().iter().any(|t| t == tag))
                     && !world.hidden.iter().any(|h| s["uuid"] == h.as_str())
             });
-            let page: Vec<_> = shown.skip(numbers[0]).take(numbers[1]).cloned().collect();
+            let size = numbers[1].min(world.most.unwrap_or(usize::MAX));
+            let mut page: Vec<_> = shown.skip(numbers[0]).take(size).cloned().collect();
+            if world.capitals
+                && let Some(first) = page.first_mut()
+            {
+                first["uuid"] = first["uuid"].as_str().unwrap().to_uppercase().into();
+            }
             return Ok((200, page.into()));
         }
         if let Some(id) = path.strip_prefix("/v3/flexMetal/servers/") {

@@ -18,10 +18,14 @@ fn number(record: &usize, _: usize) -> String {
 }
 
 type Read = Result<Complete<usize>, Incomplete<usize>>;
+type Starts = Arc<Mutex<Vec<u32>>>;
 
-/// Reads a list of numbers that `at` gives for each request. `most` is the most
+/// A list of numbers that `at` gives for each request. `most` is the most
 /// records that the API gives at once. Gives the starts asked for as well.
-async fn read(most: usize, size: u32, at: impl Fn(usize) -> Vec<usize> + Send) -> (Read, Vec<u32>) {
+fn list<'a>(
+    most: usize,
+    at: impl Fn(usize) -> Vec<usize> + Send + 'a,
+) -> (Listing<'a, usize>, Starts) {
     let starts = Arc::new(Mutex::new(Vec::new()));
     let asked = starts.clone();
     let listing = Listing::new(number, move |ask| {
@@ -38,6 +42,11 @@ async fn read(most: usize, size: u32, at: impl Fn(usize) -> Vec<usize> + Send) -
             .collect();
         async move { Ok(page.into()) }.boxed()
     });
+    (listing, starts)
+}
+
+async fn read(most: usize, size: u32, at: impl Fn(usize) -> Vec<usize> + Send) -> (Read, Vec<u32>) {
+    let (listing, starts) = list(most, at);
     let read = listing.with_page_size(size).collect().await;
     let starts = starts.lock().unwrap().clone();
     (read, starts)
@@ -55,8 +64,47 @@ async fn every_length_is_read_whole_and_ends_at_an_empty_page() {
             let all: Vec<_> = (0..length).collect();
             assert_eq!(read.unwrap().into_records(), all, "{most} {length}");
             assert_eq!(*starts.last().unwrap() as usize, length, "{most} {length}");
+            let (growing, starts) = list(most, |_| (0..length).collect());
+            assert_eq!(growing.growing().collect().await.unwrap().records(), all);
+            assert_eq!(*starts.lock().unwrap().last().unwrap() as usize, length);
         }
     }
+}
+
+#[tokio::test]
+async fn a_glance_ends_at_a_short_page() {
+    for length in (0..=210).chain([490, 491, 492]) {
+        let (listing, starts) = list(50, |_| (0..length).collect());
+        let seen = listing.glance().await.unwrap();
+        assert_eq!(seen, (0..length).collect::<Vec<_>>());
+        let pages = length.saturating_sub(1) / 49 + 1;
+        assert_eq!(starts.lock().unwrap().len(), pages, "{length}");
+    }
+    let (listing, _) = list(50, |call| (usize::from(call > 0)..120).collect());
+    assert!(matches!(listing.glance().await, Err(Gap::Shifted)));
+}
+
+#[tokio::test]
+async fn a_list_that_grows_at_its_end_can_be_read_on() {
+    for calls in [3, 4, 5] {
+        let length = |call| 120 + 20 * usize::from(call >= calls);
+        let (grown, _) = list(50, |call| (0..length(call)).collect());
+        let grown = grown.growing().collect().await.unwrap();
+        assert!([120, 140].contains(&grown.records().len()));
+    }
+    // With each call one more, for a while; the first ones are few.
+    for few in [1, 2, 11, 60] {
+        let (growing, starts) = list(50, |call| (0..few + call.min(30)).collect());
+        let growing = growing.growing().collect().await.unwrap();
+        assert_eq!(growing.records().len(), few + 30);
+        assert!(starts.lock().unwrap().len() < 40, "{few}");
+    }
+    // It is not believed for ever.
+    let (shown, _) = list(50, |call| (0..61 - call % 2).collect());
+    assert!(matches!(gap(shown.growing().collect().await), Gap::Short));
+    let (single, _) = list(1, |_| (0..3).collect());
+    let single = gap(single.growing().collect().await);
+    assert!(matches!(single, Gap::NoOverlap));
 }
 
 #[tokio::test]
@@ -222,7 +270,10 @@ proptest! {
     /// Whatever pages come: no panic, no record twice, and complete only where
     /// the last page was empty.
     #[test]
-    fn any_pages_are_read(pages in prop::collection::vec(prop::collection::vec(0usize..30, 0..6), 1..12)) {
+    fn any_pages_are_read(
+        pages in prop::collection::vec(prop::collection::vec(0usize..30, 0..6), 1..12),
+        growing: bool,
+    ) {
         let left = Arc::new(Mutex::new(pages.into_iter()));
         let last = Arc::new(Mutex::new(None));
         let (source, seen) = (left.clone(), last.clone());
@@ -231,7 +282,9 @@ proptest! {
             *seen.lock().unwrap() = Some(page.len());
             async move { Ok(Batch::from(page)) }.boxed()
         });
-        let read = futures::executor::block_on(listing.with_page_size(4).collect());
+        let listing = listing.with_page_size(4);
+        let listing = if growing { listing.growing() } else { listing };
+        let read = futures::executor::block_on(listing.collect());
         let records = match &read {
             Ok(all) => {
                 prop_assert_eq!(*last.lock().unwrap(), Some(0));

@@ -1,0 +1,56 @@
+//! How the account reads its lists over an API with pages of its own kind.
+
+use super::{
+    provider::{machine, mark, uuid},
+    rig::Rig,
+};
+use std::time::Duration;
+use tokio::time::sleep;
+
+const LIST: &str = "GET /v3/flexMetal/servers";
+const DELIVERED: &str = "GET /v3/flexMetal/servers delivered";
+
+#[tokio::test(start_paused = true)]
+async fn a_smaller_page_limit_is_found_out_once() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
+    rig.provider.world().most = Some(25);
+    rig.ready(&account).await;
+    assert_eq!(account.view().proof.unwrap().servers.len(), 120);
+    // One page that is short, one behind it that is not empty; 25, 25, 25, and 24 that are one page
+    // and its overlap; then the empty one.
+    assert_eq!(rig.provider.calls(), [LIST; 7]);
+    rig.until("a poll", || !rig.provider.world().calls.is_empty())
+        .await;
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(rig.provider.calls(), [DELIVERED; 5]);
+    // So does the next proof listing.
+    account.want_proof(&mark(1), crate::runtime::clock::now().mono);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(rig.provider.calls(), [LIST; 6]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_account_is_read_in_pages_that_fit() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (0..60).map(|n| machine(n, "delivered")).collect();
+    rig.provider.world().most = Some(25);
+    rig.ready(&account).await;
+    rig.provider.calls();
+    assert_eq!(account.all_servers().await.unwrap().len(), 60);
+    // 25, 25, 12, and the empty one.
+    assert_eq!(rig.provider.calls(), [LIST; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_spellings_of_a_uuid_are_one_machine() {
+    let (rig, account) = Rig::with_account().await;
+    let mut servers: Vec<_> = (0..60).map(|n| machine(n, "delivered")).collect();
+    // The last of the first page, and so the first of the second.
+    servers[49]["uuid"] = uuid(0xabcdef).into();
+    rig.provider.world().servers = servers;
+    rig.provider.world().capitals = true;
+    rig.ready(&account).await;
+    assert_eq!(rig.provider.calls(), [LIST; 3]);
+    assert_eq!(account.view().proof.unwrap().servers.len(), 60);
+}
