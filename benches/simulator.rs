@@ -68,7 +68,9 @@ impl Bench {
         let client = reqwest::Client::builder()
             .timeout(Duration::from_secs(30))
             .build()?;
-        let sent = self.runtime.block_on(client.post(url).json(body).send())?;
+        // Not begun before it is inside the runtime: it sets a timer.
+        let sent = async { client.post(url).json(body).send().await };
+        let sent = self.runtime.block_on(sent)?;
         sent.error_for_status()?;
         Ok(())
     }
