@@ -4,6 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{DATE, EXPIRES};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::clock::Moment;
@@ -40,8 +41,8 @@ pub(crate) struct Effect(pub(crate) Value);
 /// A successful answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    status: StatusCode,
-    body: Option<Value>,
+    /// Written already: records may borrow from the account.
+    response: Response,
     effect: Option<Effect>,
     onward: Option<Onward>,
 }
@@ -55,18 +56,21 @@ pub(crate) struct Onward {
 }
 
 impl Answer {
-    /// Several records.
-    pub(crate) fn list(records: Vec<Value>) -> Self {
+    fn new(response: impl IntoResponse) -> Self {
         Self {
-            status: StatusCode::OK,
-            body: Some(Value::Array(records)),
+            response: response.into_response(),
             effect: None,
             onward: None,
         }
     }
 
+    /// Several records.
+    pub(crate) fn list(records: Vec<impl Serialize>) -> Self {
+        Self::new(Json(records))
+    }
+
     /// One record, in the envelope that the switches ask for.
-    pub(crate) fn one(record: Value, switches: &Switches) -> Self {
+    pub(crate) fn one(record: impl Serialize, switches: &Switches) -> Self {
         match switches.single_answer {
             SingleAnswer::Array => Self::list(vec![record]),
             SingleAnswer::Object => Self::bare(record),
@@ -74,23 +78,13 @@ impl Answer {
     }
 
     /// One record that never comes in an array.
-    pub(crate) fn bare(record: Value) -> Self {
-        Self {
-            status: StatusCode::OK,
-            body: Some(record),
-            effect: None,
-            onward: None,
-        }
+    pub(crate) fn bare(record: impl Serialize) -> Self {
+        Self::new(Json(record))
     }
 
     /// Done, nothing to show.
     pub(crate) fn empty() -> Self {
-        Self {
-            status: StatusCode::NO_CONTENT,
-            body: None,
-            effect: None,
-            onward: None,
-        }
+        Self::new(StatusCode::NO_CONTENT)
     }
 
     /// The same answer, with what leads to the next page.
@@ -109,10 +103,7 @@ impl Answer {
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
-        let mut response = match self.body {
-            Some(body) => (self.status, Json(body)).into_response(),
-            None => self.status.into_response(),
-        };
+        let mut response = self.response;
         let headers = response.headers_mut();
         if let Some(Onward { token, now, until }) = self.onward
             && let (Ok(token), Ok(now), Ok(until)) = (

@@ -104,7 +104,7 @@ async fn serve(
             request.extensions_mut().insert(harm.doom());
             let response = routes::answer(router, request).await;
             match emptied && response.status().is_success() {
-                true => Answer::list(Vec::new()).into_response(),
+                true => Answer::list(Vec::<Value>::new()).into_response(),
                 false => response,
             }
         }

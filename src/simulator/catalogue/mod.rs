@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::profile::{CatalogueNames, Switches};
 
 pub use file::InvalidCatalogue;
-pub(crate) use file::{Family, InstanceType, Location, OperatingSystem};
+pub(crate) use file::{Counted, Family, InstanceType, Location, OperatingSystem, Sized};
 
 /// A kind of machine offered in a place, by their ids.
 #[derive(

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::super::state::Label;
 use super::super::world::Shared;
@@ -24,7 +24,7 @@ pub(super) async fn label(
     State(shared): State<Shared>,
     Query(which): Query<Which>,
     body: Bytes,
-) -> Result<Json<Value>, Unfollowed> {
+) -> Result<Response, Unfollowed> {
     let Labelled { id, labels } = read(&body)?;
     if let Some(bad) = labels.iter().find(|label| !label.is_valid()) {
         let message = format!("label {:?} breaks a rule of section 2.20", bad.key);
@@ -36,5 +36,8 @@ pub(super) async fn label(
         return Err(Unfollowed::NotFound);
     }
     let record = world.accounts[of].host(&id.to_string(), now);
-    record.map(Json).map_err(|_| Unfollowed::NotFound)
+    match record {
+        Ok(record) => Ok(Json(record).into_response()),
+        Err(_) => Err(Unfollowed::NotFound),
+    }
 }

@@ -139,18 +139,16 @@ fn hosts(page: &mut String, account: &Account, now: Moment) -> Result {
         let Ok(record) = account.host(&host.id.to_string(), now) else {
             continue;
         };
-        let text = |field: &str| escaped(record[field].as_str().unwrap_or_default());
-        let system = record["osId"].as_i64().unwrap_or_default();
-        let system = account.catalogue.system_by_id(system);
+        let system = account.catalogue.system_by_id(record.os_id.into());
         write!(
             page,
             "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
             host.id,
-            text("liveHostName"),
-            text("instanceType"),
-            text("status"),
+            escaped(&record.live_host_name),
+            escaped(record.instance_type),
+            record.status,
             escaped(system.map_or("", |system| &system.slug)),
-            text("installStatus"),
+            record.install_status.unwrap_or_default(),
         )?;
     }
     page.push_str("</table>");

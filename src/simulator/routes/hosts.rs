@@ -18,7 +18,7 @@ use super::super::faults::{Distortion, Doom};
 use super::super::page::{self, PAGE_TOKEN};
 use super::super::profile::{HostPaging, HostStatus, Switches, UnknownSshKey};
 use super::super::rules;
-use super::super::state::{LabelFilter, Outlook, PowerAction};
+use super::super::state::{HostRecord, LabelFilter, Outlook, PowerAction};
 use super::super::world::{Caller, Shared};
 use super::{Outcome, Path};
 
@@ -92,7 +92,7 @@ pub(super) async fn list(
     let (records, more) = account.host_list(&filter, start, page.results, at);
     let until = now.after(TOKEN_FOR);
     let records = records.into_iter();
-    let records = records.map(|one| worded(one, &world.switches)).collect();
+    let records: Vec<_> = records.map(|one| worded(one, &world.switches)).collect();
     let onward = (tokens && more).then(|| {
         let token = PageToken {
             start: page.start.saturating_add(page.results),
@@ -120,12 +120,9 @@ pub(super) async fn get(
     Ok(Answer::one(record, &world.switches))
 }
 
-/// The word for power in a record, by switch.
-fn worded(mut record: Value, switches: &Switches) -> Value {
-    let shown = record["status"].as_str().map(|text| word(text, switches));
-    if let Some(shown) = shown {
-        record["status"] = json!(shown);
-    }
+/// The same record, with the word for power that the switches ask for.
+fn worded<'a>(mut record: HostRecord<'a>, switches: &Switches) -> HostRecord<'a> {
+    record.status = word(record.status, switches);
     record
 }
 

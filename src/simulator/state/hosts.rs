@@ -10,7 +10,7 @@ use super::super::clock::Moment;
 use super::super::profile::{InstallBusy, Switches};
 use super::super::rules::HostInstall;
 use super::Account;
-use super::host_record::running;
+use super::host_record::{HostRecord, running};
 use super::installation::{Installation, Outlook};
 use super::labels::{Label, LabelFilter};
 use super::machine::Machine;
@@ -94,7 +94,7 @@ impl Account {
         start: usize,
         results: usize,
         now: Moment,
-    ) -> (Vec<Value>, bool) {
+    ) -> (Vec<HostRecord<'_>>, bool) {
         let dedicated = self.hosts.iter().enumerate();
         let dedicated = dedicated
             .filter(|(_, host)| filter.admits(&host.labels))
@@ -113,7 +113,7 @@ impl Account {
         (shown.collect(), rest.next().is_some())
     }
 
-    fn found_record(&self, found: Found, now: Moment) -> Option<Value> {
+    fn found_record(&self, found: Found, now: Moment) -> Option<HostRecord<'_>> {
         match found {
             Found::Dedicated(place) => {
                 let host = self.hosts.get(place);
@@ -157,7 +157,7 @@ impl Account {
     ///
     /// # Errors
     /// 404.
-    pub(crate) fn host(&self, id: &str, now: Moment) -> Result<Value, Refusal> {
+    pub(crate) fn host(&self, id: &str, now: Moment) -> Result<HostRecord<'_>, Refusal> {
         let found = self.locate(id, now)?;
         self.found_record(found, now).ok_or_else(Refusal::not_found)
     }

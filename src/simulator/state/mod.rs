@@ -41,6 +41,7 @@ use super::rules::Order;
 
 pub(crate) use commands::CommandKind;
 pub(crate) use delivery::Chances;
+pub(crate) use host_record::HostRecord;
 pub(crate) use hosts::{Host, PowerAction};
 pub(crate) use installation::Outlook;
 pub(crate) use labels::{Label, LabelFilter};
