@@ -3,7 +3,12 @@
 use super::super::facts::{Facts, Hold};
 use crate::{
     account::view::Catalogue,
-    hosting::{Order, catalogue::Availability, request::is_host_name, server::SystemChoice},
+    hosting::{
+        Order,
+        catalogue::Availability,
+        request::is_host_name,
+        server::{SystemChoice, SystemFamily},
+    },
     kinds::Reason,
 };
 use sha2::{Digest as _, Sha256};
@@ -80,6 +85,12 @@ pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> R
             some_of(known)
         )));
     }
+    if let Some(more) = beyond_slug(SystemFamily::of_slug(&spec.os.slug)) {
+        return Err(invalid(format!(
+            "spec.os.slug: {:?} needs {more} as well, which a BareMetalServer cannot give yet; choose another system",
+            spec.os.slug
+        )));
+    }
     // The API asks this of one system only; here it holds for every server.
     if !is_host_name(facts.hostname()) {
         return Err(invalid(format!(
@@ -103,6 +114,15 @@ pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> R
         .check()
         .map_err(|e| invalid(format!("{e}; correct the field of that name in spec")))?;
     Ok(order)
+}
+
+/// What a system must be given besides its slug (2.8-14 and 2.8-16 of the API).
+fn beyond_slug(family: SystemFamily) -> Option<&'static str> {
+    match family {
+        SystemFamily::Talos => Some("the kernel parameter siderolink.api"),
+        SystemFamily::CustomIpxe => Some("the address of an iPXE script"),
+        SystemFamily::Linux | SystemFamily::Windows => None,
+    }
 }
 
 /// Quota of the pool that would pay. What the provider does not list is left to its answer.
