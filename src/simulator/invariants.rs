@@ -1,4 +1,5 @@
-//! The judge: what no user of the API must ever do, read off the histories.
+//! The judge: what no user of the API must ever do, read off the histories of
+//! the machines; calls with a wrong key are counted by `strangers`.
 //!
 //! A *mark* is the first 24 hex after a prefix, in a tag such as
 //! `fmo-order:<24 hex mark><8 hex epoch>`: it stands for one object of the

@@ -44,7 +44,7 @@ pub enum StateFileError {
     },
 }
 
-/// What one request changed, or that time has gone on.
+/// All that changed since the line before, or that time has gone on.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Line {

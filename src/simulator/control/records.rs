@@ -1,4 +1,5 @@
-//! What happened: the ledger, its counts, and what it says about invariants.
+//! What happened: the ledger, its counts, and what it says about invariants;
+//! and what there is: accounts, what they pay for, and the catalogue.
 
 use std::collections::BTreeMap;
 

@@ -40,7 +40,7 @@ pub(super) async fn turn(
     Ok(Json(world.switches.rows()))
 }
 
-/// Changes for orders and releases that come after it.
+/// Changes for what comes after it: orders, releases, commands, installations.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Change {

@@ -3,9 +3,12 @@
 mod catalogue;
 mod commands;
 mod hosts;
-mod security;
+mod password;
 mod servers;
+mod ssh_keys;
 mod tags;
+mod usage;
+mod whitelist;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request};
@@ -178,25 +181,22 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route(LOCATIONS, get(catalogue::locations))
         .route(INSTANCE_TYPES, get(catalogue::instance_types))
         .route(PLANS, get(catalogue::plans))
-        .route(QUOTA, get(catalogue::quota))
+        .route(QUOTA, get(usage::quota))
         .route(SYSTEMS, get(catalogue::systems))
         .route(LSHW, get(servers::lshw))
         .route(ROOT_PASSWORD, get(servers::root_password))
         .route(COMMANDS, get(commands::list).post(commands::send))
         .route(COMMAND, get(commands::get))
-        .route(USAGE, get(catalogue::usage))
-        .route(COMMITS, get(catalogue::commits))
-        .route(
-            WHITELIST,
-            get(security::whitelist).post(security::add_entry),
-        )
+        .route(USAGE, get(usage::usage))
+        .route(COMMITS, get(usage::commits))
+        .route(WHITELIST, get(whitelist::list).post(whitelist::add))
         .route(
             WHITELIST_ENTRY,
-            put(security::change_entry).delete(security::remove_entry),
+            put(whitelist::change).delete(whitelist::remove),
         )
-        .route(PASSWORD, put(security::change_password))
-        .route(RESET, post(security::ask_for_reset))
-        .route(VALIDATE, put(security::reset))
+        .route(PASSWORD, put(password::change))
+        .route(RESET, post(password::ask_for_reset))
+        .route(VALIDATE, put(password::reset))
         .route(HOSTS, get(hosts::list))
         .route(HOST, get(hosts::get))
         .route(HOST_START, put(hosts::start))
@@ -205,8 +205,8 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route(HOST_STATUS, get(hosts::status))
         .route(INSTALL, post(hosts::install))
         .route(INSTALL_LOG, get(hosts::log))
-        .route(SSH_KEYS, get(security::ssh_keys).post(security::store_key))
-        .route(SSH_KEY, get(security::ssh_key).delete(security::delete_key))
+        .route(SSH_KEYS, get(ssh_keys::list).post(ssh_keys::store))
+        .route(SSH_KEY, get(ssh_keys::get).delete(ssh_keys::delete))
         .route(HEALTH, get(catalogue::health))
         .fallback(|| async { Refusal::not_found().into_response() })
         .method_not_allowed_fallback(|| async {

@@ -1,4 +1,4 @@
-//! The bodies of everything but an order.
+//! The bodies of everything but an order and the installation of a host.
 
 use serde_json::Value;
 

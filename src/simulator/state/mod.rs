@@ -1,7 +1,7 @@
 //! The account as a state machine over virtual time.
 //!
-//! Nothing here knows HTTP or the wall clock: every operation gets the moment
-//! it happens at, and [`Account::settle`] carries out what became due before.
+//! Nothing here knows requests or the wall clock: every operation gets the
+//! moment it happens at and gives a record or a refusal, and [`Account::settle`] carries out what became due before.
 
 mod commands;
 mod delivery;
@@ -21,6 +21,7 @@ mod settle;
 mod ssh_keys;
 mod status;
 mod stored;
+mod tag_list;
 mod tags;
 mod taken;
 mod usage;
@@ -54,7 +55,7 @@ pub(crate) use servers::{Lens, ListQuery};
 use ssh_keys::SshKeys;
 pub(crate) use status::{Status, StatusFilter};
 pub(crate) use stored::Change;
-use tags::TagList;
+use tag_list::TagList;
 use taken::Taken;
 pub(crate) use usage::Period;
 

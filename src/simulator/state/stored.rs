@@ -9,7 +9,7 @@ use super::login::Login;
 use super::machine::Machine;
 use super::quota::QuotaRow;
 use super::ssh_keys::SshKeys;
-use super::tags::TagEntry;
+use super::tag_list::TagEntry;
 use super::taken::Taken;
 
 /// All but machines and tags: small, and written as a whole.

@@ -1,117 +1,137 @@
-//! The account's list of tags: they come to be by use and stay until deleted.
+//! What the API does with the account's tags (section 4.6): create, rename and
+//! delete, with what that does to the machines that bear them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Duration;
+use serde_json::{Value, json};
 
-use serde::{Deserialize, Serialize};
-
+use super::super::answer::Refusal;
 use super::super::clock::Moment;
+use super::super::profile::{DeleteUsedTag, DuplicateTag, RenameTag, Switches};
+use super::Account;
+use super::servers::Lens;
+use super::status::Status;
 
-/// When a tag came to be, and in which order.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct TagEntry {
-    number: u64,
-    since: Moment,
-    /// Came with an order, and so shows as late as the machine does.
-    lagging: bool,
-}
-
-impl TagEntry {
-    /// Whether it is seen at that moment.
-    fn shows(&self, at: Moment, lag: Duration) -> bool {
-        let since = match self.lagging {
-            true => self.since.after(lag),
-            false => self.since,
-        };
-        since <= at
+impl Account {
+    /// The tags of the account as they were, in order of their first use.
+    pub(crate) fn tag_list(&self, lens: Lens) -> impl Iterator<Item = &str> {
+        self.tags.visible(lens.at, lens.lag)
     }
-}
 
-/// Tags in the order of their first use.
-#[derive(Debug, Default)]
-pub(crate) struct TagList {
-    entries: HashMap<String, TagEntry>,
-    /// With a copy of the entry: a listing looks nothing up.
-    order: BTreeMap<u64, (String, TagEntry)>,
-    next: u64,
-    /// Names that came or went since the last call of `changes`.
-    touched: BTreeSet<String>,
-}
+    /// Puts a tag into the account's list before any machine bears it.
+    ///
+    /// # Errors
+    /// 422, 409 or none, by switch, when it is there.
+    pub(crate) fn create_tag(
+        &mut self,
+        tag: &str,
+        now: Moment,
+        switches: &Switches,
+    ) -> Result<(), Refusal> {
+        if self.tags.knows(tag) {
+            // The text is not among the errors: clients have seen it so.
+            let message = "Tag already exists";
+            return match switches.duplicate_tag {
+                DuplicateTag::Refuse422 => Err(Refusal::unprocessable(message)),
+                DuplicateTag::Refuse409 => Err(Refusal::conflict(message)),
+                DuplicateTag::Answer200 => Ok(()),
+            };
+        }
+        self.tags.come(tag, now, false);
+        Ok(())
+    }
 
-impl TagList {
-    /// Makes sure that the tag is there.
-    pub(super) fn come(&mut self, tag: &str, at: Moment, lagging: bool) {
-        if self.entries.contains_key(tag) {
+    /// Gives a tag another name.
+    ///
+    /// # Errors
+    /// 404, and 409 for a name that is taken.
+    pub(crate) fn rename_tag(
+        &mut self,
+        tag: &str,
+        name: &str,
+        now: Moment,
+        switches: &Switches,
+    ) -> Result<(), Refusal> {
+        if !self.tags.knows(tag) {
+            return Err(Refusal::not_found());
+        }
+        if self.tags.knows(name) {
+            return Err(Refusal::conflict("Tag already exists"));
+        }
+        let replacement = match switches.rename_tag {
+            RenameTag::Follow => Some(name),
+            RenameTag::Detach => None,
+            RenameTag::Keep => Some(tag),
+        };
+        self.replace_tag(tag, replacement, now);
+        self.tags.go(tag);
+        self.tags.come(name, now, false);
+        Ok(())
+    }
+
+    /// Puts another tag, or none, in the place of one on all its machines.
+    fn replace_tag(&mut self, tag: &str, with: Option<&str>, now: Moment) {
+        let bearers = self.bearers.get(tag);
+        let bearers: Vec<usize> = bearers.into_iter().flatten().copied().collect();
+        if with == Some(tag) {
             return;
         }
-        let number = self.next;
-        self.next += 1;
-        let entry = TagEntry {
-            number,
-            since: at,
-            lagging,
-        };
-        self.entries.insert(tag.to_owned(), entry);
-        self.order.insert(number, (tag.to_owned(), entry));
-        self.touched.insert(tag.to_owned());
-    }
-
-    /// Makes sure that the tag is not there.
-    pub(super) fn go(&mut self, tag: &str) {
-        if let Some(entry) = self.entries.remove(tag) {
-            self.order.remove(&entry.number);
-            self.touched.insert(tag.to_owned());
+        for index in bearers {
+            let Some(machine) = self.machines.get(index) else {
+                continue;
+            };
+            // A machine that bears the other one already bears it once.
+            let with = with.filter(|with| machine.tags().iter().all(|known| known != with));
+            let tags = machine.tags().iter();
+            let tags = tags.filter_map(|known| match known == tag {
+                true => with.map(str::to_owned),
+                false => Some(known.clone()),
+            });
+            let tags = tags.collect();
+            self.retag(index, now, tags);
         }
     }
 
-    /// What came or went since the last call.
-    pub(super) fn changes(&mut self) -> impl Iterator<Item = (String, Option<TagEntry>)> {
-        let touched = std::mem::take(&mut self.touched).into_iter();
-        touched.map(|name| {
-            let entry = self.entries.get(&name).copied();
-            (name, entry)
-        })
-    }
-
-    pub(super) fn unwritten(&mut self) {
-        self.touched.clear();
-    }
-
-    pub(super) fn changed(&self) -> bool {
-        !self.touched.is_empty()
-    }
-
-    pub(super) fn touch_all(&mut self) {
-        self.touched = self.entries.keys().cloned().collect();
-    }
-
-    /// Takes over what was written down.
-    pub(super) fn restore(&mut self, name: String, entry: Option<TagEntry>) {
-        if let Some(known) = self.entries.remove(&name) {
-            self.order.remove(&known.number);
+    /// The record of section 2.13.
+    ///
+    /// # Errors
+    /// 404.
+    pub(crate) fn tag(&self, tag: &str, lens: Lens) -> Result<Value, Refusal> {
+        if !self.tags.shows(tag, lens.at, lens.lag) {
+            return Err(Refusal::not_found());
         }
-        if let Some(entry) = entry {
-            self.next = self.next.max(entry.number + 1);
-            self.order.insert(entry.number, (name.clone(), entry));
-            self.entries.insert(name, entry);
+        Ok(self.tag_record(tag))
+    }
+
+    /// The record of a tag that is known to exist.
+    pub(crate) fn tag_record(&self, tag: &str) -> Value {
+        let bearers = self.bearers.get(tag).into_iter().flatten();
+        let machines = bearers.filter_map(|place| self.machines.get(*place));
+        let count = machines
+            .filter(|machine| machine.status() != Status::Released)
+            .count();
+        json!({"tag": tag, "resources": {"count": count, "flexMetalServers": {"count": count}}})
+    }
+
+    /// Takes a tag out of the account's list.
+    ///
+    /// # Errors
+    /// 404, and 409 where the switch keeps tags that are in use.
+    pub(crate) fn delete_tag(
+        &mut self,
+        tag: &str,
+        now: Moment,
+        switches: &Switches,
+    ) -> Result<(), Refusal> {
+        if !self.tags.knows(tag) {
+            return Err(Refusal::not_found());
         }
-    }
-
-    /// Whether it is there, seen or not.
-    pub(super) fn knows(&self, tag: &str) -> bool {
-        self.entries.contains_key(tag)
-    }
-
-    /// Whether a look-up at that moment finds it.
-    pub(super) fn shows(&self, tag: &str, at: Moment, lag: Duration) -> bool {
-        let entry = self.entries.get(tag);
-        entry.is_some_and(|entry| entry.shows(at, lag))
-    }
-
-    /// All that show at that moment.
-    pub(super) fn visible(&self, at: Moment, lag: Duration) -> impl Iterator<Item = &str> {
-        let shown = self.order.values();
-        let shown = shown.filter(move |(_, entry)| entry.shows(at, lag));
-        shown.map(|(tag, _)| tag.as_str())
+        match switches.delete_used_tag {
+            DeleteUsedTag::Refuse409 if self.in_use(tag) => {
+                return Err(Refusal::conflict("Tag is in use"));
+            }
+            DeleteUsedTag::Refuse409 | DeleteUsedTag::Keep => {}
+            DeleteUsedTag::Detach => self.replace_tag(tag, None, now),
+        }
+        self.tags.go(tag);
+        Ok(())
     }
 }

@@ -1,0 +1,117 @@
+//! The account's list of tags: they come to be by use and stay until deleted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::clock::Moment;
+
+/// When a tag came to be, and in which order.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct TagEntry {
+    number: u64,
+    since: Moment,
+    /// Came with an order, and so shows as late as the machine does.
+    lagging: bool,
+}
+
+impl TagEntry {
+    /// Whether it is seen at that moment.
+    fn shows(&self, at: Moment, lag: Duration) -> bool {
+        let since = match self.lagging {
+            true => self.since.after(lag),
+            false => self.since,
+        };
+        since <= at
+    }
+}
+
+/// Tags in the order of their first use.
+#[derive(Debug, Default)]
+pub(crate) struct TagList {
+    entries: HashMap<String, TagEntry>,
+    /// With a copy of the entry: a listing looks nothing up.
+    order: BTreeMap<u64, (String, TagEntry)>,
+    next: u64,
+    /// Names that came or went since the last call of `changes`.
+    touched: BTreeSet<String>,
+}
+
+impl TagList {
+    /// Makes sure that the tag is there.
+    pub(super) fn come(&mut self, tag: &str, at: Moment, lagging: bool) {
+        if self.entries.contains_key(tag) {
+            return;
+        }
+        let number = self.next;
+        self.next += 1;
+        let entry = TagEntry {
+            number,
+            since: at,
+            lagging,
+        };
+        self.entries.insert(tag.to_owned(), entry);
+        self.order.insert(number, (tag.to_owned(), entry));
+        self.touched.insert(tag.to_owned());
+    }
+
+    /// Makes sure that the tag is not there.
+    pub(super) fn go(&mut self, tag: &str) {
+        if let Some(entry) = self.entries.remove(tag) {
+            self.order.remove(&entry.number);
+            self.touched.insert(tag.to_owned());
+        }
+    }
+
+    /// What came or went since the last call.
+    pub(super) fn changes(&mut self) -> impl Iterator<Item = (String, Option<TagEntry>)> {
+        let touched = std::mem::take(&mut self.touched).into_iter();
+        touched.map(|name| {
+            let entry = self.entries.get(&name).copied();
+            (name, entry)
+        })
+    }
+
+    pub(super) fn unwritten(&mut self) {
+        self.touched.clear();
+    }
+
+    pub(super) fn changed(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    pub(super) fn touch_all(&mut self) {
+        self.touched = self.entries.keys().cloned().collect();
+    }
+
+    /// Takes over what was written down.
+    pub(super) fn restore(&mut self, name: String, entry: Option<TagEntry>) {
+        if let Some(known) = self.entries.remove(&name) {
+            self.order.remove(&known.number);
+        }
+        if let Some(entry) = entry {
+            self.next = self.next.max(entry.number + 1);
+            self.order.insert(entry.number, (name.clone(), entry));
+            self.entries.insert(name, entry);
+        }
+    }
+
+    /// Whether it is there, seen or not.
+    pub(super) fn knows(&self, tag: &str) -> bool {
+        self.entries.contains_key(tag)
+    }
+
+    /// Whether a look-up at that moment finds it.
+    pub(super) fn shows(&self, tag: &str, at: Moment, lag: Duration) -> bool {
+        let entry = self.entries.get(tag);
+        entry.is_some_and(|entry| entry.shows(at, lag))
+    }
+
+    /// All that show at that moment.
+    pub(super) fn visible(&self, at: Moment, lag: Duration) -> impl Iterator<Item = &str> {
+        let shown = self.order.values();
+        let shown = shown.filter(move |(_, entry)| entry.shows(at, lag));
+        shown.map(|(tag, _)| tag.as_str())
+    }
+}
