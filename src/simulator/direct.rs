@@ -4,14 +4,8 @@ use axum::Router;
 use axum::body::{Bytes, to_bytes};
 use http::{Request, Response};
 
-use super::exchange::exchange;
+use super::exchange::{Broken, exchange};
 use super::world::Shared;
-
-/// There is no answer: a fault wanted the connection closed, or the answer
-/// broken off in its middle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the simulator closed the connection on purpose")]
-pub struct Unanswered;
 
 /// Answers requests as the port of the API does, ledger and faults included.
 /// Callers come from no address: a whitelist of IPv4 addresses shuts them out.
@@ -30,12 +24,12 @@ impl Direct {
     ///
     /// # Errors
     /// Where a client at the port would see its connection closed.
-    pub async fn call(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Unanswered> {
+    pub async fn call(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Broken> {
         let (head, body) = request.into_parts();
         let (shared, router) = (self.shared.clone(), self.router.clone());
         let answer = exchange(shared, router, head, Ok(body)).await;
-        let (head, body) = answer.map_err(|_| Unanswered)?.into_parts();
-        let body = to_bytes(body, usize::MAX).await.map_err(|_| Unanswered)?;
+        let (head, body) = answer?.into_parts();
+        let body = to_bytes(body, usize::MAX).await.map_err(|_| Broken)?;
         Ok(Response::from_parts(head, body))
     }
 }

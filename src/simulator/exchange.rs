@@ -33,10 +33,11 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 /// Most bytes of a name, tag or header that the ledger keeps.
 const LONGEST_NOTE: usize = 1024;
 
-/// The connection shall be closed without an answer.
-#[derive(Debug, thiserror::Error)]
-#[error("the connection is dropped on purpose")]
-pub(crate) struct Broken;
+/// There is no answer: a fault wants the connection closed, or what was changed
+/// cannot be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the simulator closed the connection without an answer")]
+pub struct Broken;
 
 /// Handles one request. `body` is the refusal when it could not be read.
 ///
@@ -92,8 +93,9 @@ async fn serve(
     seq: u64,
     harm: &Harm,
 ) -> Result<Response, Broken> {
-    let list = head.method == Method::GET && routes::is_list(head.uri.path());
-    let emptied = list && harm.has(&Fault::EmptyList);
+    let emptied = harm.has(&Fault::EmptyList)
+        && head.method == Method::GET
+        && routes::is_list(head.uri.path());
     let response = match (admit(shared, &head), body) {
         (Err(refusal), _) => refusal.into_response(),
         (Ok(_), Err(unread)) => unread.into_response(),
@@ -112,13 +114,7 @@ async fn serve(
     if let Some(Effect(effect)) = response.extensions().get() {
         shared.lock().ledger.affect(seq, effect.clone());
     }
-    let written = shared.lock().record();
-    if let Some(written) = written
-        && written.wait().await.is_err()
-    {
-        // Nothing may be acknowledged that a restart would not know.
-        return Err(Broken);
-    }
+    shared.on_disk().await?;
     Ok(response)
 }
 
@@ -166,7 +162,7 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
         path,
         template,
         key: text(PRIVATE_TOKEN),
-        from,
+        caller,
     };
     let World {
         strangers,

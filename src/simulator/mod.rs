@@ -39,7 +39,8 @@ mod tests;
 
 pub use accounts::InvalidAccounts;
 pub use catalogue::InvalidCatalogue;
-pub use direct::{Direct, Unanswered};
+pub use direct::Direct;
+pub use exchange::Broken;
 pub use journal::StateFileError;
 pub use options::{ClockMode, Delivery, InvalidOption, Options, Profile};
 pub use profile::UnknownSwitch;

@@ -18,7 +18,6 @@ use super::accounts::{self, InvalidAccounts};
 use super::catalogue::{Catalogue, InvalidCatalogue};
 use super::clock::{Clock, Moment};
 use super::direct::Direct;
-use super::exchange::Broken;
 use super::faults::Faults;
 use super::journal::{Journal, Line, StateFile, StateFileError, Written};
 use super::keys::can_be_sent;
@@ -161,12 +160,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
                 }
                 Err(_) => control::Unfollowed::Unread.into_response(),
             };
-            let written = shared.lock().record();
-            if let Some(written) = written
-                && written.wait().await.is_err()
-            {
-                return Err(Broken);
-            }
+            shared.on_disk().await?;
             Ok(response)
         }
     });

@@ -2,12 +2,12 @@
 //! any, or about what belongs to another account.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use super::invariants::Violation;
 use super::keys::{Keys, key_id};
 use super::routes;
 use super::state::Account;
+use super::world::Caller;
 
 /// Most of either sort that are kept: a client goes astray in few ways, and
 /// one that makes up keys for ever shall not fill the memory.
@@ -58,7 +58,8 @@ pub(crate) struct Call<'a> {
     pub(crate) path: &'a str,
     pub(crate) template: Option<&'static str>,
     pub(crate) key: Option<&'a str>,
-    pub(crate) from: IpAddr,
+    /// Whose key it is, where it may be used.
+    pub(crate) caller: Option<Caller>,
 }
 
 impl Strangers {
@@ -68,12 +69,12 @@ impl Strangers {
         if call.template.is_none_or(|path| path == routes::HEALTH) {
             return;
         }
-        match call.key.map(|key| (key, keys.accept(key, call.from))) {
-            Some((_, Some(name))) => self.meddled(call, name, accounts),
+        let caller = call.caller.and_then(|Caller(place)| accounts.get(place));
+        match (caller, call.key) {
+            (Some(caller), _) => self.meddled(call, &caller.name, accounts),
             // Revoked, or not to be used from there: it is theirs all the same.
-            Some((key, None)) if keys.knows(key) => {}
-            Some((key, None)) => count(&mut self.keys, Some(key_id(key)), call.seq),
-            None => count(&mut self.keys, None, call.seq),
+            (None, Some(key)) if keys.knows(key) => {}
+            (None, key) => count(&mut self.keys, key.map(key_id), call.seq),
         }
     }
 

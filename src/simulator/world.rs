@@ -8,6 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::clock::{Clock, Moment};
+use super::exchange::Broken;
 use super::faults::Faults;
 use super::journal::{Journal, Line, Written};
 use super::keys::Keys;
@@ -126,6 +127,18 @@ impl Shared {
     /// changed: every operation checks first and then changes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, World> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until all that was changed so far is on disk.
+    ///
+    /// # Errors
+    /// Nothing may be acknowledged that a restart would not know.
+    pub(crate) async fn on_disk(&self) -> Result<(), Broken> {
+        let written = self.lock().record();
+        match written {
+            Some(written) => written.wait().await.map_err(|_| Broken),
+            None => Ok(()),
+        }
     }
 
     /// The world with everything done that is due, and the present moment.

@@ -136,9 +136,7 @@ fn hosts(page: &mut String, account: &Account, now: Moment) -> Result {
         "<table class=\"hosts\"><tr><th>Id<th>Name<th>Type<th>Power<th>System<th>Installation</tr>",
     );
     for host in all.iter().take(ROWS) {
-        let Ok(record) = account.host(&host.id.to_string(), now) else {
-            continue;
-        };
+        let record = account.dedicated_record(host, now);
         let system = account.catalogue.system_by_id(record.os_id.into());
         write!(
             page,

@@ -205,7 +205,7 @@ fn record<'a>(catalogue: &'a Catalogue, facts: Facts<'a>) -> HostRecord<'a> {
 
 impl Account {
     /// The record of a dedicated host.
-    pub(super) fn dedicated_record<'a>(&'a self, host: &'a Host, now: Moment) -> HostRecord<'a> {
+    pub(crate) fn dedicated_record<'a>(&'a self, host: &'a Host, now: Moment) -> HostRecord<'a> {
         let last = host.installations.last();
         let mut backwards = host.installations.iter().rev();
         // What is on its disks, and not what is wanted there.
