@@ -19,6 +19,7 @@ mod page;
 mod ports;
 mod product;
 mod programs;
+mod results;
 mod supervisor;
 
 use std::error::Error;

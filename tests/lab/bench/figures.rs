@@ -1,39 +1,10 @@
-//! What a run measured, and what it makes of it.
+//! All of one run of the operator's benchmark.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// One figure with its goal.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Figure {
-    pub(crate) name: &'static str,
-    pub(crate) value: f64,
-    pub(crate) unit: &'static str,
-    /// The value may not be above it; absent where there is no goal.
-    pub(crate) goal: Option<f64>,
-    /// Where the value comes from.
-    pub(crate) how: String,
-}
-
-/// What became of a goal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Reached,
-    Missed,
-    NoGoal,
-}
-
-impl Figure {
-    pub(crate) fn verdict(&self) -> Verdict {
-        match self.goal {
-            None => Verdict::NoGoal,
-            Some(goal) if self.value <= goal => Verdict::Reached,
-            // Also a value that is no number.
-            Some(_) => Verdict::Missed,
-        }
-    }
-}
+use crate::results::{Figure, table};
 
 /// All of one run: what the JSON file holds.
 #[derive(Debug, Serialize)]
@@ -88,25 +59,4 @@ impl Run {
         }
         text
     }
-}
-
-/// Figures as a table of the page.
-pub(crate) fn table(figures: &[Figure]) -> String {
-    let mut text =
-        String::from("| Figure | Value | Goal | Verdict | From |\n|---|---|---|---|---|\n");
-    for figure in figures {
-        let goal = figure
-            .goal
-            .map_or_else(|| "-".to_owned(), |goal| format!("{goal:.2}"));
-        let verdict = match figure.verdict() {
-            Verdict::Reached => "reached",
-            Verdict::Missed => "**missed**",
-            Verdict::NoGoal => "-",
-        };
-        text.push_str(&format!(
-            "| {} | {:.2} {} | {goal} | {verdict} | {} |\n",
-            figure.name, figure.value, figure.unit, figure.how
-        ));
-    }
-    text
 }

@@ -4,7 +4,7 @@
 //! operator says of itself.
 
 mod audit;
-pub(crate) mod figures;
+mod figures;
 mod floor;
 pub(crate) mod process;
 mod provider;
@@ -21,12 +21,13 @@ use clap::Args;
 use tokio::time::{Instant, sleep};
 
 use self::audit::Writes;
-use self::figures::{Figure, Run};
+use self::figures::Run;
 use self::process::Use;
 use self::provider::Call;
 use self::servers::{Reached, Servers};
 pub(crate) use self::world::{INSTANCE_TYPE, LOCATION};
 use self::world::{PACE, POLL_MOVING, POLL_STILL, SWEEP, World};
+use crate::results::{Figure, publish};
 
 const ORDER_WITHIN: Duration = Duration::from_secs(360);
 const RELEASE_WITHIN: Duration = Duration::from_secs(300);
@@ -47,10 +48,6 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "benchmarks/results/first")]
     out: PathBuf,
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("the run went wrong: {}", .0.join("; "))]
-struct Faulty(Vec<String>);
 
 /// One stretch of the run, as both sides saw it.
 #[derive(Debug, Default)]
@@ -99,20 +96,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     };
     world.end().await?;
     let run = outcome?;
-    if let Some(folder) = arguments.out.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let text = run.markdown();
-    std::fs::write(arguments.out.with_extension("md"), &text)?;
-    let mut json = serde_json::to_string_pretty(&run)?;
-    json.push('\n');
-    std::fs::write(arguments.out.with_extension("json"), json)?;
-    say(&format!("\n{text}"));
-    if run.faults.is_empty() {
-        Ok(())
-    } else {
-        Err(Faulty(run.faults).into())
-    }
+    publish(&arguments.out, &run.markdown(), &run, &run.faults)
 }
 
 async fn measure(

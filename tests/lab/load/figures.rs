@@ -1,7 +1,7 @@
 //! What a run measured, against the goals.
 
 use super::{Arguments, CONNECTIONS, ENTRIES, Measured};
-use crate::bench::figures::Figure;
+use crate::results::Figure;
 
 #[expect(
     clippy::cast_precision_loss,

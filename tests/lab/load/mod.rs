@@ -31,6 +31,7 @@ use self::mix::{FLEET, Fleet, SERVERS};
 use self::report::{Run, alone, slowest_page};
 use self::subject::Subject;
 use crate::bench::process;
+use crate::results::publish;
 
 const CONNECTIONS: usize = 16;
 /// Requests that show what an entry of the ledger takes.
@@ -60,10 +61,6 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "benchmarks/results/simulator")]
     out: PathBuf,
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("the run went wrong: {}", .0.join("; "))]
-struct Faulty(Vec<String>);
 
 /// Memory at the turns of the run, in KiB.
 struct Memory {
@@ -123,19 +120,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         ]),
         faults: measured.faults,
     };
-    if let Some(folder) = arguments.out.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let text = run.markdown();
-    std::fs::write(arguments.out.with_extension("md"), &text)?;
-    let mut json = serde_json::to_string_pretty(&run)?;
-    json.push('\n');
-    std::fs::write(arguments.out.with_extension("json"), json)?;
-    say(&text);
-    match run.faults.is_empty() {
-        true => Ok(()),
-        false => Err(Faulty(run.faults).into()),
-    }
+    publish(&arguments.out, &run.markdown(), &run, &run.faults)
 }
 
 async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, Box<dyn Error>> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::latency::Spread;
-use crate::bench::figures::{Figure, table};
+use crate::results::{Figure, table};
 
 /// What one request of a kind costs the simulator, without sockets.
 #[derive(Debug, Clone, Serialize)]

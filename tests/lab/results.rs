@@ -1,0 +1,87 @@
+//! Results of a benchmark: figures against their goals, and the two files that
+//! they are written to.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// One figure with its goal.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+    /// The value may not be above it; absent where there is no goal.
+    pub(crate) goal: Option<f64>,
+    /// Where the value comes from.
+    pub(crate) how: String,
+}
+
+/// What became of a goal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Reached,
+    Missed,
+    NoGoal,
+}
+
+impl Figure {
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self.goal {
+            None => Verdict::NoGoal,
+            Some(goal) if self.value <= goal => Verdict::Reached,
+            // Also a value that is no number.
+            Some(_) => Verdict::Missed,
+        }
+    }
+}
+
+/// Figures as a table of the page.
+pub(crate) fn table(figures: &[Figure]) -> String {
+    let mut text =
+        String::from("| Figure | Value | Goal | Verdict | From |\n|---|---|---|---|---|\n");
+    for figure in figures {
+        let goal = figure
+            .goal
+            .map_or_else(|| "-".to_owned(), |goal| format!("{goal:.2}"));
+        let verdict = match figure.verdict() {
+            Verdict::Reached => "reached",
+            Verdict::Missed => "**missed**",
+            Verdict::NoGoal => "-",
+        };
+        text.push_str(&format!(
+            "| {} | {:.2} {} | {goal} | {verdict} | {} |\n",
+            figure.name, figure.value, figure.unit, figure.how
+        ));
+    }
+    text
+}
+
+/// What keeps a run from being a success, however quick it was.
+#[derive(Debug, thiserror::Error)]
+#[error("the run went wrong: {}", .0.join("; "))]
+struct Faulty(Vec<String>);
+
+/// Writes a run for people and as JSON, and says it. Fails where something
+/// went wrong in it: the files are there all the same.
+pub(crate) fn publish(
+    out: &Path,
+    text: &str,
+    run: &impl Serialize,
+    faults: &[String],
+) -> Result<(), Box<dyn Error>> {
+    if let Some(folder) = out.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(out.with_extension("md"), text)?;
+    let mut json = serde_json::to_string_pretty(run)?;
+    json.push('\n');
+    std::fs::write(out.with_extension("json"), json)?;
+    let _ = writeln!(std::io::stdout().lock(), "\n{text}");
+    match faults {
+        [] => Ok(()),
+        faults => Err(Faulty(faults.to_vec()).into()),
+    }
+}
