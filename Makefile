@@ -7,7 +7,7 @@ SHELL := /usr/bin/env bash
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-LAB := $(TARGET)/debug/examples/lab
+LAB := $(TARGET)/debug/lab
 TOOLS := tests/tools/install.sh
 
 .PHONY: help
@@ -16,50 +16,51 @@ help: ## List the targets
 
 .PHONY: demo
 demo: ## Bring up a local cluster with simulator and operator, and three servers in it
-	$(CARGO) build --locked --bins --example lab
+	$(CARGO) build --locked --workspace --bins
 	$(LAB) demo up
 
 .PHONY: demo-down
 demo-down: ## End the demo and remove everything it made
-	$(CARGO) build --locked --example lab
+	$(CARGO) build --locked --package flexmetal-lab
 	$(LAB) demo down
 
 .PHONY: test
 test: control-plane ## Run all tests (the first time builds the control plane: 5 minutes)
 	helm_3=$$($(TOOLS) helm-3) && helm_4=$$($(TOOLS) helm-4) && \
-	HELM_3=$$helm_3 HELM_4=$$helm_4 $(CARGO) test --locked
+	$(CARGO) build --locked --workspace --bins --examples && \
+	HELM_3=$$helm_3 HELM_4=$$helm_4 $(CARGO) test --locked --workspace
 
 .PHONY: page
 page: ## Open the simulator's page in Chromium, press its buttons, take target/page.png
-	$(CARGO) build --locked --bins --example lab
+	$(CARGO) build --locked --workspace --bins
 	driver=$$($(TOOLS) chromedriver) && $(LAB) page --driver $$driver --out $(TARGET)/page.png
 
 .PHONY: bench
 bench: control-plane ## Measure 1,000 servers from order to release and write benchmarks/
-	$(CARGO) build --locked --release --bins --example lab
-	$(TARGET)/release/examples/lab bench
+	$(CARGO) build --locked --release --workspace --bins
+	$(TARGET)/release/lab bench
 
 .PHONY: bench-simulator
 bench-simulator: ## Measure the simulator: a request by itself, load, memory a machine
 	rm -rf $(TARGET)/criterion/simulator
-	CRITERION_HOME=$(TARGET)/criterion $(CARGO) bench --locked --bench simulator
-	$(CARGO) build --locked --release --bins --example lab
-	$(TARGET)/release/examples/lab load --criterion $(TARGET)/criterion/simulator
+	CRITERION_HOME=$(TARGET)/criterion $(CARGO) bench --locked --package flexmetal-simulator --bench simulator
+	$(CARGO) build --locked --release --workspace --bins
+	$(TARGET)/release/lab load --criterion $(TARGET)/criterion/simulator
 
 .PHONY: lint
 lint: ## Check format, lints, documentation, licences and dependencies
-	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check licenses bans sources
 
 .PHONY: generate
-generate: ## Write the CRDs in crds/ and in the chart anew
-	$(CARGO) run --locked --quiet --bin crdgen -- crds deploy/chart/files/crds
+generate: ## Write the CRDs in crds/ and in the chart
+	$(CARGO) run --locked --quiet --example crdgen -- crds deploy/chart/files/crds
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, if not there yet
-	$(CARGO) build --locked --example lab
+	$(CARGO) build --locked --package flexmetal-lab
 	$(LAB) build
 
 .PHONY: advisories

@@ -6,7 +6,7 @@ use flexmetal_operator::{
     controllers::{self, events::Events, server},
     runtime::{
         clients::{Clients, Source},
-        clock, health, shutdown,
+        clock, endpoints, shutdown,
         telemetry::{self, LogFormat},
     },
 };
@@ -112,12 +112,8 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
         }),
         clients.watches,
     );
-    let listener = health::bind(flags.listen).await?;
-    let health = health::serve(
-        listener,
-        Arc::new(move || objects.is_complete()),
-        stop.clone().cancelled_owned(),
-    );
+    let listener = endpoints::bind(flags.listen).await?;
+    let endpoints = endpoints::serve(listener, Arc::new(move || objects.is_complete()));
     let signal = async {
         if let Err(error) = shutdown::signalled().await {
             tracing::error!(error = &error as &dyn Error, "cannot listen for signals");
@@ -125,7 +121,12 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
         tracing::info!("stopping; what is under way is finished first");
         stop.cancel();
     };
-    tokio::join!(account_controller, server_controller, health, signal);
+    let controllers = async { tokio::join!(account_controller, server_controller, signal) };
+    tokio::select! {
+        _ = controllers => {}
+        // They answer to the end, and nothing waits for them.
+        () = endpoints => {}
+    }
     Ok(())
 }
 

@@ -8,16 +8,16 @@ use super::{
     view::{Sighting, State, Times, View},
 };
 use crate::{
-    hosting::{
-        Client, Error, Order, OrderOutcome, Server, ServerId, error::NotSent, listing::Gap,
-        server::ServerStatus,
-    },
     kinds::{
         Reason,
         account::{AllowedNamespaces, KnownMachine},
         names::ACCOUNT_FINALIZER,
     },
     runtime::clock,
+};
+use hosting::{
+    Client, Error, Order, OrderOutcome, Server, ServerId, error::NotSent, listing::Gap,
+    server::ServerStatus,
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -2,10 +2,8 @@
 //! leads to the same account, and that a listing tells the truth.
 
 use super::{marks, snapshot::Snapshot, view::Proof};
-use crate::{
-    hosting::Server,
-    kinds::account::{Endpoint, KnownMachine},
-};
+use crate::kinds::account::{Endpoint, KnownMachine};
+use hosting::Server;
 use std::time::Duration;
 
 /// How many are remembered.

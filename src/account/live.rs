@@ -10,10 +10,6 @@ use super::{
     view::{Catalogue, Proof, Times},
 };
 use crate::{
-    hosting::{
-        Client, Error, Page, Server, ServerFilter, ServerId,
-        listing::{Complete, Gap, Listing},
-    },
     kinds::{
         Reason,
         account::{KnownMachine, Limits},
@@ -21,6 +17,10 @@ use crate::{
     runtime::{Moment, clock},
 };
 use futures::FutureExt as _;
+use hosting::{
+    Client, Error, Page, Server, ServerFilter, ServerId,
+    listing::{Complete, Gap, Listing},
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},

@@ -1,9 +1,7 @@
 //! The tags by which machines are known as ours (design: names).
 
-use crate::{
-    hosting::Server,
-    kinds::names::{CLUSTER_TAG, ORDER_TAG, RETAINED_TAG},
-};
+use crate::kinds::names::{CLUSTER_TAG, ORDER_TAG, RETAINED_TAG};
+use hosting::Server;
 
 /// Hex digits of an object mark.
 const MARK: usize = 24;

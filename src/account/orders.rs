@@ -2,10 +2,10 @@
 
 use super::{marks, snapshot::Snapshot, view::Proof};
 use crate::{
-    hosting::OrderOutcome,
     kinds::{Reason, account::Limits},
     runtime::Moment,
 };
+use hosting::OrderOutcome;
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     time::Duration,

@@ -1,10 +1,8 @@
 //! Machines that cost and that nobody claims.
 
 use super::{marks, view::Proof};
-use crate::{
-    hosting::Server,
-    kinds::account::{KnownMachine, Orphan},
-};
+use crate::kinds::account::{KnownMachine, Orphan};
+use hosting::Server;
 use std::collections::HashSet;
 
 /// Most orphans that are named.

@@ -8,15 +8,13 @@ use super::{
     orphans::Verdict,
     view::{Proof, Times},
 };
-use crate::{
-    hosting::{ApiKey, BaseUrl, Client},
-    kinds::{
-        Reason,
-        account::{AllowedNamespaces, KnownMachine, Limits, Timing},
-        references::{AccountKind, AccountRef},
-    },
+use crate::kinds::{
+    Reason,
+    account::{AllowedNamespaces, KnownMachine, Limits, Timing},
+    references::{AccountKind, AccountRef},
 };
 use futures::{StreamExt as _, stream::BoxStream};
+use hosting::{ApiKey, BaseUrl, Client};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},

@@ -9,12 +9,9 @@ use super::{
     pace::{self, Pace, Round},
     view::Proof,
 };
-use crate::{
-    hosting::{Client, Error, ServerFilter, ServerStatus, StatusFilter, listing::Gap},
-    kinds::Reason,
-    runtime::clock,
-};
+use crate::{kinds::Reason, runtime::clock};
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
+use hosting::{Client, Error, ServerFilter, ServerStatus, StatusFilter, listing::Gap};
 use std::{sync::Arc, time::Duration};
 
 /// Most machines that are read one by one in a round; for more a listing is cheaper.

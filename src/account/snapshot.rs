@@ -1,7 +1,7 @@
 //! What is known of an account's machines, by identity and by object mark.
 
 use super::{marks, view::Sighting};
-use crate::hosting::{Server, ServerId, ServerStatus};
+use hosting::{Server, ServerId, ServerStatus};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,

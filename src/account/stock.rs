@@ -1,10 +1,8 @@
 //! Looking at what can be ordered, when somebody wants to order.
 
 use super::{breaker::Contact, budget::Lane, live::Core, pace, rounds::explain, view::Catalogue};
-use crate::{
-    hosting::{Client, Error, listing::Gap},
-    runtime::clock,
-};
+use crate::runtime::clock;
+use hosting::{Client, Error, listing::Gap};
 use std::{sync::Arc, time::Duration};
 
 impl Core {

@@ -1,12 +1,10 @@
 //! What the rest of the operator may know of an account: pure data, taken at one moment.
 
-use crate::{
-    hosting::{
-        catalogue::{Location, OperatingSystem, Plan},
-        quota::LocationQuota,
-        server::Server,
-    },
-    kinds::{Reason, account::KnownMachine, account::Timing},
+use crate::kinds::{Reason, account::KnownMachine, account::Timing};
+use hosting::{
+    catalogue::{Location, OperatingSystem, Plan},
+    quota::LocationQuota,
+    server::Server,
 };
 use std::{sync::Arc, time::Duration};
 

@@ -1,8 +1,8 @@
-//! What every process needs: moments, health, telemetry, shutdown, clients of the API server.
+//! What every process needs: moments, endpoints, telemetry, shutdown, clients of the API server.
 
 pub mod clients;
 pub mod clock;
-pub mod health;
+pub mod endpoints;
 pub mod moment;
 pub mod shutdown;
 pub mod telemetry;

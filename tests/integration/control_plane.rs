@@ -8,8 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Resource};
 
-use crate::cluster::{Cluster, cluster};
-use crate::deadline::eventually;
+use lab::rig::{Cluster, cluster, eventually};
 
 const SOON: Duration = Duration::from_secs(30);
 /// Garbage collection learns of new kinds every 30 s, namespaces wait 5 s.

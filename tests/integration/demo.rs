@@ -7,8 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
-use crate::cluster::lab_program;
-use crate::deadline::eventually;
+use lab::rig::{eventually, program};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -19,7 +18,7 @@ struct Demo {
 
 impl Demo {
     fn step(&self, step: &str) -> Output {
-        Command::new(lab_program())
+        Command::new(program("lab"))
             .args(["demo", step])
             .env("FLEXMETAL_DEMO_DIR", &self.folder)
             .output()
@@ -105,7 +104,7 @@ fn folder_with_other_things_is_refused_and_left_alone() {
     let parent = tempfile::tempdir().unwrap();
     std::fs::write(parent.path().join("precious"), "text").unwrap();
     for step in ["up", "down"] {
-        let output = Command::new(lab_program())
+        let output = Command::new(program("lab"))
             .args(["demo", step, "--dir"])
             .arg(parent.path())
             .output()

@@ -82,7 +82,7 @@ fn every_path_in_the_pages_exists() {
 #[test]
 fn architecture_page_names_every_folder_of_the_tree() {
     let page = fs::read_to_string(Path::new(ROOT).join("docs/architecture.md")).unwrap();
-    for parent in ["src", "tests"] {
+    for parent in ["src", "crates", "tests"] {
         for entry in fs::read_dir(Path::new(ROOT).join(parent)).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cluster::{Access, Cluster, lab_program};
-use crate::deadline::eventually;
+use lab::rig::{Access, Cluster, eventually, program};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -60,7 +59,7 @@ async fn nothing_is_left_when_the_user_of_a_control_plane_is_killed() {
     let script = "mkfifo pipe; \"$1\" control-plane --dir \"$2\" < pipe & exec 3> pipe; wait";
     let mut shell = Command::new("sh")
         .args(["-c", script, "sh"])
-        .args([lab_program(), dir.clone()])
+        .args([program("lab"), dir.clone()])
         .current_dir(parent.path())
         .stdout(Stdio::piped())
         .spawn()
@@ -126,7 +125,7 @@ async fn programs_die_with_a_killed_laboratory() {
 #[test]
 fn missing_go_is_told_in_one_sentence_with_the_remedy() {
     let empty = tempfile::tempdir().unwrap();
-    let output = Command::new(lab_program())
+    let output = Command::new(program("lab"))
         .arg("build")
         .env_remove("KUBEBUILDER_ASSETS")
         .env("XDG_CACHE_HOME", empty.path())
@@ -152,7 +151,7 @@ fn missing_go_is_told_in_one_sentence_with_the_remedy() {
 fn folder_with_something_in_it_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("precious"), "text").unwrap();
-    let output = Command::new(lab_program())
+    let output = Command::new(program("lab"))
         .args(["control-plane", "--dir"])
         .arg(folder.path())
         .output()
@@ -168,7 +167,7 @@ fn folder_with_something_in_it_is_refused_and_left_alone() {
 
 #[cfg(target_os = "linux")]
 fn stay_in(dir: &Path) -> std::process::Child {
-    Command::new(lab_program())
+    Command::new(program("lab"))
         .args(["control-plane", "--stay", "--dir"])
         .arg(dir)
         .stdin(Stdio::null())

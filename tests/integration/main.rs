@@ -12,22 +12,11 @@
 )]
 
 mod chart;
-mod cluster;
 mod control_plane;
 mod crash;
 mod crds;
-mod deadline;
 mod demo;
 mod docs;
 mod laboratory;
-mod rig;
+mod rehearsal;
 mod whole;
-
-// The parts of the benchmark that calculate, for the sake of their own tests:
-// cargo runs none of an example.
-#[allow(dead_code, reason = "used by the example `lab`")]
-#[path = "../lab/bench/audit.rs"]
-mod audit;
-#[allow(dead_code, reason = "used by the example `lab`")]
-#[path = "../lab/bench/floor.rs"]
-mod floor;

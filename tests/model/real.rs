@@ -8,7 +8,6 @@ use flexmetal_operator::{
         mark::{ClusterId, Mark, parse_order_tag},
         memory::Memory,
     },
-    hosting::{Server, ServerId, ServerStatus},
     kinds::{
         BareMetalServer, Reason,
         account::KnownMachine,
@@ -24,6 +23,7 @@ use flexmetal_operator::{
     },
     runtime::Moment,
 };
+use hosting::{Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::{

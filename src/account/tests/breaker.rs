@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     account::{Denied, Lane, Wake, view::State},
-    hosting::{Error, ServerId},
     kinds::Reason,
 };
+use hosting::{Error, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;
 

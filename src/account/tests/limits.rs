@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{
     account::{Denied, Wake},
-    hosting::OrderOutcome,
     kinds::{Reason, account::Limits},
     runtime::clock,
 };
+use hosting::OrderOutcome;
 use std::time::Duration;
 use tokio::time::sleep;
 

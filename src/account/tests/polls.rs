@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{
     account::{Lane, Wake, view::State},
-    hosting::{Error, OrderOutcome, ServerId},
     kinds::Reason,
     runtime::clock,
 };
+use hosting::{Error, OrderOutcome, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;
 

@@ -1,7 +1,7 @@
 //! A hosting API of a few lines, under the tests' own clock.
 
-use crate::hosting::transport::{Request, Response, Transport, TransportError};
 use futures::{FutureExt as _, future::BoxFuture};
+use hosting::transport::{Request, Response, Transport, TransportError};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -6,7 +6,6 @@ use crate::{
         Account, AccountKey, Accounts, Claims, Connection, Installation, Rate, Resolution, Wake,
         view::{State, Times},
     },
-    hosting::{ApiKey, BaseUrl, Client, Order, server::SystemChoice},
     kinds::{
         account::{Limits, Timing},
         references::{AccountKind, AccountRef},
@@ -14,6 +13,7 @@ use crate::{
     runtime::clock,
 };
 use futures::{FutureExt as _, StreamExt as _, stream::BoxStream};
+use hosting::{ApiKey, BaseUrl, Client, Order, server::SystemChoice};
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex},

@@ -6,15 +6,15 @@ use crate::{
         Account, Accounts, Connection, Installation, Rate, Resolution,
         view::{State, Times},
     },
-    hosting::{ApiKey, BaseUrl, Client, ClientOptions},
     kinds::{
         Interval, Reason,
         account::{Limits, Timing},
         references::AccountRef,
     },
-    simulator::{self, ClockMode, Options, Running},
 };
+use hosting::{ApiKey, BaseUrl, Client, ClientOptions};
 use serde_json::{Value, json};
+use simulator::{self, ClockMode, Options, Running};
 use std::time::Duration;
 use tokio::time::Instant;
 

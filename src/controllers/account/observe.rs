@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{
     account::{AccountKey, Connection, view::Times},
-    hosting::{ApiKey, BaseUrl, Client, ClientOptions},
     kinds::{account::AccountSpec, names::HELD_SECRET},
     runtime::clock,
 };
+use hosting::{ApiKey, BaseUrl, Client, ClientOptions};
 use kube::ResourceExt as _;
 use std::time::Duration;
 

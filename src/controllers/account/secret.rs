@@ -1,7 +1,8 @@
 //! The key Secret of an account: read by name, never listed or watched.
 
 use super::facts::{KeyFault, SecretFact};
-use crate::{hosting::ApiKey, kinds::names::ACCOUNT_FINALIZER};
+use crate::kinds::names::ACCOUNT_FINALIZER;
+use hosting::ApiKey;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt as _};
 

@@ -7,7 +7,6 @@ use super::{
 };
 use crate::{
     account::{AccountKey, Contact, Counts, Standing, orphans::Verdict, view::Proof},
-    hosting::Refusal,
     kinds::{
         Reason,
         account::{
@@ -19,6 +18,7 @@ use crate::{
         references::AccountKind,
     },
 };
+use hosting::Refusal;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;

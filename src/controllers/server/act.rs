@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     account::{Account, Lane, Turn},
-    hosting::{Error, Server, ServerId, ServerStatus},
     kinds::names::RETAINED_TAG,
     runtime::{Moment, clock},
 };
+use hosting::{Error, Server, ServerId, ServerStatus};
 
 /// Carries out an effect.
 pub async fn act(

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::{
     account::{Account, Resolution},
-    hosting::ServerId,
     kinds::{
         BareMetalServer, Reason,
         references::{AccountRef, KeySelector, SshKeySource},
@@ -17,6 +16,7 @@ use crate::{
     },
     runtime::clock,
 };
+use hosting::ServerId;
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,

@@ -14,13 +14,13 @@ use super::{
 };
 use crate::{
     account::{self, Account},
-    hosting::{self, OrderOutcome as Answer},
     kinds::{
         BareMetalServer, Reason,
         server::{Intent, OrderOutcome, OrderRecord},
     },
     runtime::clock,
 };
+use hosting::{self, OrderOutcome as Answer};
 use std::sync::Arc;
 
 /// Begins a new epoch and sends the order, at most once.

@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{
     controllers::events::Severity,
-    hosting::ServerStatus,
     kinds::{
         BareMetalServer, Reason,
         conditions::{self, Type},
     },
 };
+use hosting::ServerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource as _;
 

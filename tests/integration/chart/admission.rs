@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::render::rendered;
-use crate::cluster::cluster;
+use lab::rig::cluster;
 
 #[tokio::test]
 async fn api_server_takes_every_render_without_a_warning() {

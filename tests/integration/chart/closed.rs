@@ -16,6 +16,7 @@ fn unknown_and_impossible_values_are_refused_by_both_helms() {
         ("crds.install=true", "install"),
         ("rbac.clusterRole=true", "clusterRole"),
         ("serviceAccount.token=x", "token"),
+        ("simulator.image.digest=sha256:12", "digest"),
         ("simulator.control=0.0.0.0:1", "control"),
         ("simulator.service.type=LoadBalancer", "type"),
         ("simulator.clockSpeed=0", "clockSpeed"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::checkout;
-use crate::cluster::Cluster;
+use lab::rig::Cluster;
 
 /// One Helm.
 pub(super) struct Helm {

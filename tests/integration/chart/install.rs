@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 
 use super::checkout;
 use super::helm::{Helm, helms};
-use crate::cluster::Cluster;
 use crate::crds::definitions;
-use crate::deadline::eventually;
+use lab::rig::{Cluster, eventually};
 
 pub(super) const SOON: Duration = Duration::from_secs(60);
 /// A release on a cluster, with a namespace for servers.

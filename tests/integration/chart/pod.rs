@@ -12,8 +12,7 @@ use super::install::{Release, SOON};
 use super::render::strings;
 use super::rights::{compare, granted};
 use super::witness::Witness;
-use crate::deadline::eventually;
-use crate::rig::{Program, Simulator};
+use lab::rig::{Program, Simulator, eventually, program};
 
 /// What the operator may take to end when asked.
 const END_WITHIN: Duration = Duration::from_secs(30);
@@ -105,7 +104,7 @@ impl Release<'_> {
             .collect();
         Program::start(
             "the operator",
-            env!("CARGO_BIN_EXE_flexmetal-operator"),
+            &program("flexmetal-operator"),
             &arguments,
             &environment,
             &folder.join("operator.log"),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use lab::rig::program;
 use serde_json::{Value, json};
 
 use super::helm::{helms, said};
@@ -172,14 +173,8 @@ fn whole(value: &Value) -> Value {
 #[test]
 fn programs_take_the_rendered_arguments() {
     let programs = [
-        (
-            "/flexmetal-operator",
-            env!("CARGO_BIN_EXE_flexmetal-operator"),
-        ),
-        (
-            "/flexmetal-simulator",
-            env!("CARGO_BIN_EXE_flexmetal-simulator"),
-        ),
+        ("/flexmetal-operator", program("flexmetal-operator")),
+        ("/flexmetal-simulator", program("flexmetal-simulator")),
     ];
     let mut started = Vec::new();
     for (name, objects) in rendered() {
@@ -187,6 +182,11 @@ fn programs_take_the_rendered_arguments() {
             let container = &deployment["spec"]["template"]["spec"]["containers"][0];
             let command = container["command"][0].as_str().unwrap();
             let (_, program) = programs.iter().find(|(c, _)| *c == command).unwrap();
+            let image = container["image"].as_str().unwrap();
+            assert!(
+                image.contains(&command[1..]),
+                "{name}: {command} in {image}"
+            );
             let arguments = strings(&container["args"]);
             // Flags are judged in order, so this one at the end proves the others.
             let output = Command::new(program)
@@ -221,10 +221,13 @@ fn programs_take_the_rendered_arguments() {
     let dockerfile = std::fs::read_to_string(checkout("deploy/Dockerfile")).unwrap();
     for command in started {
         let program = command.trim_start_matches('/');
-        for line in [format!("--bin {program}"), format!("release/{program}\"")] {
+        for line in [
+            format!("--package {program}"),
+            format!("COPY --from=build /programs/{program} /{program}"),
+        ] {
             assert!(
                 dockerfile.contains(&line),
-                "the image lacks {program}: no {line:?} in the Dockerfile"
+                "no image of {program}: no {line:?} in the Dockerfile"
             );
         }
     }

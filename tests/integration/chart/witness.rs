@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::rights::Use;
-use crate::cluster::Cluster;
+use lab::rig::Cluster;
 
 /// A running witness. Dropped, it ends.
 pub(super) struct Witness {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::course::{Act, Place, Release, Watch};
 use super::stage::{AT_ITS_END, Stage};
-use crate::deadline::eventually;
+use lab::rig::eventually;
 
 /// Without faults a place is reached within this time.
 const REACHED_WITHIN: Duration = Duration::from_secs(25);

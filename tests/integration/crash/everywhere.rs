@@ -11,8 +11,7 @@ use super::course::Place;
 use super::judge;
 use super::life::{self, Blows};
 use super::stage::Stage;
-use crate::cluster::cluster;
-use crate::rig::quick_timing;
+use lab::rig::{cluster, quick_timing};
 
 /// Worlds at once. Each is mostly waiting; more of them only wait for the cores.
 const STAGES: usize = 5;

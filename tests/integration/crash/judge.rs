@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use flexmetal_operator::kinds::names::{CLUSTER_TAG, ORDER_ANNOTATION, ORDER_TAG};
 use serde_json::Value;
 
-use crate::rig::World;
+use lab::rig::World;
 
 const MARK: usize = 24;
 

@@ -14,9 +14,7 @@ use super::course::{Act, Course, Place, Release, Side};
 use super::judge;
 use super::proxy::Proxy;
 use super::stage::kubeconfig;
-use crate::cluster::cluster;
-use crate::deadline::eventually;
-use crate::rig::{Plan, World, server};
+use lab::rig::{Plan, World, cluster, eventually, server};
 
 const SOON: Duration = Duration::from_secs(20);
 const SERVERS: &str = "/v3/flexMetal/servers";

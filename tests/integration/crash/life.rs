@@ -13,8 +13,7 @@ use super::blow::{Phase, Point, strike};
 use super::course::{Place, Side};
 use super::judge::{self, Findings};
 use super::stage::{AT_ITS_END, Stage};
-use crate::deadline::eventually;
-use crate::rig::{Health, condition, health, server};
+use lab::rig::{Health, condition, eventually, health, server};
 
 /// After this time without an effect a recorded course is taken to be over.
 const QUIET: Duration = Duration::from_millis(1500);

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 use super::course::{Act, Course, Release, Side, Trapped};
 use super::sort::sort;
-use crate::cluster::Access;
+use lab::rig::Access;
 
 type Body = BoxBody<Bytes, reqwest::Error>;
 

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use super::blow::Point;
 use super::course::{Course, Watch};
 use super::proxy::Proxy;
-use crate::cluster::Cluster;
-use crate::rig::{Plan, World, server};
+use lab::rig::{Cluster, Plan, World, server};
 
 /// An order or a release is at its end within this time, faults included.
 pub(crate) const AT_ITS_END: Duration = Duration::from_secs(60);

@@ -7,8 +7,7 @@ use serde_json::json;
 use super::course::{Act, Place, Release, Side};
 use super::judge;
 use super::stage::{AT_ITS_END, Stage};
-use crate::cluster::cluster;
-use crate::rig::server;
+use lab::rig::{cluster, server};
 
 /// The order's time-out here: the test holds the answer for part of it.
 const ORDER_TIMEOUT: &str = "6s";

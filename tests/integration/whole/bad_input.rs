@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::{
     SOON, account_says, apply, change_account, judge, orders, secret, stalled, text, with,
 };
-use crate::cluster::cluster;
-use crate::rig::{World, condition, quick_timing, server};
+use lab::rig::{World, cluster, condition, quick_timing, server};
 
 /// A name, what its spec says, and what the condition must say.
 type Case<'a> = (&'a str, Value, &'a str, &'a [&'a str]);

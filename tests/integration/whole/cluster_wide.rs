@@ -5,8 +5,7 @@
 //! the kind itself comes last.
 
 use super::{disasters, manifests};
-use crate::cluster::Cluster;
-use crate::rig::{Plan, World};
+use lab::rig::{Cluster, Plan, World};
 
 /// A cluster with an operator for all its namespaces.
 pub(super) struct Host {

@@ -8,9 +8,7 @@ use serde_json::{Value, json};
 use super::{
     SOON, account_says, apply, change_account, held, judge, looks, orders, secret, stalled, with,
 };
-use crate::cluster::cluster;
-use crate::deadline::eventually;
-use crate::rig::{Plan, Simulator, World, condition, server};
+use lab::rig::{Plan, Simulator, World, cluster, condition, eventually, server};
 
 #[tokio::test]
 async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {

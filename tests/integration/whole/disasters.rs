@@ -11,8 +11,7 @@ use super::{
     SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stalled, tags, told,
     with,
 };
-use crate::deadline::eventually;
-use crate::rig::{World, install_kinds, quick_timing, server};
+use lab::rig::{World, eventually, install_kinds, quick_timing, server};
 
 const KIND: &str = "baremetalservers.flexmetal.dev";
 

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::film::Film;
 use super::{SERVERS, SOON, held, judge, machine, orders, told};
-use crate::cluster::cluster;
-use crate::rig::{Fault, Health, Plan, World, condition, health, server};
+use lab::rig::{Fault, Health, Plan, World, cluster, condition, health, server};
 
 /// Long enough that nothing is delivered or released before a test moves the clock.
 const FOREVER: f64 = 7200.0;

@@ -4,8 +4,7 @@
 use serde_json::json;
 
 use super::{SERVERS, SOON, apply, held, judge, orders, set_account, stalled, with};
-use crate::cluster::cluster;
-use crate::rig::{Fault, World, quick_timing, server};
+use lab::rig::{Fault, World, cluster, quick_timing, server};
 
 const ROTTERDAM: &str = "EU: Rotterdam";
 

@@ -7,7 +7,7 @@ use super::cluster_wide::Host;
 use super::{
     ORDER_ANNOTATION, SOON, held, judge, looks, machine, machine_of, orders, stalled, tags, with,
 };
-use crate::rig::{World, server};
+use lab::rig::{World, server};
 
 /// `kubectl get -o yaml` of a server, without the version: the API server takes none for a new object.
 async fn manifest(host: &Host, world: &World, name: &str) -> String {
@@ -163,13 +163,12 @@ pub(super) async fn restored(host: &Host) -> World {
 async fn is_taken_over(world: &World, before: &Value, after: &Value, old: &[String]) {
     assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(uuid(after), uuid(before));
-    let settled =
-        crate::deadline::eventually("the machine has the new mark only", SOON, async || {
-            let machine = machine(world, uuid(before)).await;
-            let is_free = !tags(&machine).contains(&"fmo-retained".to_owned());
-            (is_free && marks(&machine).len() == 1 && marks(&machine) != old).then_some(machine)
-        })
-        .await;
+    let settled = lab::rig::eventually("the machine has the new mark only", SOON, async || {
+        let machine = machine(world, uuid(before)).await;
+        let is_free = !tags(&machine).contains(&"fmo-retained".to_owned());
+        (is_free && marks(&machine).len() == 1 && marks(&machine) != old).then_some(machine)
+    })
+    .await;
     let mark = after["status"]["order"]["mark"]
         .as_str()
         .expect("it has an order");

@@ -4,9 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{SOON, held, judge, looks, machine, machine_of, orders, stalled, tags};
-use crate::cluster::cluster;
-use crate::deadline::eventually;
-use crate::rig::{Fault, Health, World, condition, health, server};
+use lab::rig::{Fault, Health, World, cluster, condition, eventually, health, server};
 
 const LONG: f64 = 3600.0;
 

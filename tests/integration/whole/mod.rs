@@ -24,8 +24,7 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::deadline::eventually;
-use crate::rig::{World, condition, server};
+use lab::rig::{World, condition, eventually, server};
 
 /// Everything that these tests wait for happens within this time, on a busy machine too.
 const SOON: Duration = Duration::from_secs(90);

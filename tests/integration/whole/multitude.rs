@@ -8,9 +8,7 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use super::{SERVERS, SOON, judge, orders};
-use crate::cluster::cluster;
-use crate::deadline::eventually;
-use crate::rig::{Plan, World, condition, server};
+use lab::rig::{Plan, World, cluster, condition, eventually, server};
 
 /// A quarter of the settle time is the time between the begin of an order and its send: on a busy
 /// machine many at once need more of it than the other tests give.

@@ -6,9 +6,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::{SOON, judge};
-use crate::cluster::cluster;
-use crate::deadline::eventually;
-use crate::rig::{World, server};
+use lab::rig::{World, cluster, eventually, server};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 

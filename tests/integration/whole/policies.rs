@@ -5,9 +5,7 @@ use serde_json::json;
 use super::{
     SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, stalled, tags, with,
 };
-use crate::cluster::cluster;
-use crate::deadline::eventually;
-use crate::rig::{Fault, World, server};
+use lab::rig::{Fault, World, cluster, eventually, server};
 
 async fn deletes(world: &World) -> u64 {
     let counts = world.simulator.counts().await;

@@ -4,8 +4,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{ORDER_ANNOTATION, SOON, judge, looks, orders};
-use crate::cluster::cluster;
-use crate::rig::{World, server};
+use lab::rig::{World, cluster, server};
 
 const FINALIZER: &str = "flexmetal.dev/server";
 

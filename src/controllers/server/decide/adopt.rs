@@ -34,7 +34,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
     let Some(live) = machines.iter().find(|s| s.server.status.is_live()) else {
         if machines
             .iter()
-            .any(|s| matches!(s.server.status, crate::hosting::ServerStatus::Releasing))
+            .any(|s| matches!(s.server.status, hosting::ServerStatus::Releasing))
         {
             return Decision::hold(
                 facts,
@@ -112,11 +112,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
 }
 
 /// A tag of a taken-over machine that is still to go, once it bears this object's mark.
-pub fn leftover(
-    facts: &Facts,
-    evidence: &Evidence,
-    server: &crate::hosting::Server,
-) -> Option<String> {
+pub fn leftover(facts: &Facts, evidence: &Evidence, server: &hosting::Server) -> Option<String> {
     let mark = match evidence {
         Evidence::Former(_, mark) => mark.clone(),
         _ => return None,

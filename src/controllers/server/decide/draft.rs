@@ -1,15 +1,13 @@
 //! The next status, as decided: conditions without times, all else as it will be written.
 
 use super::super::facts::{Facts, Hold};
-use crate::{
-    hosting::Server,
-    kinds::{
-        Reason,
-        conditions::{self, Type, Wanted},
-        names::RESERVED_PREFIX,
-        server::{Address, BareMetalServerStatus, Observed},
-    },
+use crate::kinds::{
+    Reason,
+    conditions::{self, Type, Wanted},
+    names::RESERVED_PREFIX,
+    server::{Address, BareMetalServerStatus, Observed},
 };
+use hosting::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

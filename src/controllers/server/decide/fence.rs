@@ -10,7 +10,6 @@ use super::{
     Effect, NewOrder, Search, decide,
 };
 use crate::{
-    hosting::Server,
     kinds::{
         BareMetalServer,
         names::{ORDER_TAG, RETAINED_TAG},
@@ -18,6 +17,7 @@ use crate::{
     },
     runtime::Moment,
 };
+use hosting::Server;
 use std::time::Duration;
 
 /// The intent to write for an order, when the same decision still stands on fresh facts.

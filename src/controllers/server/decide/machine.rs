@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{
     account::view::Sighting,
-    hosting::{Server, ServerStatus},
     kinds::{
         Reason,
         names::RETAINED_TAG,
         server::{Intent, OrderOutcome, OrderRecord, PinnedAccount},
     },
 };
+use hosting::{Server, ServerStatus};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The machine that an object keeps.

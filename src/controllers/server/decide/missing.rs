@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     account::view::{Sighting, View},
-    hosting::Server,
     kinds::{Reason, names::ORDER_TAG},
 };
+use hosting::Server;
 use std::time::Duration;
 
 /// How far the search for the recorded machine is.

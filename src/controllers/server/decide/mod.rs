@@ -22,11 +22,11 @@ mod tests;
 use super::facts::{AccountFacts, Facts, Hold};
 use crate::{
     account::view::{State, View},
-    hosting::Order,
     kinds::{Reason, account::KnownMachine, server::OrderOutcome},
 };
 use draft::Draft;
 use evidence::{Evidence, evidence};
+use hosting::Order;
 use std::time::Duration;
 
 /// What to do now, what to say, and when to look again.

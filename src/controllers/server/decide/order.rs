@@ -14,9 +14,9 @@ use super::{
 use crate::{
     account::view::{Proof, View},
     controllers::server::memory,
-    hosting::Order,
     kinds::{Reason, conditions::Type, server::OrderOutcome},
 };
+use hosting::Order;
 use std::time::Duration;
 
 /// The catalogue may be this old when an order begins.

@@ -11,14 +11,12 @@ use super::{
     fence::TagProof,
     missing, order, resolve, sending, usable_account,
 };
-use crate::{
-    hosting::{Server, ServerStatus},
-    kinds::{
-        Reason,
-        names::RETAINED_TAG,
-        server::{DeletionPolicy, OrderOutcome},
-    },
+use crate::kinds::{
+    Reason,
+    names::RETAINED_TAG,
+    server::{DeletionPolicy, OrderOutcome},
 };
+use hosting::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 
 /// How soon to look again when the kind could not be read.

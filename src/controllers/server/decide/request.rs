@@ -1,15 +1,12 @@
 //! The request that an order would send, checked against the catalogue, the quota and the API's rules.
 
 use super::super::facts::{Facts, Hold};
-use crate::{
-    account::view::Catalogue,
-    hosting::{
-        Order,
-        catalogue::Availability,
-        request::is_host_name,
-        server::{SystemChoice, SystemFamily},
-    },
-    kinds::Reason,
+use crate::{account::view::Catalogue, kinds::Reason};
+use hosting::{
+    Order,
+    catalogue::Availability,
+    request::is_host_name,
+    server::{SystemChoice, SystemFamily},
 };
 use sha2::{Digest as _, Sha256};
 

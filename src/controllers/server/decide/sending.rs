@@ -11,11 +11,8 @@ use super::{
     machine::said,
     release::showing,
 };
-use crate::{
-    account::view::View,
-    hosting::{Server, ServerStatus},
-    kinds::Reason,
-};
+use crate::{account::view::View, kinds::Reason};
+use hosting::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 
 /// How long an accepted DELETE may show no effect before it is sent again.

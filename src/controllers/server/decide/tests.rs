@@ -19,7 +19,6 @@ use super::{
 use crate::{
     account::view::{Catalogue, Proof, Sighting, Times},
     controllers::server::memory::Memory,
-    hosting::{Server, ServerId, ServerStatus},
     kinds::{
         BareMetalServer,
         conditions::Type,
@@ -34,6 +33,7 @@ use crate::{
     },
     runtime::Moment,
 };
+use hosting::{Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::sync::Arc;

@@ -1,11 +1,8 @@
 //! May a new order begin?
 
 use super::*;
-use crate::{
-    account::view::Catalogue,
-    controllers::server::memory::Denied,
-    hosting::catalogue::{Availability, Plan, PlanLocation},
-};
+use crate::{account::view::Catalogue, controllers::server::memory::Denied};
+use hosting::catalogue::{Availability, Plan, PlanLocation};
 
 fn plan(availability: Availability) -> Plan {
     Plan {

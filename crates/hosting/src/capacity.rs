@@ -1,0 +1,120 @@
+//! Committed capacity and the instance types of a location: both deprecated
+//! (sections 2.4, 2.16, 4.3 and 4.7 of `docs/hosting-api.md`). Plans and quotas
+//! have taken their place.
+
+use super::catalogue::{Location, location};
+use super::client::Client;
+use super::error::Error;
+use super::identity::LocationId;
+use super::record::{self, Misfit, Record};
+
+/// An instance type at one location (2.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceType {
+    /// The API's number.
+    pub id: Option<i64>,
+    /// The number of the location.
+    pub location_id: Option<i64>,
+    /// What an order gives as `instanceType`.
+    pub name: String,
+    /// Processors.
+    pub sockets: Option<i64>,
+    /// Cores.
+    pub cores: Option<i64>,
+    /// Memory; gigabytes, as far as is known (2.4-15).
+    pub memory: Option<i64>,
+    /// The kind of memory.
+    pub memory_type: String,
+    /// Disk space; gigabytes, as far as is known (2.4-15).
+    pub storage: Option<i64>,
+    /// The kind of disks.
+    pub storage_type: String,
+    /// The name of the generation.
+    pub generation_name: String,
+}
+
+/// The commitments at one location (2.16).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapacityCommit {
+    /// The location.
+    pub location: Location,
+    /// One entry for each instance type.
+    pub commits: Vec<Commit>,
+}
+
+/// The commitment to one instance type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The instance type.
+    pub instance_type: InstanceType,
+    /// How many machines are committed.
+    pub capacity: Option<i64>,
+    /// How many of them are in use.
+    pub in_use: Option<i64>,
+}
+
+impl Client {
+    /// The instance types of a location, deprecated:
+    /// `GET /v3/flexMetal/location/{locationId}/instanceTypes` (4.3-2).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] where there is no such location (4.3-6).
+    pub async fn instance_types(&self, location: LocationId) -> Result<Vec<InstanceType>, Error> {
+        let location = location.to_string();
+        let path = ["flexMetal", "location", location.as_str(), "instanceTypes"];
+        let answer = self.get_large(&path).await?;
+        answer.decode(|body| record::all(body)?.iter().map(instance_type).collect())
+    }
+
+    /// All commitments, deprecated: `GET /v3/flexMetal/capacity/commit`
+    /// (4.7-7).
+    ///
+    /// # Errors
+    ///
+    /// Those of any call, see [`crate`].
+    pub async fn capacity_commits(&self) -> Result<Vec<CapacityCommit>, Error> {
+        let answer = self.get_large(&["flexMetal", "capacity", "commit"]).await?;
+        answer.decode(|body| record::all(body)?.iter().map(capacity).collect())
+    }
+}
+
+fn instance_type(record: &Record<'_>) -> Result<InstanceType, Misfit> {
+    Ok(InstanceType {
+        id: record.number("id"),
+        location_id: record.number("locationId"),
+        name: record.required_name("name")?,
+        sockets: record.number("sockets"),
+        cores: record.number("cores"),
+        memory: record.number("memory"),
+        memory_type: record.text("memoryType"),
+        storage: record.number("storage"),
+        storage_type: record.text("storageType"),
+        generation_name: record.text("generationName"),
+    })
+}
+
+fn capacity(record: &Record<'_>) -> Result<CapacityCommit, Misfit> {
+    let place = record
+        .record("location")
+        .ok_or_else(|| "a commitment has no location".to_owned())?;
+    Ok(CapacityCommit {
+        location: location(&place)?,
+        commits: record
+            .records("commits")
+            .iter()
+            .map(commit)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+fn commit(record: &Record<'_>) -> Result<Commit, Misfit> {
+    let kind = record
+        .record("instanceType")
+        .ok_or_else(|| "a commitment has no instanceType".to_owned())?;
+    Ok(Commit {
+        instance_type: instance_type(&kind)?,
+        capacity: record.number("capacity"),
+        in_use: record.number("inUse"),
+    })
+}

@@ -1,0 +1,281 @@
+//! What can be ordered: locations, plans and operating systems (sections 2.3,
+//! 2.5, 2.18, 4.3 and 4.8 of `docs/hosting-api.md`).
+
+use super::client::Client;
+use super::error::Error;
+use super::record::{self, Misfit, Record};
+
+/// A place where servers stand (section 2.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The API's number.
+    pub id: Option<i64>,
+    /// What an order gives as `location`.
+    pub name: String,
+    /// A short form of the name.
+    pub short_name: String,
+    /// The name for people.
+    pub display_name: String,
+    /// The country's number.
+    pub country_id: Option<i64>,
+    /// The country's name.
+    pub country_name: String,
+    /// The country's short name.
+    pub country_short_name: String,
+}
+
+/// An instance type with its hardware and where it can be had (section 2.5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// What an order gives as `instanceType`.
+    pub name: String,
+    /// The processors, where they are told.
+    pub cpu: Option<Cpu>,
+    /// Memory: type and gigabytes.
+    pub memory: Option<Part>,
+    /// Disks: type and gigabytes each.
+    pub disks: Vec<Part>,
+    /// Network interfaces: type and count.
+    pub network_interfaces: Vec<Interfaces>,
+    /// The graphics card: name and video memory.
+    pub gpu: Option<Part>,
+    /// Where it can be had.
+    pub locations: Vec<PlanLocation>,
+}
+
+/// The processors of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cpu {
+    /// The model.
+    pub name: String,
+    /// Megahertz.
+    pub base_clock: Option<i64>,
+    /// Processors.
+    pub count: Option<i64>,
+    /// Cores of one processor.
+    pub cores: Option<i64>,
+    /// Cores of all processors.
+    pub total_cores: Option<i64>,
+}
+
+/// A piece of hardware that has a kind and a size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The kind, in the API's words.
+    pub kind: String,
+    /// The size; the unit is with the field that holds this.
+    pub size: Option<i64>,
+}
+
+/// Network interfaces of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interfaces {
+    /// The kind, in the API's words.
+    pub kind: String,
+    /// How many.
+    pub count: Option<i64>,
+}
+
+/// How a plan stands at one location.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanLocation {
+    /// The location's name.
+    pub name: String,
+    /// The data centre's code.
+    pub data_centre: String,
+    /// How much is there.
+    pub availability: Availability,
+}
+
+/// How many machines of a plan a location has. The words are not documented;
+/// these are the known ones (2.5-8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Availability {
+    /// `high`
+    High,
+    /// `medium`
+    Medium,
+    /// `low`
+    Low,
+    /// `unavailable`
+    Unavailable,
+    /// Another word, or none.
+    Other(String),
+}
+
+impl Availability {
+    /// Reads the API's word; one that is not known is kept.
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "high" => Self::High,
+            "medium" => Self::Medium,
+            "low" => Self::Low,
+            "unavailable" => Self::Unavailable,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+
+    /// The word as it came.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+            Self::Unavailable => "unavailable",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+/// An operating system (2.18; its fields are not in the API's document).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatingSystem {
+    /// What the installation of a dedicated host gives as `os.id`.
+    pub id: Option<i64>,
+    /// The name for people.
+    pub name: String,
+    /// What an order gives as `os.slug`; empty where it has none, as one that
+    /// only dedicated hosts can have may do.
+    pub slug: String,
+    /// Windows, or Linux and BSD, where it is told.
+    pub group: Option<SystemGroup>,
+    /// The switch `isOdp`, whose meaning is not described.
+    pub is_odp: bool,
+    /// Whether on-demand servers can have it.
+    pub for_servers: bool,
+    /// Whether it is offered at all.
+    pub active: bool,
+}
+
+/// A group of operating systems (2.18-4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SystemGroup {
+    /// 1
+    Windows,
+    /// 2: Linux and BSD
+    Unix,
+    /// Another number.
+    Other(i64),
+}
+
+impl Client {
+    /// All locations: `GET /v3/flexMetal/location` (4.3-1).
+    ///
+    /// # Errors
+    ///
+    /// Those of any call, see [`crate`].
+    pub async fn locations(&self) -> Result<Vec<Location>, Error> {
+        let answer = self.get_large(&["flexMetal", "location"]).await?;
+        answer.decode(|body| record::all(body)?.iter().map(location).collect())
+    }
+
+    /// All plans: `GET /v3/flexMetal/plans` (4.3-4).
+    ///
+    /// # Errors
+    ///
+    /// Those of any call, see [`crate`].
+    pub async fn plans(&self) -> Result<Vec<Plan>, Error> {
+        let answer = self.get_large(&["flexMetal", "plans"]).await?;
+        answer.decode(|body| record::all(body)?.iter().map(plan).collect())
+    }
+
+    /// All operating systems, those for dedicated hosts included:
+    /// `GET /v3/operatingsystem` (4.8-18).
+    ///
+    /// # Errors
+    ///
+    /// Those of any call, see [`crate`].
+    pub async fn operating_systems(&self) -> Result<Vec<OperatingSystem>, Error> {
+        let answer = self.get_large(&["operatingsystem"]).await?;
+        answer.decode(|body| record::all(body)?.iter().map(operating_system).collect())
+    }
+}
+
+pub(super) fn location(record: &Record<'_>) -> Result<Location, Misfit> {
+    Ok(Location {
+        id: record.number("id"),
+        name: record.required_name("name")?,
+        short_name: record.text("shortName"),
+        display_name: record.text("displayName"),
+        country_id: record.number("countryId"),
+        country_name: record.text("countryName"),
+        country_short_name: record.text("countryShortName"),
+    })
+}
+
+fn plan(record: &Record<'_>) -> Result<Plan, Misfit> {
+    let hardware = record.record("hardwareDetails");
+    let one = |field: &str| {
+        hardware
+            .as_ref()
+            .and_then(|hardware| hardware.record(field))
+    };
+    let many = |field: &str| {
+        hardware
+            .as_ref()
+            .map(|hardware| hardware.records(field))
+            .unwrap_or_default()
+    };
+    Ok(Plan {
+        name: record.required_name("name")?,
+        cpu: one("cpu").map(|cpu| Cpu {
+            name: cpu.text("name"),
+            base_clock: cpu.number("baseClock"),
+            count: cpu.number("cpuCount"),
+            cores: cpu.number("cpuCores"),
+            total_cores: cpu.number("totalCores"),
+        }),
+        memory: one("memory").map(|memory| part(&memory, "type", "size")),
+        disks: many("disks")
+            .iter()
+            .map(|disk| part(disk, "type", "size"))
+            .collect(),
+        network_interfaces: many("networkInterfaces")
+            .iter()
+            .map(|interface| Interfaces {
+                kind: interface.text("type"),
+                count: interface.number("count"),
+            })
+            .collect(),
+        gpu: one("gpu").map(|gpu| part(&gpu, "name", "vram")),
+        locations: record.records("locations").iter().map(at).collect(),
+    })
+}
+
+fn part(record: &Record<'_>, kind: &str, size: &str) -> Part {
+    Part {
+        kind: record.text(kind),
+        size: record.number(size),
+    }
+}
+
+fn at(record: &Record<'_>) -> PlanLocation {
+    PlanLocation {
+        name: record.name("name"),
+        data_centre: record.text("dcCode"),
+        availability: Availability::parse(&record.text("availability")),
+    }
+}
+
+fn operating_system(record: &Record<'_>) -> Result<OperatingSystem, Misfit> {
+    // The document shows no fields: a switch that is missing does not rule an
+    // entry out.
+    let flag = |field: &str| !record.is_given(field) || record.flag(field);
+    let (id, slug) = (record.number("id"), record.name("slug"));
+    if id.is_none() && slug.is_empty() {
+        return Err("an operating system has neither id nor slug".to_owned());
+    }
+    Ok(OperatingSystem {
+        id,
+        name: record.text("name"),
+        slug,
+        group: record.number("osGroup").map(|group| match group {
+            1 => SystemGroup::Windows,
+            2 => SystemGroup::Unix,
+            other => SystemGroup::Other(other),
+        }),
+        is_odp: record.flag("isOdp"),
+        for_servers: flag("availableForFlexMetal"),
+        active: flag("active"),
+    })
+}

@@ -1,0 +1,152 @@
+//! The operations on dedicated hosts (section 4.8).
+
+use http::Method;
+
+use crate::client::{Call, Client};
+use crate::error::Error;
+use crate::host::{Host, HostCursor, HostInstall, HostPage, HostResult, InstallLogEntry, decode};
+use crate::identity::HostId;
+use crate::page::Page;
+use crate::record;
+use crate::request::InvalidRequest;
+
+impl Client {
+    /// A part of the list of hosts: `GET /v3/host` (4.8-1). On-demand servers
+    /// are in it too (2.20-16).
+    ///
+    /// `labels` is a filter in the API's own words (4.8-4), which counts for
+    /// nothing on a page that is asked for by its token.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a token that has expired; [`Error::Undecodable`]
+    /// when a single record cannot be read, or the answer goes on at a token
+    /// that cannot be sent back.
+    pub async fn hosts(&self, labels: Option<&str>, at: &HostCursor) -> Result<HostPage, Error> {
+        let mut call = Call::new(Method::GET, &["host"]).large();
+        match at {
+            HostCursor::Range(page) => call = call.page(*page),
+            HostCursor::Token(token) if token.is_expired() => {
+                return Err(InvalidRequest::PageToken.into());
+            }
+            HostCursor::Token(token) => call = call.token(token),
+        }
+        if let Some(labels) = labels {
+            call = call.query("labels", labels);
+        }
+        let answer = self.call(call).await?;
+        Ok(HostPage {
+            hosts: answer.decode(|body| record::all(body)?.iter().map(decode::host).collect())?,
+            next: answer.next.clone().map_err(|why| answer.misfit(why))?,
+        })
+    }
+
+    /// One host: `GET /v3/host/{hostId}` (4.8-5).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] where it is not there (4.8-15);
+    /// [`Error::Undecodable`] also when the answer shows another host.
+    pub async fn host(&self, id: HostId) -> Result<Host, Error> {
+        let number = id.to_string();
+        self.get(&["host", &number]).await?.decode(|body| {
+            let host = decode::host(&record::one(body)?)?;
+            if host.id == id {
+                Ok(host)
+            } else {
+                Err(format!("asked for host {id}, the answer shows {}", host.id))
+            }
+        })
+    }
+
+    /// Powers a host on: `PUT /v3/host/{hostId}/start` (4.8-6).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] where it is not there (4.8-15);
+    /// [`Error::Undecodable`] where a success is neither empty nor records.
+    /// What is in those is not described, so a field that is missing is no
+    /// error.
+    pub async fn start_host(&self, id: HostId) -> Result<HostResult, Error> {
+        self.act_on_host(id, "start").await
+    }
+
+    /// Powers a host off: `PUT /v3/host/{hostId}/stop` (4.8-7).
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::start_host`].
+    pub async fn stop_host(&self, id: HostId) -> Result<HostResult, Error> {
+        self.act_on_host(id, "stop").await
+    }
+
+    /// Restarts a host: `PUT /v3/host/{hostId}/restart` (4.8-8).
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::start_host`].
+    pub async fn restart_host(&self, id: HostId) -> Result<HostResult, Error> {
+        self.act_on_host(id, "restart").await
+    }
+
+    async fn act_on_host(&self, id: HostId, action: &str) -> Result<HostResult, Error> {
+        let id = id.to_string();
+        let path = ["host", id.as_str(), action];
+        let answer = self.call(Call::new(Method::PUT, &path)).await?;
+        answer.may_show(decode::result)
+    }
+
+    /// Asks whether a host runs: `GET /v3/host/{hostId}/status` (4.8-10).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] where it is not there (4.8-15);
+    /// [`Error::Undecodable`] where the answer has no result.
+    pub async fn host_status(&self, id: HostId) -> Result<HostResult, Error> {
+        let id = id.to_string();
+        self.get(&["host", &id, "status"]).await?.decode(|body| {
+            let record = record::one(body)?;
+            record.required_text("result")?;
+            Ok(decode::result(&record))
+        })
+    }
+
+    /// Installs a system on a host: `POST /v3/host/{hostId}/os/install`
+    /// (4.8-11). **All its data are lost.** How far it is tells
+    /// [`Host::install_status`].
+    ///
+    /// The answer repeats the request (4.8-12). Nothing of it is kept: it may
+    /// hold the script.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] where a rule is broken, [`Error::NotFound`] where the
+    /// host is not there (4.8-15), [`Error::Refused`] with 422 where a rule is
+    /// broken that is not known here (4.8-16), for an on-demand server (4.8-17),
+    /// or while an installation is under way (3.3-2), [`Error::Undecodable`]
+    /// where a success is neither empty nor records. An error that may have
+    /// taken effect is no reason to send it again before the host was looked at.
+    pub async fn install_host(&self, id: HostId, request: &HostInstall) -> Result<(), Error> {
+        request.check()?;
+        let id = id.to_string();
+        let path = ["host", id.as_str(), "os", "install"];
+        let call = Call::new(Method::POST, &path)
+            .hiding(request.secrets())
+            .json(&request.body())?;
+        self.call(call).await?.may_show(|_| ())
+    }
+
+    /// One page of a host's installation log:
+    /// `GET /v3/host/{hostId}/os/installLog` (4.8-13).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] where the host is not there (4.8-15);
+    /// [`Error::Undecodable`] when a record has no field of an entry (2.22).
+    pub async fn install_log(&self, id: HostId, page: Page) -> Result<Vec<InstallLogEntry>, Error> {
+        let id = id.to_string();
+        let path = ["host", id.as_str(), "os", "installLog"];
+        let answer = self.call(Call::new(Method::GET, &path).page(page)).await?;
+        answer.decode(|body| record::all(body)?.iter().map(decode::log_entry).collect())
+    }
+}

@@ -1,0 +1,223 @@
+//! Dedicated hosts (sections 2.17, 2.20 to 2.22 and 4.8 of
+//! `docs/hosting-api.md`).
+
+mod calls;
+mod decode;
+mod form;
+mod install;
+mod param;
+
+use std::collections::BTreeMap;
+
+use crate::identity::HostId;
+use crate::page::{Page, PageToken};
+
+pub use form::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
+pub use install::HostInstall;
+pub use param::InstallParam;
+
+/// A host (2.20): what of its sixty fields is of use here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// `id`.
+    pub id: HostId,
+    /// What kind of machine it is.
+    pub kind: HostKind,
+    /// `serverId`, the number of the machine behind the host.
+    pub server_id: Option<i64>,
+    /// The API's name of the machine.
+    pub server_name: String,
+    /// The host name that it runs under.
+    pub live_host_name: String,
+    /// The API's word for what it is for.
+    pub category: String,
+    /// The order that it came from, with on-demand servers.
+    pub order_id: Option<String>,
+    /// The number of its operating system.
+    pub os_id: Option<i64>,
+    /// The number of its location.
+    pub location_id: Option<i64>,
+    /// The name of its instance type.
+    pub instance_type: String,
+    /// Processors and memory.
+    pub hardware: HostHardware,
+    /// All addresses, in the API's order.
+    pub addresses: Vec<HostAddress>,
+    /// Whether it runs, in the API's word, which is not described.
+    pub status: String,
+    /// How far its installation is.
+    pub install_status: InstallStatus,
+    /// `uptime`, where it is told; its unit is not described.
+    pub uptime: Option<i64>,
+    /// How many uplinks it has, where they are told: what each of them holds is
+    /// not described. The count decides about interface names (2.17-15).
+    pub uplinks: Option<usize>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What kind of machine a host is (2.20-3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostKind {
+    /// A dedicated host.
+    Dedicated,
+    /// An on-demand server, which the operations on servers are for (2.20-16).
+    OnDemand,
+    /// A virtual machine.
+    Virtual,
+    /// A number that is not known here, or none.
+    Other(Option<i64>),
+}
+
+/// The hardware of a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostHardware {
+    /// Who made it.
+    pub brand: String,
+    /// Which model it is.
+    pub model: String,
+    /// The number on its case.
+    pub service_tag: String,
+    /// Where it stands.
+    pub rack: String,
+    /// The processors in the API's words: `cpu.info`, or `cpuInfo` where that
+    /// is empty.
+    pub cpu: String,
+    /// The kind of the processors: `cpu.type`, or `cpuType` where that is empty.
+    pub cpu_type: String,
+    /// Sockets.
+    pub sockets: Option<i64>,
+    /// Cores of all processors.
+    pub cores: Option<i64>,
+    /// Threads of all processors.
+    pub threads: Option<i64>,
+    /// Bytes of each memory module.
+    pub memory: Vec<i64>,
+    /// The disks.
+    pub disks: Vec<HostDisk>,
+}
+
+/// A disk of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostDisk {
+    /// The kind, in the API's word.
+    pub kind: String,
+    /// What it stores on, in the API's word.
+    pub medium: String,
+    /// The model.
+    pub model: String,
+    /// Bytes.
+    pub size: Option<i64>,
+}
+
+/// An address of a host (2.20-8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostAddress {
+    /// The address as text.
+    pub address: String,
+    /// 4 or 6.
+    pub version: Option<i64>,
+    /// 1 is an ordinary address, 2 a console; the rest belongs to the network.
+    pub kind: Option<i64>,
+    /// Whether it is not reachable from everywhere.
+    pub is_private: bool,
+    /// The interface.
+    pub interface: String,
+    /// The hardware address of the interface.
+    pub mac_address: String,
+    /// The name that the address leads back to; empty where there is none.
+    pub reverse_dns: String,
+    /// The gateway.
+    pub gateway: Option<String>,
+    /// The mask of the network, as it came.
+    pub netmask: Option<String>,
+    /// The length of the network's prefix.
+    pub prefix: Option<i64>,
+    /// The number of the VLAN.
+    pub vlan_id: Option<i64>,
+}
+
+/// How far the installation of a host is (section 3.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InstallStatus {
+    /// Nothing was ever installed through the API.
+    None,
+    /// Taken on.
+    Created,
+    /// Under way.
+    Installing,
+    /// Done.
+    Finished,
+    /// Not done.
+    Failed,
+    /// A word that is not known here: taken as under way.
+    Other(String),
+}
+
+impl InstallStatus {
+    /// Reads the API's word; one that is not known is kept, an empty one is
+    /// [`InstallStatus::None`].
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "" => Self::None,
+            "created" => Self::Created,
+            "installing" => Self::Installing,
+            "finished" => Self::Finished,
+            "failed" => Self::Failed,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+
+    /// Whether an installation is on its way.
+    pub fn is_under_way(&self) -> bool {
+        !matches!(self, Self::None | Self::Finished | Self::Failed)
+    }
+}
+
+/// What the API says to an action on a host (2.21). Its words are not
+/// described; both fields may be empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostResult {
+    /// The result.
+    pub result: String,
+    /// When it was, in Unix seconds.
+    pub timestamp: Option<i64>,
+}
+
+/// An entry of an installation's log (2.22): text for people. What to act on
+/// is [`Host::install_status`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstallLogEntry {
+    /// Names the entry, where it has a number.
+    pub id: Option<i64>,
+    /// Whether it is still open.
+    pub is_open: bool,
+    /// When it was written, in Unix seconds.
+    pub written_at: Option<i64>,
+    /// What it is about: `issueCategory`.
+    pub category: String,
+    /// `catName`, which may say the same in other words.
+    pub category_name: String,
+    /// What happened.
+    pub description: String,
+    /// What became of it.
+    pub resolved: String,
+}
+
+/// Which part of the list of hosts to ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostCursor {
+    /// A range of records.
+    Range(Page),
+    /// Where an earlier answer said that it goes on (4.8-3).
+    Token(PageToken),
+}
+
+/// A part of the list of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPage {
+    /// The hosts.
+    pub hosts: Vec<Host>,
+    /// Where the list goes on, if the answer said so.
+    pub next: Option<PageToken>,
+}

@@ -1,0 +1,300 @@
+//! Whole lists, page by page, so that what was missed on the way is noticed
+//! (section 8 of `docs/hosting-api.md`).
+//!
+//! Nothing in an answer tells how long a list is (8-9), how it is ordered, or
+//! how many records the API gives at most. So pages overlap by one record: the
+//! first of a page must be the last of the page before, or the list has shifted
+//! meanwhile. A list ends at an empty page behind its last record, and at
+//! nothing else; who is content with less takes a glance, and gets no
+//! [`Complete`] for it.
+
+use std::collections::HashSet;
+
+use futures::future::BoxFuture;
+
+use super::error::Error;
+use super::page::{Page, PageToken};
+
+pub use super::completeness::{Complete, Gap, Incomplete};
+
+/// The most requests for one list.
+const MOST_PAGES: usize = 5000;
+
+/// The most records of one list: they are all kept in memory.
+const MOST_RECORDS: usize = 100_000;
+
+/// Shorter pages of a list that grows are its end, not all that the API gives.
+const LEAST_CLAMP: u32 = 10;
+
+/// What to ask for next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ask {
+    Range(Page),
+    Token(PageToken),
+}
+
+/// What came.
+pub(super) struct Batch<T> {
+    pub(super) records: Vec<T>,
+    pub(super) next: Option<PageToken>,
+}
+
+impl<T> From<Vec<T>> for Batch<T> {
+    fn from(records: Vec<T>) -> Self {
+        Self {
+            records,
+            next: None,
+        }
+    }
+}
+
+type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Error>> + Send + 'a>;
+
+/// Tells records apart; by the zero-based place where there is nothing else.
+pub(super) type Identity<T> = fn(&T, usize) -> String;
+
+/// A list that is being read.
+///
+/// Read it with [`Listing::next_page`], as a stream, or at once with
+/// [`Listing::collect`].
+pub struct Listing<'a, T> {
+    fetch: Fetch<'a, T>,
+    identity: Identity<T>,
+    seen: HashSet<String>,
+    /// The new records of a page that showed a gap.
+    pub(super) rest: Vec<T>,
+    last: Option<String>,
+    size: u32,
+    /// The most records that came at once.
+    longest: u32,
+    asked: usize,
+    /// Whether it may get longer at its end meanwhile.
+    growing: bool,
+    /// A page behind the end had records, so the next page has some as well.
+    more: bool,
+    at: At,
+}
+
+/// How far a listing is.
+enum At {
+    /// The next page begins with the last record that was seen, if any.
+    Overlap,
+    /// The last page was shorter than asked for: an empty one must follow. If
+    /// it does not, the API gives at most this many at once.
+    Short(u32),
+    /// The API says where to go on.
+    Token(PageToken),
+    Complete,
+    GivenUp,
+}
+
+impl<'a, T: Send + 'a> Listing<'a, T> {
+    pub(super) fn new(
+        identity: Identity<T>,
+        fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Error>> + Send + 'a,
+    ) -> Self {
+        Self {
+            fetch: Box::new(fetch),
+            identity,
+            seen: HashSet::new(),
+            rest: Vec::new(),
+            last: None,
+            size: Page::MOST,
+            longest: 0,
+            asked: 0,
+            growing: false,
+            more: false,
+            at: At::Overlap,
+        }
+    }
+
+    /// Asks for pages of this size, 2 to 50; 50 is the default.
+    #[must_use]
+    pub fn with_page_size(mut self, size: u32) -> Self {
+        self.size = size.clamp(2, Page::MOST);
+        self
+    }
+
+    /// Reads on where records follow a short page: the list got longer at its
+    /// end, as it does while machines are ordered. Pages still overlap, and it
+    /// still ends at an empty page. Without this it is [`Gap::Short`].
+    #[must_use]
+    pub fn growing(mut self) -> Self {
+        self.growing = true;
+        self
+    }
+
+    /// The next records that were not seen before, or `None` at the end of a
+    /// list that is complete. One call may make more than one request.
+    ///
+    /// # Errors
+    ///
+    /// [`Gap`] where the list is not complete. It stays so: further calls give
+    /// [`Gap::GivenUp`].
+    pub async fn next_page(&mut self) -> Result<Option<Vec<T>>, Gap> {
+        let result = self.advance().await;
+        if result.is_err() {
+            self.at = At::GivenUp;
+        }
+        result
+    }
+
+    async fn advance(&mut self) -> Result<Option<Vec<T>>, Gap> {
+        while !matches!(self.at, At::Complete) {
+            let news = self.step().await?;
+            if !news.is_empty() {
+                return Ok(Some(news));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the last page was shorter than asked for.
+    pub(super) fn may_be_over(&self) -> bool {
+        matches!(self.at, At::Short(_) | At::Complete)
+    }
+
+    /// One request, and what it shows that was not seen before.
+    pub(super) async fn step(&mut self) -> Result<Vec<T>, Gap> {
+        let ask = match &self.at {
+            At::Complete => return Ok(Vec::new()),
+            At::GivenUp => return Err(Gap::GivenUp),
+            // To send it would be worse than useless: its empty answer
+            // would pass for the end.
+            At::Token(token) if token.is_expired() => return Err(Gap::Expired),
+            At::Token(token) => Ask::Token(token.clone()),
+            At::Overlap => self.range(usize::from(self.last.is_some()))?,
+            At::Short(_) => self.range(0)?,
+        };
+        if self.asked == MOST_PAGES {
+            return Err(Gap::Endless);
+        }
+        self.asked += 1;
+        let most = match &ask {
+            Ask::Range(page) => page.results() as usize,
+            // How many a token leads to is up to the API.
+            Ask::Token(_) => usize::MAX,
+        };
+        let batch = (self.fetch)(ask).await?;
+        if batch.records.len() > most {
+            return Err(self.broken(Gap::Oversized, batch.records));
+        }
+        match std::mem::replace(&mut self.at, At::GivenUp) {
+            At::Token(token) => self.follow(Some(&token), batch),
+            At::Short(most) => self.behind_the_end(most, batch.records),
+            _ if batch.next.is_some() => self.follow(None, batch),
+            _ => self.overlapping(batch.records),
+        }
+    }
+
+    fn range(&self, overlap: usize) -> Result<Ask, Gap> {
+        let start = u32::try_from(self.seen.len().saturating_sub(overlap));
+        let start = start.map_err(|_| Gap::Endless)?;
+        Ok(Ask::Range(Page::new(start, self.size)))
+    }
+
+    /// A page that the API leads from or to by a token. Such a list ends where
+    /// no token comes; an empty page with a new one is no end.
+    fn follow(&mut self, from: Option<&PageToken>, batch: Batch<T>) -> Result<Vec<T>, Gap> {
+        if from.is_none() && self.last.is_some() {
+            // It began as a list of ranges.
+            return Err(self.broken(Gap::Shifted, batch.records));
+        }
+        self.at = match batch.next {
+            Some(token) if from == Some(&token) => {
+                return Err(self.broken(Gap::Endless, batch.records));
+            }
+            Some(token) => At::Token(token),
+            None => At::Complete,
+        };
+        self.keep(batch.records)
+    }
+
+    /// A page behind the end, as the page before was short.
+    fn behind_the_end(&mut self, most: u32, records: Vec<T>) -> Result<Vec<T>, Gap> {
+        if records.is_empty() {
+            self.at = At::Complete;
+            return Ok(records);
+        }
+        if !self.growing && (most < self.longest || most < 2) {
+            return Err(self.broken(self.cannot_go_on(), records));
+        }
+        // This page is asked for again, so that it overlaps; and small enough
+        // for that where the API gives fewer at once than it was asked for.
+        if most == self.longest && (!self.growing || most >= LEAST_CLAMP) {
+            self.size = most;
+        }
+        self.more = true;
+        self.at = At::Overlap;
+        Ok(Vec::new())
+    }
+
+    /// Records follow a short page, and no page shows them behind the others.
+    fn cannot_go_on(&self) -> Gap {
+        match self.longest {
+            1 => Gap::NoOverlap,
+            _ => Gap::Short,
+        }
+    }
+
+    fn overlapping(&mut self, mut records: Vec<T>) -> Result<Vec<T>, Gap> {
+        let came = u32::try_from(records.len()).unwrap_or(u32::MAX);
+        self.longest = self.longest.max(came);
+        match &self.last {
+            None if records.is_empty() => {
+                self.at = At::Complete;
+                return Ok(records);
+            }
+            None => {}
+            Some(last) => {
+                let place = self.seen.len().saturating_sub(1);
+                let first = records.first().map(|it| (self.identity)(it, place));
+                if first.as_ref() != Some(last) {
+                    return Err(self.broken(Gap::Shifted, records));
+                }
+                records.remove(0);
+                if std::mem::take(&mut self.more) && records.is_empty() {
+                    return Err(self.cannot_go_on());
+                }
+            }
+        }
+        self.at = match came < self.size {
+            true => At::Short(came),
+            false => At::Overlap,
+        };
+        self.keep(records)
+    }
+
+    fn keep(&mut self, records: Vec<T>) -> Result<Vec<T>, Gap> {
+        let came = records.len();
+        let news = self.news(records);
+        let gap = if news.len() < came {
+            Gap::Repeated
+        } else if self.seen.len() > MOST_RECORDS {
+            Gap::Endless
+        } else {
+            return Ok(news);
+        };
+        self.rest = news;
+        Err(gap)
+    }
+
+    /// A gap, on a page that has records all the same.
+    fn broken(&mut self, gap: Gap, records: Vec<T>) -> Gap {
+        self.rest = self.news(records);
+        gap
+    }
+
+    /// What was not seen before.
+    fn news(&mut self, records: Vec<T>) -> Vec<T> {
+        let mut news = Vec::with_capacity(records.len());
+        for record in records {
+            let identity = (self.identity)(&record, self.seen.len());
+            if self.seen.insert(identity.clone()) {
+                self.last = Some(identity);
+                news.push(record);
+            }
+        }
+        news
+    }
+}

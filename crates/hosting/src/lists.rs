@@ -1,0 +1,110 @@
+//! The lists that have pages, each as a whole.
+
+use std::borrow::Borrow;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::client::Client;
+use super::command::Command;
+use super::error::Error;
+use super::host::{Host, HostCursor, InstallLogEntry};
+use super::identity::{ApiKeyId, HostId};
+use super::listing::{Ask, Batch, Listing};
+use super::page::Page;
+use super::server::{Server, ServerFilter, ServerId};
+use super::tag::TagRecord;
+use super::whitelist::WhitelistEntry;
+
+/// These lists know no token; one that comes is passed over, so none is asked
+/// by.
+fn range(ask: &Ask) -> Page {
+    match ask {
+        Ask::Range(page) => *page,
+        Ask::Token(_) => Page::first(),
+    }
+}
+
+impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
+    /// A list of servers whose pages are had in the caller's own way.
+    pub fn of_servers(
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<T>, Error>> + Send + 'a,
+    ) -> Self {
+        // The API may tell cases of a UUID apart; two spellings are one machine.
+        let identity = |server: &T, _| server.borrow().id.as_str().to_ascii_lowercase();
+        Self::new(identity, move |ask| {
+            let page = fetch(range(&ask));
+            async move { Ok(page.await?.into()) }.boxed()
+        })
+    }
+}
+
+impl Client {
+    /// All servers that a filter lets through (4.4-1).
+    pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
+        Listing::of_servers(move |page| self.servers(filter, page).boxed())
+    }
+
+    /// All commands of a server (4.5-1); `kind` as in [`Client::commands`].
+    pub fn all_commands<'a>(
+        &'a self,
+        id: &'a ServerId,
+        kind: Option<&'a str>,
+    ) -> Listing<'a, Command> {
+        let identity = |command: &Command, _| command.id.as_str().to_ascii_lowercase();
+        Listing::new(identity, move |ask| {
+            async move { Ok(self.commands(id, kind, range(&ask)).await?.into()) }.boxed()
+        })
+    }
+
+    /// All tags of the account (4.6-1).
+    pub fn all_tags(&self) -> Listing<'_, TagRecord> {
+        Listing::new(
+            |tag: &TagRecord, _| tag.tag.clone(),
+            move |ask| async move { Ok(self.tags(range(&ask)).await?.into()) }.boxed(),
+        )
+    }
+
+    /// The whole whitelist of an API key (4.1-1).
+    pub fn all_of_whitelist(&self, key: ApiKeyId) -> Listing<'_, WhitelistEntry> {
+        Listing::new(
+            |entry: &WhitelistEntry, _| entry.id.to_string(),
+            move |ask| async move { Ok(self.whitelist(key, range(&ask)).await?.into()) }.boxed(),
+        )
+    }
+
+    /// The whole installation log of a host (4.8-13).
+    pub fn all_of_install_log(&self, id: HostId) -> Listing<'_, InstallLogEntry> {
+        // The same line may stand in a log twice.
+        let identity = |entry: &InstallLogEntry, place| match entry.id {
+            Some(id) => id.to_string(),
+            None => format!("{place} {entry:?}"),
+        };
+        Listing::new(identity, move |ask| {
+            async move { Ok(self.install_log(id, range(&ask)).await?.into()) }.boxed()
+        })
+    }
+
+    /// All hosts (4.8-1), by token where the API gives one (4.8-3).
+    ///
+    /// `labels` as in [`Client::hosts`]: it counts for nothing from the second
+    /// page on where pages are asked for by token (4.8-4), so hosts that it
+    /// would leave out may be among them.
+    pub fn all_hosts<'a>(&'a self, labels: Option<&'a str>) -> Listing<'a, Host> {
+        let identity = |host: &Host, _| host.id.to_string();
+        Listing::new(identity, move |ask| {
+            async move {
+                let cursor = match ask {
+                    Ask::Range(page) => HostCursor::Range(page),
+                    Ask::Token(token) => HostCursor::Token(token),
+                };
+                let page = self.hosts(labels, &cursor).await?;
+                Ok(Batch {
+                    records: page.hosts,
+                    next: page.next,
+                })
+            }
+            .boxed()
+        })
+    }
+}

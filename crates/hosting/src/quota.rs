@@ -1,0 +1,71 @@
+//! How much may be ordered, and how much is (sections 2.14 and 4.7 of
+//! `docs/hosting-api.md`).
+
+use super::client::Client;
+use super::error::Error;
+use super::record::{self, Misfit, Record};
+
+/// The quotas of one location.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocationQuota {
+    /// The location's number (2.14-1).
+    pub location_id: Option<i64>,
+    /// The location's name.
+    pub location: String,
+    /// One entry for each instance type and pool.
+    pub usages: Vec<QuotaUsage>,
+}
+
+/// How one quota stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaUsage {
+    /// The instance type's number (2.14-3).
+    pub instance_type_id: Option<i64>,
+    /// The instance type's name.
+    pub instance_type: String,
+    /// The pool, in the API's word; `onDemand` is a known one.
+    pub quota_type: String,
+    /// The contract, for a committed pool.
+    pub contract_id: Option<String>,
+    /// How many servers may be had.
+    pub quota: Option<i64>,
+    /// How many are had.
+    pub usage: Option<i64>,
+}
+
+impl Client {
+    /// All quotas of the account: `GET /v3/flexMetal/quota/usage` (4.7-1).
+    ///
+    /// # Errors
+    ///
+    /// Those of any call, see [`crate`];
+    /// [`Error::Undecodable`] also for a quota of nowhere.
+    pub async fn quota_usage(&self) -> Result<Vec<LocationQuota>, Error> {
+        let answer = self.get_large(&["flexMetal", "quota", "usage"]).await?;
+        answer.decode(|body| record::all(body)?.iter().map(quota).collect())
+    }
+}
+
+fn quota(record: &Record<'_>) -> Result<LocationQuota, Misfit> {
+    // A quota of nowhere limits nothing, so it may not pass for one.
+    let location = record.inner_text("location", "name");
+    if location.is_empty() {
+        return Err("a quota has no location".to_owned());
+    }
+    Ok(LocationQuota {
+        location_id: record.inner_number("location", "id"),
+        location,
+        usages: record
+            .records("quotaUsage")
+            .iter()
+            .map(|usage| QuotaUsage {
+                instance_type_id: usage.inner_number("instanceType", "id"),
+                instance_type: usage.inner_text("instanceType", "name"),
+                quota_type: usage.text("quotaType"),
+                contract_id: usage.optional_text("contractId"),
+                quota: usage.number("quota"),
+                usage: usage.number("usage"),
+            })
+            .collect(),
+    })
+}

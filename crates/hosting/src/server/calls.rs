@@ -1,0 +1,203 @@
+//! The operations on servers (sections 4.4 and 4.6 of
+//! `docs/hosting-api.md`).
+
+use http::Method;
+
+use crate::answer::Answer;
+use crate::client::{Call, Client};
+use crate::error::Error;
+use crate::page::Page;
+use crate::record;
+use crate::request::InvalidRequest;
+use crate::server::{Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId, decode};
+use crate::tag::check_tag;
+
+const SERVERS: [&str; 2] = ["flexMetal", "servers"];
+
+impl Client {
+    /// Orders a server: `POST /v3/flexMetal/servers` (4.4-10), one request at
+    /// most.
+    ///
+    /// `order_tag` must be one of the order's tags. It is what proves that the
+    /// answer speaks of this order, and what the machine is found by when no
+    /// answer came.
+    ///
+    /// [`OrderOutcome::Refused`] holds a 400 for a body that the API cannot take
+    /// (4.4-11), a 422 for a broken rule, a quota that is used up, or no machine
+    /// that is free (4.4-12 to 4.4-14).
+    ///
+    /// Once polled, the future must be polled to its end: dropped on the way
+    /// it leaves an outcome that nobody knows.
+    pub async fn order(&self, order: &Order, order_tag: &str) -> OrderOutcome {
+        match self.send_order(order, order_tag).await {
+            Ok(answer) => Self::created(&answer, order_tag),
+            Err(error @ Error::NotSent(_)) => OrderOutcome::NotSent(error),
+            Err(error) if error.may_have_taken_effect() => OrderOutcome::Unknown(error.explain()),
+            Err(error) => OrderOutcome::Refused(error),
+        }
+    }
+
+    async fn send_order(&self, order: &Order, order_tag: &str) -> Result<Answer, Error> {
+        order.check()?;
+        if !order.tags.iter().any(|tag| tag == order_tag) {
+            return Err(InvalidRequest::OrderTag.into());
+        }
+        let call = Call::new(Method::POST, &SERVERS)
+            .order()
+            .hiding(order.secrets());
+        self.call(call.json(&order.body())?).await
+    }
+
+    /// A success is one only with a record that is surely this order's.
+    fn created(answer: &Answer, order_tag: &str) -> OrderOutcome {
+        let server = match one_server(answer) {
+            Ok(server) => server,
+            Err(error) => return OrderOutcome::Unknown(error.explain()),
+        };
+        if server.has_tag(order_tag) {
+            OrderOutcome::Created(Box::new(server))
+        } else {
+            OrderOutcome::Unknown(format!(
+                "the answer shows server {}, which does not bear the tag of this order",
+                server.id
+            ))
+        }
+    }
+
+    /// One page of servers: `GET /v3/flexMetal/servers` (4.4-1), one request.
+    ///
+    /// The list of an account holds released servers too and only grows. Its
+    /// order is not documented.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a tag that breaks the rule;
+    /// [`Error::Undecodable`] when a single record of the page cannot be read,
+    /// since a page with a gap proves nothing; [`Error::Refused`] with 422 for a
+    /// page that the API does not give (8-7).
+    pub async fn servers(&self, filter: &ServerFilter, page: Page) -> Result<Vec<Server>, Error> {
+        for tag in &filter.tags {
+            check_tag(tag)?;
+        }
+        let mut call = Call::new(Method::GET, &SERVERS).page(page);
+        if let Some(status) = filter.status {
+            call = call.query("status", status.as_str());
+        }
+        for tag in &filter.tags {
+            call = call.query("tag", tag);
+        }
+        self.call(call)
+            .await?
+            .decode(|body| record::all(body)?.iter().map(decode::server).collect())
+    }
+
+    /// One server: `GET /v3/flexMetal/servers/{uuid}` (4.4-15). Released servers
+    /// are answered too (3.1-10).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] for a server that this account does not have
+    /// (4.4-28); [`Error::Undecodable`] also when the answer shows another
+    /// server.
+    pub async fn server(&self, id: &ServerId) -> Result<Server, Error> {
+        let [product, servers] = SERVERS;
+        let path = [product, servers, id.as_str()];
+        let answer = self.call(Call::new(Method::GET, &path)).await?;
+        Self::this_server(&answer, id)
+    }
+
+    /// Installs a server anew: `PATCH /v3/flexMetal/servers/{uuid}` (4.4-16).
+    /// **All its data are lost.**
+    ///
+    /// The server stays `delivered` meanwhile (3.1-12); how far it is tell its
+    /// commands of the kind [`REINSTALLATIONS`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] where a rule is broken; 404 for no such server;
+    /// [`Error::Refused`] for one that is not delivered (4.4-19) or being
+    /// re-installed already (4.4-20). An error that may have taken effect is no
+    /// reason to send it again before the commands were looked at.
+    ///
+    /// [`REINSTALLATIONS`]: crate::command::REINSTALLATIONS
+    pub async fn reinstall(&self, id: &ServerId, request: &Reinstall) -> Result<Server, Error> {
+        request.check()?;
+        let [product, servers] = SERVERS;
+        let path = [product, servers, id.as_str()];
+        let call = Call::new(Method::PATCH, &path)
+            .query("wipeDisk", request.wipe.as_str())
+            .hiding(request.secrets())
+            .json(&request.body())?;
+        let answer = self.call(call).await?;
+        Self::this_server(&answer, id)
+    }
+
+    /// Gives a server back: `DELETE /v3/flexMetal/servers/{uuid}` (4.4-21). All
+    /// its data is erased.
+    ///
+    /// The answer shows the begin of the release; its end is the status
+    /// `released` in a later look. A failed server may be refused.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::server`]; and [`Error::Refused`] with 422 for a server that
+    /// is failed (4.4-22) or released already (4.4-24).
+    pub async fn release(&self, id: &ServerId) -> Result<Server, Error> {
+        let [product, servers] = SERVERS;
+        let path = [product, servers, id.as_str()];
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        let answer = self.call(call).await?;
+        Self::this_server(&answer, id)
+    }
+
+    /// Adds a tag to a server: `POST /v3/flexMetal/servers/{uuid}/tag/{tag}`
+    /// (4.6-13).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::Refused`] with
+    /// 422 where the server bears 60 already (4.6-18), which only the API can
+    /// tell; else as [`Client::server`].
+    pub async fn add_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
+        self.change_tag(Method::POST, id, tag).await
+    }
+
+    /// Takes a tag off a server:
+    /// `DELETE /v3/flexMetal/servers/{uuid}/tag/{tag}` (4.6-16). The tag stays in the
+    /// account's list.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::NotFound`]
+    /// also where the server does not bear it (4.6-17); else as
+    /// [`Client::server`].
+    pub async fn remove_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
+        self.change_tag(Method::DELETE, id, tag).await
+    }
+
+    async fn change_tag(&self, method: Method, id: &ServerId, tag: &str) -> Result<Server, Error> {
+        check_tag(tag)?;
+        let [product, servers] = SERVERS;
+        let path = [product, servers, id.as_str(), "tag", tag];
+        let call = Call::new(method, &path).idempotent();
+        let answer = self.call(call).await?;
+        Self::this_server(&answer, id)
+    }
+
+    /// The one server of an answer, which must be the one asked for: what is
+    /// read here decides about releases.
+    fn this_server(answer: &Answer, id: &ServerId) -> Result<Server, Error> {
+        let server = one_server(answer)?;
+        if server.id.is_same_as(id) {
+            return Ok(server);
+        }
+        Err(answer.misfit(format!(
+            "asked for server {id}, the answer shows {}",
+            server.id
+        )))
+    }
+}
+
+fn one_server(answer: &Answer) -> Result<Server, Error> {
+    answer.decode(|body| decode::server(&record::one(body)?))
+}

@@ -1,0 +1,51 @@
+//! Reading server records.
+
+use crate::record::{Misfit, Record};
+use crate::server::{Server, ServerId, ServerStatus};
+use crate::tag;
+
+/// Reads one server. Only two fields can spoil it: `uuid`, without which the
+/// record says nothing, and `tags`, which tell whose the machine is.
+pub(crate) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
+    let id = ServerId::parse(record.raw_text("uuid"))
+        .map_err(|_| "a server record has no usable uuid".to_owned())?;
+    Ok(Server {
+        name: record.text("name"),
+        status: ServerStatus::parse(&record.text("status")),
+        status_message: record.message("statusMessage"),
+        location_id: record.inner_number("location", "id"),
+        location: record.inner_text("location", "name"),
+        instance_type_id: record.inner_number("instanceType", "id"),
+        instance_type: record.inner_text("instanceType", "name"),
+        os_slug: record.inner_text("os", "slug"),
+        addresses: addresses(record),
+        tags: tags(record)?,
+        created_at: record.seconds("createdAt"),
+        delivered_at: record.seconds("deliveredAt"),
+        released_at: record.seconds("releasedAt"),
+        contract_id: record.optional_text("contractId"),
+        id,
+    })
+}
+
+/// Tags decide whose a machine is: what only became one by cleaning is none.
+fn tags(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
+    let texts = record.texts("tags")?.into_iter();
+    Ok(texts
+        .map(|(raw, cleaned)| tag::as_told(raw, cleaned))
+        .collect())
+}
+
+fn addresses(record: &Record<'_>) -> Vec<String> {
+    let objects = record.records("ipAddresses");
+    if objects.is_empty() {
+        // Plain texts; anything else is as good as no address.
+        let texts = record.texts("ipAddresses").unwrap_or_default();
+        let texts = texts.into_iter().map(|(_, text)| text);
+        return texts.filter(|text| !text.is_empty()).collect();
+    }
+    objects
+        .iter()
+        .filter_map(|address| address.optional_text("ipAddress"))
+        .collect()
+}

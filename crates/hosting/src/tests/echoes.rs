@@ -1,0 +1,181 @@
+//! An API that says our own secrets back: none of its texts shows them.
+
+use serde_json::{Value, json};
+
+use super::script::{Script, answer, cut};
+use super::{KEY, ORDER_TAG, UUID, id, order, record};
+use crate::host::HostCursor;
+use crate::server::{KernelParam, SystemChoice};
+use crate::transport::{Cut, Response};
+use crate::{ApiKeyId, Client, Error, HostId, Order, OrderOutcome, Page, SecretText, ServerFilter};
+
+async fn refused(response: Response) -> String {
+    let (client, _) = Script::client(vec![Ok(response)]);
+    let error = client.server(&id()).await.unwrap_err();
+    format!("{error:?} {}", error.explain())
+}
+
+#[tokio::test]
+async fn the_begin_of_the_key_is_hidden_as_the_whole_is() {
+    let half = &KEY[..KEY.len() - 1];
+    let bodies = [
+        // A JSON text whose end is cut off.
+        answer(422, json!(format!("{}{KEY}", "x".repeat(990))).to_string()),
+        answer(422, json!(format!("{}{KEY}", "x".repeat(4090))).to_string()),
+        // A body that breaks off within the key.
+        cut(
+            answer(422, format!("{{\"errorMessage\":\"bad key {half}")),
+            Cut::Broken("reset".into()),
+        ),
+        answer(403, format!("bad key {}", &KEY[..5])),
+        // Whoever said it, shortened it.
+        answer(
+            403,
+            json!({"errorMessage": format!("no key {}...", &KEY[..16])}).to_string(),
+        ),
+        // Written as in an address, and further on than that spelling goes.
+        answer(403, format!("{}-and-more", KEY.replace('/', "\\/"))),
+    ];
+    for body in bodies {
+        let told = refused(body).await;
+        assert!(!told.contains(&KEY[..5]), "{told}");
+        assert!(!told.contains(&KEY[16..]), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn words_that_only_resemble_the_key_stay() {
+    let told = refused(answer(422, format!("{} is not it", &KEY[..8]))).await;
+    assert!(told.contains(&KEY[..8]), "{told}");
+}
+
+#[tokio::test]
+async fn a_secret_that_holds_the_key_is_hidden_to_its_end() {
+    let script = format!("#!/bin/sh curl -H {KEY} https://c4nary-host/");
+    let order = Order {
+        post_install_script: Some(SecretText::new(script.clone())),
+        ..order()
+    };
+    let (client, _) = Script::client(vec![Ok(answer(422, format!("bad: {script}")))]);
+    let outcome = format!("{:?}", client.order(&order, ORDER_TAG).await);
+    assert!(
+        !outcome.contains("c4nary") && !outcome.contains(&KEY[..5]),
+        "{outcome}"
+    );
+}
+
+/// Puts the key into every text of a value, names apart.
+fn laden(value: Value) -> Value {
+    match value {
+        Value::String(text) if text != UUID => json!(format!("{text} {KEY}")),
+        Value::Array(entries) => entries.into_iter().map(laden).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| (name, laden(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+async fn told<T: std::fmt::Debug>(
+    body: Value,
+    call: impl AsyncFnOnce(Client) -> Result<T, Error>,
+) -> String {
+    let (client, _) = Script::client(vec![Ok(answer(200, laden(body).to_string()))]);
+    let result = call(client).await;
+    assert!(result.is_ok(), "{result:?}");
+    format!("{result:?}")
+}
+
+#[tokio::test]
+async fn no_record_shows_the_key() {
+    let mut server = record();
+    server["ipAddresses"] = json!([{"ipAddress": "192.0.2.1"}]);
+    server["contractId"] = json!("C");
+    let usage = json!([{"server": server, "totalHours": 1}]);
+    let host = json!([{"id": 1, "serverName": "a", "status": "b", "installStatus": "c",
+        "instanceType": "d", "ipAddress": [{"ipAddress": "e", "macAddress": "f"}],
+        "cpu": {"info": "g"}, "disk": [{"model": "h"}], "labels": [{"key": "i", "value": "j"}]}]);
+    let entry = json!([{"id": 1, "ipRange": "a", "comments": "b", "active": 1}]);
+    let key = json!([{"uuid": UUID, "name": "a", "publicKey": "ssh-ed25519 AAAA"}]);
+    let plan = json!([{"name": "a", "hardwareDetails": {"cpu": {"name": "b"},
+        "disks": [{"type": "c"}]}, "locations": [{"name": "d", "availability": "e"}]}]);
+    let system = json!([{"id": 1, "name": "a", "slug": "b"}]);
+    let command = json!([{"uuid": UUID, "state": "a", "payload": {"command": "b"}}]);
+    let log = json!([{"id": 1, "issueCategory": "a", "issueDescription": "b"}]);
+    let tag = json!([{"tag": "a"}]);
+    let quota = json!([{"location": {"name": "a"}, "quotaUsage": [{"quotaType": "b"}]}]);
+    let page = Page::first();
+    let texts = [
+        told(server.clone(), async |it| it.server(&id()).await).await,
+        told(json!([server]), async |it| {
+            it.servers(&ServerFilter::default(), page).await
+        })
+        .await,
+        told(usage, async |it| it.usage(None, None).await).await,
+        told(host, async |it| {
+            it.hosts(None, &HostCursor::Range(page)).await
+        })
+        .await,
+        told(entry, async |it| it.whitelist(ApiKeyId(1), page).await).await,
+        told(key, async |it| it.ssh_keys().await).await,
+        told(plan, async |it| it.plans().await).await,
+        told(system, async |it| it.operating_systems().await).await,
+        told(command, async |it| it.commands(&id(), None, page).await).await,
+        told(log, async |it| it.install_log(HostId(1), page).await).await,
+        told(tag, async |it| it.tags(page).await).await,
+        told(quota, async |it| it.quota_usage().await).await,
+        told(json!({"status": "a"}), async |it| it.health().await).await,
+        told(json!({"result": "a"}), async |it| {
+            it.start_host(HostId(1)).await
+        })
+        .await,
+    ];
+    for text in texts {
+        assert!(text.contains("[API key]"), "{text}");
+        assert!(!text.contains(&KEY[..12]), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_hardware_listing_is_cleaned_and_never_printed() {
+    let shown = json!({"createdAt": 1, "lshw": {"id": format!("a\u{1b}[2J{KEY}"),
+        "children": [{(KEY): [KEY, 7, null]}]}});
+    let (client, _) = Script::client(vec![Ok(answer(200, shown.to_string()))]);
+    let found = client.hardware_listing(&id()).await.unwrap();
+    let printed = format!("{found:?}");
+    assert!(!printed.contains("children"), "{printed}");
+    assert_eq!(
+        found.listing.unwrap(),
+        json!({"id": "a [2J[API key]", "children": [{"[API key]": ["[API key]", 7, null]}]})
+    );
+}
+
+#[tokio::test]
+async fn a_success_shows_nothing_of_what_its_own_call_carried() {
+    let order = Order {
+        post_install_script: Some(SecretText::new("#!/bin/sh\necho c4nary-token-of-mine\n")),
+        os: SystemChoice {
+            kernel_params: vec![KernelParam {
+                key: "net.ifnames".to_owned(),
+                value: SecretText::new("0"),
+            }],
+            ..SystemChoice::of_slug("debian-13")
+        },
+        ..order()
+    };
+    let mut shown = record();
+    shown["status"] = json!("ran echo c4nary-token-of-mine");
+    shown["statusMessage"] = json!("script was #!/bin/sh echo c4nary-token-of-mine");
+    let (client, _) = Script::client(vec![Ok(answer(200, shown.to_string()))]);
+    let outcome = client.order(&order, ORDER_TAG).await;
+    let text = format!("{outcome:?}");
+    assert!(!text.contains("c4nary"), "{text}");
+    // A short value is a part of many words: what names and marks the machine
+    // stays as it is.
+    let OrderOutcome::Created(server) = outcome else {
+        panic!("{text}");
+    };
+    assert!(server.has_tag(ORDER_TAG));
+    assert_eq!(server.name, "node-1");
+}

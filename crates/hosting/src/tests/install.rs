@@ -1,0 +1,287 @@
+//! What servers are installed with: full orders and re-installations.
+
+use serde_json::json;
+
+use super::script::{Script, body, line, sent};
+use super::{ORDER_TAG, UUID, id, order, record};
+use crate::error::NotSent;
+use crate::request::InvalidRequest;
+use crate::server::{
+    DiskWipe, KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily,
+    UserData,
+};
+use crate::{Error, Order, SecretText};
+
+pub(super) fn param(key: &str, value: &str) -> KernelParam {
+    KernelParam {
+        key: key.to_owned(),
+        value: SecretText::new(value),
+    }
+}
+
+fn partition(target: &str, size: PartitionSize) -> Partition {
+    Partition {
+        target: target.to_owned(),
+        filesystem: "ext4".to_owned(),
+        size,
+    }
+}
+
+fn data(text: &str, is_base64: bool) -> Option<UserData> {
+    Some(UserData {
+        data: SecretText::new(text),
+        is_base64,
+    })
+}
+
+fn broken(change: impl FnOnce(&mut Order)) -> InvalidRequest {
+    let mut order = order();
+    change(&mut order);
+    order.check().unwrap_err()
+}
+
+fn fine(change: impl FnOnce(&mut Order)) {
+    let mut order = order();
+    change(&mut order);
+    order.check().unwrap();
+}
+
+#[tokio::test]
+async fn an_order_carries_all_that_was_given() {
+    let full = Order {
+        post_install_script: Some(SecretText::new("#!/bin/sh\ntrue\n")),
+        user_data: data("aGVsbG8=", true),
+        os: SystemChoice {
+            kernel_params: vec![param("console", "ttyS0")],
+            partitions: vec![
+                partition("/boot", PartitionSize::Megabytes(4096)),
+                partition("/", PartitionSize::Rest),
+            ],
+            ..SystemChoice::of_slug("debian-13")
+        },
+        ..order()
+    };
+    let (request, _) = sent(200, &record().to_string(), async |client| {
+        client.order(&full, ORDER_TAG).await
+    })
+    .await;
+    let sent_body = body(&request);
+    assert_eq!(
+        sent_body["os"],
+        json!({"slug": "debian-13",
+            "kernelParams": [{"key": "console", "value": "ttyS0"}],
+            "partitions": [{"target": "/boot", "filesystem": "ext4", "size": 4096},
+                           {"target": "/", "filesystem": "ext4", "size": -1}]})
+    );
+    assert_eq!(sent_body["postInstallScript"], "#!/bin/sh\ntrue\n");
+    assert_eq!(
+        sent_body["userData"],
+        json!({"data": "aGVsbG8=", "isBase64": true})
+    );
+
+    let boot = Order {
+        os: SystemChoice {
+            ipxe_script_url: Some(SecretText::new("https://boot.example.com/a.ipxe")),
+            ..SystemChoice::of_slug("custom-ipxe")
+        },
+        ..order()
+    };
+    let (request, _) = sent(200, &record().to_string(), async |client| {
+        client.order(&boot, ORDER_TAG).await
+    })
+    .await;
+    assert_eq!(
+        body(&request)["os"],
+        json!({"slug": "custom-ipxe", "ipxeScriptUrl": "https://boot.example.com/a.ipxe"})
+    );
+}
+
+#[test]
+fn scripts_follow_the_rules_of_their_system() {
+    let script = |slug: &'static str, text: &'static str| {
+        move |order: &mut Order| {
+            order.os.slug = slug.to_owned();
+            order.post_install_script = Some(SecretText::new(text));
+        }
+    };
+    fine(script("debian-13", "#!/bin/bash\n"));
+    fine(script("windows-2022", "Write-Host 1"));
+    assert_eq!(broken(script("debian-13", "true")), InvalidRequest::Shebang);
+    assert_eq!(
+        broken(script("debian-13", " #!/bin/sh")),
+        InvalidRequest::Shebang
+    );
+    assert_eq!(broken(script("debian-13", " \n")), InvalidRequest::Script);
+    assert_eq!(
+        broken(script("debian-13", "#!/bin/sh\0")),
+        InvalidRequest::Script
+    );
+    let talos = |order: &mut Order| {
+        script("talos-omni-1110", "#!/bin/sh")(order);
+        order.os.kernel_params = vec![param("siderolink.api", "https://hub")];
+    };
+    assert_eq!(broken(talos), InvalidRequest::ScriptUnused);
+}
+
+#[test]
+fn systems_are_checked() {
+    assert_eq!(SystemFamily::of_slug("Windows-2022"), SystemFamily::Windows);
+    assert_eq!(
+        SystemFamily::of_slug("ubuntu-2404-lts"),
+        SystemFamily::Linux
+    );
+    let ipxe = |slug: &'static str, url: Option<&'static str>| {
+        move |order: &mut Order| {
+            order.os.slug = slug.to_owned();
+            order.os.ipxe_script_url = url.map(SecretText::new);
+        }
+    };
+    assert_eq!(
+        broken(ipxe("custom-ipxe", None)),
+        InvalidRequest::IpxeMissing
+    );
+    assert_eq!(
+        broken(ipxe("debian-13", Some("http://a/b"))),
+        InvalidRequest::IpxeUnused
+    );
+    fine(ipxe("custom-ipxe", Some("tftp://a/b")));
+    for url in ["", "a/b", "/a/b", "http://"] {
+        assert_eq!(
+            broken(ipxe("custom-ipxe", Some(url))),
+            InvalidRequest::IpxeUrl,
+            "{url}"
+        );
+    }
+    let hub = |params: Vec<KernelParam>| {
+        move |order: &mut Order| {
+            order.os.slug = "talos-omni-1110".to_owned();
+            order.os.kernel_params = params;
+        }
+    };
+    for url in ["http://hub", "https://hub/", "grpc://hub:8090?jointoken=t"] {
+        fine(hub(vec![param("siderolink.api", url)]));
+    }
+    assert_eq!(broken(hub(Vec::new())), InvalidRequest::Hub);
+    for url in ["", "hub", "https://", "ftp://hub", "foo:bar"] {
+        let params = vec![param("siderolink.api", url)];
+        assert_eq!(broken(hub(params)), InvalidRequest::Hub, "{url}");
+    }
+    for (key, value) in [("", "v"), ("a b", "v"), ("a=b", "v"), ("a", "v\n")] {
+        assert_eq!(
+            broken(|order| order.os.kernel_params = vec![param("ok", ""), param(key, value)]),
+            InvalidRequest::KernelParam { index: 1 }
+        );
+    }
+    for (text, is_base64, rule) in [
+        (" ", false, InvalidRequest::UserData),
+        ("a", true, InvalidRequest::UserDataBase64),
+        ("a===", true, InvalidRequest::UserDataBase64),
+        ("a-b=", true, InvalidRequest::UserDataBase64),
+    ] {
+        assert_eq!(
+            broken(|order| order.user_data = data(text, is_base64)),
+            rule
+        );
+    }
+    fine(|order| order.user_data = data("a-b=", false));
+}
+
+#[test]
+fn partitions_are_checked() {
+    let rest = || partition("/", PartitionSize::Rest);
+    let with = |partitions: Vec<Partition>| broken(|order| order.os.partitions = partitions);
+    let mut unnamed = rest();
+    unnamed.target.clear();
+    let mut unformatted = rest();
+    unformatted.filesystem = "ext 4".to_owned();
+    // The document names no words.
+    fine(|order| {
+        order.os.partitions = vec![rest()];
+        order.os.partitions[0].filesystem = "zfs".to_owned();
+    });
+    for wrong in [
+        unnamed,
+        unformatted,
+        partition("/", PartitionSize::Megabytes(0)),
+    ] {
+        assert_eq!(with(vec![wrong]), InvalidRequest::Partition { index: 0 });
+    }
+    assert_eq!(
+        with(vec![rest(), rest()]),
+        InvalidRequest::PartitionTwice { index: 1 }
+    );
+    assert_eq!(
+        with(vec![rest(), partition("/data", PartitionSize::Rest)]),
+        InvalidRequest::PartitionRest
+    );
+}
+
+#[tokio::test]
+async fn a_reinstallation_sends_what_is_given_and_always_the_wipe() {
+    let least = Reinstall::default();
+    let (request, server) = sent(200, &json!([record()]).to_string(), async |client| {
+        client.reinstall(&id(), &least).await
+    })
+    .await;
+    let path = format!("PATCH /v3/flexMetal/servers/{UUID}?wipeDisk");
+    assert_eq!(line(&request), format!("{path}=true"));
+    assert_eq!(body(&request), json!({}));
+    assert_eq!(server.unwrap().id, id());
+
+    let full = Reinstall {
+        name: Some("node-2".to_owned()),
+        ssh_keys: Some(vec![UUID.to_owned()]),
+        post_install_script: Some(SecretText::new("#!/bin/sh\n")),
+        os: Some(SystemChoice::of_slug("ubuntu-2404-lts")),
+        user_data: data("x", false),
+        wipe: DiskWipe::Skip,
+    };
+    let (request, _) = sent(200, &record().to_string(), async |client| {
+        client.reinstall(&id(), &full).await
+    })
+    .await;
+    assert_eq!(line(&request), format!("{path}=false"));
+    assert_eq!(
+        body(&request),
+        json!({"name": "node-2", "sshKey": [UUID], "postInstallScript": "#!/bin/sh\n",
+            "os": {"slug": "ubuntu-2404-lts"}, "userData": {"data": "x", "isBase64": false}})
+    );
+}
+
+#[tokio::test]
+async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
+    let (client, script) = Script::client(Vec::new());
+    let os = |slug: &str| Some(SystemChoice::of_slug(slug));
+    let no_keys = Reinstall {
+        os: os("debian-13"),
+        ..Reinstall::default()
+    };
+    assert_eq!(no_keys.check(), Err(InvalidRequest::SshKeysNeeded));
+    let windows = Reinstall {
+        os: os("windows-2022"),
+        ..Reinstall::default()
+    };
+    windows.check().unwrap();
+    // Which system is kept is not known here, so any script may fit.
+    let script_alone = Reinstall {
+        post_install_script: Some(SecretText::new("Write-Host 1")),
+        ..Reinstall::default()
+    };
+    script_alone.check().unwrap();
+    let name = Reinstall {
+        name: Some("-".to_owned()),
+        os: os("talos-omni-1110"),
+        ..Reinstall::default()
+    };
+    // Which system is kept is not known here either.
+    let name_alone = Reinstall {
+        name: name.name.clone(),
+        ..Reinstall::default()
+    };
+    name_alone.check().unwrap();
+    for request in [no_keys, name] {
+        let error = client.reinstall(&id(), &request).await.unwrap_err();
+        assert!(matches!(error, Error::NotSent(NotSent::Request(_))));
+    }
+    assert!(script.requests().is_empty());
+}

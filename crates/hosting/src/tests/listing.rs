@@ -1,0 +1,300 @@
+//! Whole lists, over an API that shifts, repeats, shortens and fails.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures::{FutureExt, TryStreamExt};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::script::{Script, answer};
+use super::{UUID, record};
+use crate::listing::{Ask, Batch, Complete, Gap, Incomplete, Listing};
+use crate::page::PageToken;
+use crate::{Error, HostId, ServerFilter};
+
+fn number(record: &usize, _: usize) -> String {
+    record.to_string()
+}
+
+type Read = Result<Complete<usize>, Incomplete<usize>>;
+type Starts = Arc<Mutex<Vec<u32>>>;
+
+/// A list of numbers that `at` gives for each request. `most` is the most
+/// records that the API gives at once. Gives the starts asked for as well.
+fn list<'a>(
+    most: usize,
+    at: impl Fn(usize) -> Vec<usize> + Send + 'a,
+) -> (Listing<'a, usize>, Starts) {
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let asked = starts.clone();
+    let listing = Listing::new(number, move |ask| {
+        let Ask::Range(page) = ask else {
+            panic!("no token was given");
+        };
+        let list = at(asked.lock().unwrap().len());
+        asked.lock().unwrap().push(page.start());
+        let size = most.min(page.results() as usize);
+        let page: Vec<_> = list
+            .into_iter()
+            .skip(page.start() as usize)
+            .take(size)
+            .collect();
+        async move { Ok(page.into()) }.boxed()
+    });
+    (listing, starts)
+}
+
+async fn read(most: usize, size: u32, at: impl Fn(usize) -> Vec<usize> + Send) -> (Read, Vec<u32>) {
+    let (listing, starts) = list(most, at);
+    let read = listing.with_page_size(size).collect().await;
+    let starts = starts.lock().unwrap().clone();
+    (read, starts)
+}
+
+fn gap(read: Read) -> Gap {
+    read.unwrap_err().gap
+}
+
+#[tokio::test]
+async fn every_length_is_read_whole_and_ends_at_an_empty_page() {
+    for most in [2, 3, 25, 50] {
+        for length in (0..=60).chain([99, 100, 101, 148]) {
+            let (read, starts) = read(most, 50, |_| (0..length).collect()).await;
+            let all: Vec<_> = (0..length).collect();
+            assert_eq!(read.unwrap().into_records(), all, "{most} {length}");
+            assert_eq!(*starts.last().unwrap() as usize, length, "{most} {length}");
+            let (growing, starts) = list(most, |_| (0..length).collect());
+            assert_eq!(growing.growing().collect().await.unwrap().records(), all);
+            assert_eq!(*starts.lock().unwrap().last().unwrap() as usize, length);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_glance_ends_at_a_short_page() {
+    for length in (0..=210).chain([490, 491, 492]) {
+        let (listing, starts) = list(50, |_| (0..length).collect());
+        let seen = listing.glance().await.unwrap();
+        assert_eq!(seen, (0..length).collect::<Vec<_>>());
+        let pages = length.saturating_sub(1) / 49 + 1;
+        assert_eq!(starts.lock().unwrap().len(), pages, "{length}");
+    }
+    let (listing, _) = list(50, |call| (usize::from(call > 0)..120).collect());
+    assert!(matches!(listing.glance().await, Err(Gap::Shifted)));
+}
+
+#[tokio::test]
+async fn a_list_that_grows_at_its_end_can_be_read_on() {
+    for calls in [3, 4, 5] {
+        let length = |call| 120 + 20 * usize::from(call >= calls);
+        let (grown, _) = list(50, |call| (0..length(call)).collect());
+        let grown = grown.growing().collect().await.unwrap();
+        assert!([120, 140].contains(&grown.records().len()));
+    }
+    // With each call one more, for a while; the first ones are few.
+    for few in [1, 2, 11, 60] {
+        let (growing, starts) = list(50, |call| (0..few + call.min(30)).collect());
+        let growing = growing.growing().collect().await.unwrap();
+        assert_eq!(growing.records().len(), few + 30);
+        assert!(starts.lock().unwrap().len() < 40, "{few}");
+    }
+    // It is not believed for ever.
+    let (shown, _) = list(50, |call| (0..61 - call % 2).collect());
+    assert!(matches!(gap(shown.growing().collect().await), Gap::Short));
+    let (single, _) = list(1, |_| (0..3).collect());
+    let single = gap(single.growing().collect().await);
+    assert!(matches!(single, Gap::NoOverlap));
+}
+
+#[tokio::test]
+async fn a_list_that_changes_meanwhile_is_incomplete() {
+    // One goes, one comes, in front of what was read.
+    let (gone, _) = read(50, 50, |call| (usize::from(call > 0)..120).collect()).await;
+    assert!(matches!(gap(gone), Gap::Shifted));
+    let (came, _) = read(50, 50, |call| (usize::from(call == 0)..120).collect()).await;
+    assert!(matches!(gap(came), Gap::Shifted));
+    // Everything goes: an empty page in the middle is no end.
+    let (emptied, _) = read(50, 50, |call| {
+        (0..if call == 0 { 120 } else { 0 }).collect()
+    })
+    .await;
+    let emptied = emptied.unwrap_err();
+    assert_eq!(emptied.seen.len(), 50);
+    assert!(matches!(emptied.gap, Gap::Shifted));
+    // It repeats itself.
+    let (twice, _) = read(50, 50, |_| (0..60).chain(0..60).collect()).await;
+    assert!(matches!(gap(twice), Gap::Repeated));
+    // It goes on behind a page that was short.
+    let (short, _) = read(50, 50, |call| {
+        (0..if call == 1 { 70 } else { 120 }).collect()
+    })
+    .await;
+    assert!(matches!(gap(short), Gap::Short));
+}
+
+#[tokio::test]
+async fn pages_of_one_record_cannot_be_read() {
+    let (single, _) = read(1, 50, |_| (0..3).collect()).await;
+    assert!(matches!(gap(single), Gap::NoOverlap));
+    let (alone, _) = read(1, 50, |_| vec![7]).await;
+    assert_eq!(alone.unwrap().records(), [7]);
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_given_up() {
+    let mut start = 0;
+    let listing = Listing::new(number, move |_| {
+        let page: Vec<usize> = (start..start + 50).collect();
+        start += 49;
+        async move { Ok(page.into()) }.boxed()
+    });
+    let incomplete = listing.collect().await.unwrap_err();
+    assert!(matches!(incomplete.gap, Gap::Endless));
+}
+
+#[tokio::test]
+async fn a_failing_page_is_told_with_what_was_seen() {
+    let page: Vec<_> = (0..50_u64)
+        .map(|number| {
+            let mut record = record();
+            record["uuid"] = json!(format!("{}{number:012}", &UUID[..24]));
+            record
+        })
+        .collect();
+    let (client, script) = Script::client(vec![
+        Ok(answer(200, json!(page).to_string())),
+        Ok(answer(502, "")),
+    ]);
+    let filter = ServerFilter::default();
+    let incomplete = client.all_servers(&filter).collect().await.unwrap_err();
+    assert_eq!(incomplete.seen.len(), 50);
+    assert!(matches!(incomplete.gap, Gap::Failed(Error::Server(_))));
+    let requests = script.requests();
+    assert_eq!(requests[1].headers["ranged-data"], "start=49,results=50");
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_error_and_nothing_goes_on_behind_a_gap() {
+    let shrinking = || {
+        let mut length = 60;
+        Listing::new(number, move |ask| {
+            let Ask::Range(page) = ask else {
+                panic!("no token was given");
+            };
+            let page: Vec<usize> = (page.start() as usize..length).take(50).collect();
+            length = 0;
+            async move { Ok(page.into()) }.boxed()
+        })
+    };
+    let mut stream = Box::pin(shrinking().into_stream());
+    assert_eq!(stream.try_next().await.unwrap().unwrap().len(), 50);
+    assert!(matches!(stream.try_next().await, Err(Gap::Shifted)));
+    assert!(matches!(stream.try_next().await, Ok(None)));
+
+    let mut listing = shrinking();
+    listing.next_page().await.unwrap();
+    assert!(matches!(listing.next_page().await, Err(Gap::Shifted)));
+    assert!(matches!(listing.next_page().await, Err(Gap::GivenUp)));
+}
+
+#[tokio::test]
+async fn what_the_page_of_a_gap_shows_is_seen() {
+    // 0 to 49, then a page that begins with 51: the overlap is gone, and yet it
+    // shows what was not seen before.
+    let (shifted, _) = read(50, 50, |call| {
+        (if call == 0 { 0..60 } else { 2..62 }).collect()
+    })
+    .await;
+    let shifted = shifted.unwrap_err();
+    assert!(matches!(shifted.gap, Gap::Shifted));
+    assert_eq!(shifted.seen, (0..50).chain(51..62).collect::<Vec<_>>());
+    let (repeated, _) = read(50, 50, |_| (0..60).chain([5, 60]).collect()).await;
+    let repeated = repeated.unwrap_err();
+    assert!(matches!(repeated.gap, Gap::Repeated));
+    assert_eq!(repeated.seen, (0..=60).collect::<Vec<_>>());
+    let (short, _) = read(50, 50, |call| {
+        (0..if call == 1 { 70 } else { 120 }).collect()
+    })
+    .await;
+    assert_eq!(short.unwrap_err().seen, (0..120).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn more_than_was_asked_for_is_no_page() {
+    let listing = Listing::new(number, |_| {
+        async { Ok((0..51).collect::<Vec<usize>>().into()) }.boxed()
+    });
+    let incomplete = listing.collect().await.unwrap_err();
+    assert!(matches!(incomplete.gap, Gap::Oversized));
+    assert_eq!(incomplete.seen.len(), 51);
+}
+
+#[tokio::test]
+async fn a_list_is_kept_up_to_a_number_of_records() {
+    let pages = AtomicUsize::new(0);
+    let listing = Listing::new(number, move |_| {
+        let page = pages.fetch_add(1, Ordering::Relaxed);
+        let token = PageToken::new(&page.to_string(), None, jiff::Timestamp::UNIX_EPOCH);
+        // The first page is of the size asked for, the others of the API's.
+        let size = if page == 0 { 50 } else { 10_000 };
+        let records = (page * 10_000..page * 10_000 + size).collect();
+        async move {
+            Ok(Batch {
+                records,
+                next: token,
+            })
+        }
+        .boxed()
+    });
+    let incomplete = listing.collect().await.unwrap_err();
+    assert!(matches!(incomplete.gap, Gap::Endless));
+    assert_eq!(incomplete.seen.len(), 100_050);
+}
+
+#[tokio::test]
+async fn equal_lines_of_a_log_are_two_entries() {
+    let entry = json!({"issueDescription": "again"});
+    let page = |entries: &[&serde_json::Value]| Ok(answer(200, json!(entries).to_string()));
+    let (client, _) = Script::client(vec![page(&[&entry, &entry]), page(&[])]);
+    let log = client.all_of_install_log(HostId(1)).collect().await;
+    assert_eq!(log.unwrap().records().len(), 2);
+    // Over more than one page they overlap as others do.
+    let full = vec![&entry; 50];
+    let (client, _) = Script::client(vec![page(&full), page(&full[..2]), page(&[])]);
+    let log = client.all_of_install_log(HostId(1)).collect().await;
+    assert_eq!(log.unwrap().records().len(), 51);
+}
+
+proptest! {
+    /// Whatever pages come: no panic, no record twice, and complete only where
+    /// the last page was empty.
+    #[test]
+    fn any_pages_are_read(
+        pages in prop::collection::vec(prop::collection::vec(0usize..30, 0..6), 1..12),
+        growing: bool,
+    ) {
+        let left = Arc::new(Mutex::new(pages.into_iter()));
+        let last = Arc::new(Mutex::new(None));
+        let (source, seen) = (left.clone(), last.clone());
+        let listing = Listing::new(number, move |_| {
+            let page = source.lock().unwrap().next().unwrap_or_default();
+            *seen.lock().unwrap() = Some(page.len());
+            async move { Ok(Batch::from(page)) }.boxed()
+        });
+        let listing = listing.with_page_size(4);
+        let listing = if growing { listing.growing() } else { listing };
+        let read = futures::executor::block_on(listing.collect());
+        let records = match &read {
+            Ok(all) => {
+                prop_assert_eq!(*last.lock().unwrap(), Some(0));
+                all.records()
+            }
+            Err(incomplete) => &incomplete.seen,
+        };
+        let mut sorted = records.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        prop_assert_eq!(sorted.len(), records.len());
+    }
+}

@@ -1,0 +1,91 @@
+//! Tests of the client: readings and classifications over a scripted
+//! transport, and what really goes over the wire over a hand-written server.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what is spawned here ends with the runtime of its test"
+)]
+
+mod answers;
+mod bodies;
+mod decode;
+mod echoes;
+mod every_call;
+mod host_install;
+mod ids;
+mod inputs;
+mod install;
+mod listing;
+mod machine;
+mod names;
+mod never_panics;
+mod operations;
+mod order;
+mod refusals;
+mod repeats;
+mod resources;
+mod script;
+mod secrets;
+mod sizes;
+mod ssh_keys;
+mod tls;
+mod tokens;
+mod tolerance;
+mod whitelist;
+mod wire;
+mod wire_changes;
+mod wire_server;
+
+use crate::server::SystemChoice;
+use crate::{ApiKey, BaseUrl, Order, ServerId};
+
+const KEY: &str = "k3y/Of+an-Account=0123456789";
+const UUID: &str = "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f";
+const ORDER_TAG: &str = "fmo-order:0123456789abcdef0123456700000001";
+
+fn key() -> ApiKey {
+    ApiKey::parse(KEY.as_bytes()).unwrap()
+}
+
+fn base_url(text: &str) -> BaseUrl {
+    BaseUrl::parse(text, false).unwrap()
+}
+
+fn id() -> ServerId {
+    ServerId::parse(UUID).unwrap()
+}
+
+fn order() -> Order {
+    Order {
+        name: "node-1".to_owned(),
+        location: "EU: Rotterdam".to_owned(),
+        instance_type: "bm7.std.8".to_owned(),
+        os: SystemChoice::of_slug("debian-13"),
+        ssh_keys: vec!["ssh-ed25519 AAAA me@here".to_owned()],
+        tags: vec![
+            "fmo-cluster:0123456789abcdef".to_owned(),
+            ORDER_TAG.to_owned(),
+        ],
+        contract_id: None,
+        overflow: false,
+        ..Order::default()
+    }
+}
+
+/// A server record as the document shows it, with the order tag.
+fn record() -> serde_json::Value {
+    serde_json::json!({
+        "uuid": UUID,
+        "name": "node-1",
+        "status": "created",
+        "statusMessage": "",
+        "location": {"id": 6, "name": "EU: Rotterdam"},
+        "instanceType": {"id": 3, "name": "bm7.std.8"},
+        "os": {"slug": "debian-13"},
+        "ipAddresses": [],
+        "tags": ["fmo-cluster:0123456789abcdef", ORDER_TAG],
+        "createdAt": 1_728_030_905,
+        "deliveredAt": 0,
+        "releasedAt": null,
+    })
+}

@@ -1,0 +1,118 @@
+//! What is compared or sent back stays as it came, or never equals what it is
+//! not.
+
+use serde_json::{Value, json};
+
+use super::script::sent;
+use super::{ORDER_TAG, id, order, record};
+use crate::server::Server;
+use crate::tag::is_tag;
+use crate::{Error, OrderOutcome, Page};
+
+async fn server(tags: Value) -> Server {
+    let mut body = record();
+    body["tags"] = tags;
+    let (_, server) = sent(200, &body.to_string(), async |client| {
+        client.server(&id()).await
+    })
+    .await;
+    server.unwrap()
+}
+
+#[tokio::test]
+async fn what_became_a_tag_by_cleaning_is_none() {
+    for (tag, wanted) in [
+        ("a\u{200b}b", "ab"),
+        ("ab ", "ab"),
+        ("\tab", "ab"),
+        ("ab\n", "ab"),
+        ("\u{202e}ab", "ab"),
+    ] {
+        for tags in [json!(["x", tag]), json!({"1": "x", "2": tag})] {
+            let server = server(tags).await;
+            assert!(server.has_tag("x"));
+            assert!(!server.has_tag(wanted), "{tag:?}");
+            let read = &server.tags[1];
+            // Shown without what could disturb a line, and still known again.
+            assert!(!is_tag(read), "{read:?}");
+            assert!(read.starts_with(wanted) && !read.contains(char::is_control));
+            assert!(!read.contains(['\u{200b}', '\u{202e}']), "{read:?}");
+        }
+    }
+    let longest = "t".repeat(64);
+    assert_eq!(
+        server(json!([longest, "a b"])).await.tags,
+        [&longest, "a b"]
+    );
+}
+
+#[tokio::test]
+async fn an_order_is_not_proved_by_a_tag_that_only_looks_like_its_own() {
+    let mut body = record();
+    body["tags"] = json!([format!("{ORDER_TAG}\u{200b}")]);
+    let (_, outcome) = sent(200, &body.to_string(), async |client| {
+        client.order(&order(), ORDER_TAG).await
+    })
+    .await;
+    assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_tag_of_the_account_is_read_in_the_same_way() {
+    let (_, tag) = sent(200, r#"{"tag":"a\u200b"}"#, async |client| {
+        client.tag("a").await
+    })
+    .await;
+    assert!(matches!(tag, Err(Error::Undecodable { .. })));
+    let (_, tags) = sent(200, r#"[{"tag":"a\u200b"},{"tag":"a"}]"#, async |client| {
+        client.tags(Page::first()).await
+    })
+    .await;
+    let tags = tags.unwrap();
+    assert_ne!(tags[0].tag, "a");
+    assert_eq!(tags[1].tag, "a");
+}
+
+#[tokio::test]
+async fn names_keep_their_blanks_and_lose_what_is_no_text() {
+    for (name, read) in [
+        ("EU:  Rotterdam ", "EU:  Rotterdam "),
+        ("EU: Rotter\u{200b}dam", "EU: Rotterdam"),
+        ("EU:\u{2028}Rotterdam", "EU: Rotterdam"),
+        ("EU:\nRotterdam", "EU: Rotterdam"),
+    ] {
+        let location = json!([{"id": 6, "name": name}]).to_string();
+        let (_, locations) = sent(200, &location, async |client| client.locations().await).await;
+        assert_eq!(locations.unwrap()[0].name, read);
+        let plan = json!([{"name": name, "locations": [{"name": name}]}]).to_string();
+        let (_, plans) = sent(200, &plan, async |client| client.plans().await).await;
+        let plan = plans.unwrap().remove(0);
+        assert_eq!(
+            (plan.name.as_str(), plan.locations[0].name.as_str()),
+            (read, read)
+        );
+        let system = json!([{"slug": name}]).to_string();
+        let (_, systems) = sent(200, &system, async |client| {
+            client.operating_systems().await
+        })
+        .await;
+        assert_eq!(systems.unwrap()[0].slug, read);
+        let mut body = record();
+        body["location"]["name"] = json!(name);
+        let (_, server) = sent(200, &body.to_string(), async |client| {
+            client.server(&id()).await
+        })
+        .await;
+        assert_eq!(server.unwrap().location, read);
+    }
+    // Blanks are no way around the cap.
+    let wide = json!([{"id": 6, "name": format!("a{}b", " ".repeat(5000))}]).to_string();
+    let (_, locations) = sent(200, &wide, async |client| client.locations().await).await;
+    assert_eq!(locations.unwrap()[0].name, "a b");
+    // What is no name at all is still none.
+    let (_, locations) = sent(200, r#"[{"name":" "}]"#, async |client| {
+        client.locations().await
+    })
+    .await;
+    assert!(matches!(locations, Err(Error::Undecodable { .. })));
+}

@@ -1,0 +1,155 @@
+//! Whatever bytes come, a call ends with a result or an error.
+
+use futures::executor::block_on;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::every_call::{NAMES, call};
+use super::script::{Script, answer};
+use super::{KEY, ORDER_TAG, UUID, id, order};
+use crate::{ApiKey, BaseUrl, OrderOutcome, Page, ServerFilter};
+
+/// Any JSON, with the names and words of the API often in it.
+fn any_json() -> impl Strategy<Value = Value> {
+    let word = prop_oneof![
+        Just(UUID.to_owned()),
+        Just(ORDER_TAG.to_owned()),
+        Just(KEY.to_owned()),
+        Just(String::new()),
+        ".*",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        word.prop_map(Value::from),
+    ];
+    let name = prop::sample::select(vec![
+        "uuid",
+        "name",
+        "status",
+        "statusMessage",
+        "location",
+        "os",
+        "slug",
+        "ipAddresses",
+        "ipAddress",
+        "tags",
+        "tag",
+        "createdAt",
+        "errorCode",
+        "errorMessage",
+        "errors",
+        "hardwareDetails",
+        "disks",
+        "quotaUsage",
+        "resources",
+        "id",
+        "state",
+        "payload",
+        "command",
+        "serverUuid",
+        "server_uuid",
+        "created_at",
+        "server",
+        "startedAt",
+        "rootPassword",
+        "lshw",
+        "publicKey",
+        "commits",
+        "instanceType",
+        "cpu",
+        "memory",
+        "disk",
+        "ipAddress",
+        "labels",
+        "result",
+        "issueDescription",
+    ]);
+    leaf.prop_recursive(4, 48, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map(name.clone(), inner, 0..6).prop_map(|fields| json!(fields)),
+        ]
+    })
+}
+
+/// Puts one body through every reading, and holds what any reading must hold.
+fn read_everywhere(status: u16, body: &[u8]) -> Result<(), TestCaseError> {
+    let (client, _) = Script::client((0..8).map(|_| Ok(answer(status, body))).collect());
+    block_on(async {
+        let outcome = client.order(&order(), ORDER_TAG).await;
+        if let OrderOutcome::Created(server) = &outcome {
+            prop_assert!(server.has_tag(ORDER_TAG));
+        }
+        let filter = ServerFilter::default();
+        let texts = [
+            format!("{outcome:?}"),
+            format!(
+                "{:?}",
+                client.server(&id()).await.map_err(|e| e.explain()).err()
+            ),
+            format!("{:?}", client.servers(&filter, Page::first()).await.err()),
+            format!("{:?}", client.tag("a").await.err()),
+            format!("{:?}", client.locations().await.err()),
+            format!("{:?}", client.plans().await.err()),
+            format!("{:?}", client.operating_systems().await.err()),
+            format!("{:?}", client.quota_usage().await.err()),
+        ];
+        for text in &texts {
+            prop_assert!(!text.contains(KEY), "{}", text);
+            prop_assert!(text.len() < 64 * 1024);
+        }
+        Ok(())
+    })
+}
+
+/// The same through every operation there is.
+fn read_by_all(status: u16, body: &[u8]) -> Result<(), TestCaseError> {
+    for name in NAMES {
+        let (client, _) = Script::client(vec![Ok(answer(status, body))]);
+        let text = block_on(call(&client, name)).text;
+        prop_assert!(!text.contains(KEY), "{}: {}", name, text);
+        prop_assert!(text.len() < 64 * 1024);
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_by_every_operation(status in 200u16..600, body in prop::collection::vec(any::<u8>(), 0..512)) {
+        read_by_all(status, &body)?;
+    }
+
+    #[test]
+    fn any_json_is_read_by_every_operation(status in prop_oneof![Just(200u16), 200u16..600], body in any_json()) {
+        read_by_all(status, body.to_string().as_bytes())?;
+    }
+
+    #[test]
+    fn any_bytes_are_read(status in 200u16..600, body in prop::collection::vec(any::<u8>(), 0..512)) {
+        read_everywhere(status, &body)?;
+    }
+
+    #[test]
+    fn any_text_is_read(status in 200u16..600, body in "[<>/a-z\\\\\"{}\\[\\]\u{0}-\u{ff}]{0,200}") {
+        read_everywhere(status, body.as_bytes())?;
+    }
+
+    #[test]
+    fn any_json_is_read(status in prop_oneof![Just(200u16), 200u16..600], body in any_json()) {
+        read_everywhere(status, body.to_string().as_bytes())?;
+    }
+
+    #[test]
+    fn any_key_and_base_url_are_read(bytes in prop::collection::vec(any::<u8>(), 0..64), text in ".*") {
+        if let Ok(key) = ApiKey::parse(&bytes) {
+            prop_assert!(key.header_value().is_ok());
+        }
+        if let Ok(base) = BaseUrl::parse(&text, true) {
+            prop_assert!(base.join(&[], &[]).as_str().starts_with(base.as_str()));
+        }
+    }
+}

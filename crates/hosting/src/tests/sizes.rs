@@ -1,0 +1,142 @@
+//! How much of an answer is taken, and how much memory it may need.
+
+use serde_json::json;
+
+use super::script::{Script, answer};
+use super::wire_server::{Reply, WireServer};
+use super::{KEY, base_url, id, key, record};
+use crate::host::HostCursor;
+use crate::transport::{Request, Response};
+use crate::{ApiKeyId, Client, ClientOptions, Error, HostId, LocationId, Page, ServerFilter};
+
+const MIB: usize = 1 << 20;
+
+async fn refused(response: Response) -> String {
+    let (client, _) = Script::client(vec![Ok(response)]);
+    let error = client.server(&id()).await.unwrap_err();
+    error.refusal().unwrap().message.clone()
+}
+
+#[tokio::test]
+async fn of_an_error_page_only_the_begin_is_read() {
+    let filler = "<script>x</script>".repeat(64 * 1024 / 18 + 1);
+    for status in [404, 502] {
+        let page = format!("<html>soon{filler}late</html>");
+        assert_eq!(refused(answer(status, page)).await, "soon");
+        // As plain text, and as an error record.
+        let page = format!("soon{}late", " ".repeat(64 * 1024));
+        assert_eq!(refused(answer(status, page)).await, "soon");
+    }
+    // What is short enough is read whole, whatever script stands in front.
+    let page = format!(
+        "{}late",
+        "<SCRIPT>a<b</script><style>c>d</STYLE>".repeat(50)
+    );
+    assert_eq!(refused(answer(502, page)).await, "late");
+    // No secret shows where the begin ends.
+    let page = format!("{}{KEY}", " ".repeat(64 * 1024 - 10));
+    let told = refused(answer(502, page)).await;
+    assert!(!told.contains(&KEY[..4]), "{told}");
+}
+
+#[tokio::test]
+async fn a_flood_of_an_error_ends_early_and_still_says_something() {
+    let begin = b"HTTP/1.1 503 No\r\nContent-Length: 1099511627776\r\n\r\nout of order ".to_vec();
+    let server = WireServer::start(vec![Reply::Flood(begin)]).await;
+    let client = Client::new(ClientOptions::new(base_url(&server.url()), key())).unwrap();
+    let error = client.locations().await.unwrap_err();
+    let Error::Server(refusal) = &error else {
+        panic!("{error:?}");
+    };
+    assert!(refusal.message.starts_with("out of order"), "{refusal}");
+}
+
+/// The request of a call whose answer does not matter.
+async fn asked<T>(call: impl AsyncFnOnce(Client) -> T) -> Request {
+    let (client, script) = Script::client(vec![Ok(answer(500, ""))]);
+    call(client).await;
+    script.requests().remove(0)
+}
+
+#[tokio::test]
+async fn only_what_has_no_pages_may_be_large() {
+    let page = Page::first();
+    let filter = ServerFilter::default();
+    let small = [
+        asked(async |it| it.servers(&filter, page).await.err()).await,
+        asked(async |it| it.server(&id()).await.err()).await,
+        asked(async |it| it.commands(&id(), None, page).await.err()).await,
+        asked(async |it| it.tags(page).await.err()).await,
+        asked(async |it| it.tag("a").await.err()).await,
+        asked(async |it| it.whitelist(ApiKeyId(1), page).await.err()).await,
+        asked(async |it| it.install_log(HostId(1), page).await.err()).await,
+        asked(async |it| it.health().await.err()).await,
+        asked(async |it| it.release(&id()).await.err()).await,
+    ];
+    for request in small {
+        assert_eq!(request.caps.success, MIB, "{request:?}");
+    }
+    let hosts = HostCursor::Range(page);
+    let large = [
+        asked(async |it| it.locations().await.err()).await,
+        asked(async |it| it.plans().await.err()).await,
+        asked(async |it| it.operating_systems().await.err()).await,
+        asked(async |it| it.instance_types(LocationId(1)).await.err()).await,
+        asked(async |it| it.quota_usage().await.err()).await,
+        asked(async |it| it.usage(None, None).await.err()).await,
+        asked(async |it| it.capacity_commits().await.err()).await,
+        asked(async |it| it.ssh_keys().await.err()).await,
+        asked(async |it| it.hosts(None, &hosts).await.err()).await,
+        asked(async |it| it.hardware_listing(&id()).await.err()).await,
+    ];
+    for request in large {
+        assert_eq!(request.caps.success, 8 * MIB, "{request:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_nothing_but_small_values_is_not_read() {
+    let list = |entry: &str, count: usize| format!("[{}]", vec![entry; count].join(","));
+    let bodies = [
+        list(r#"{"slug":"a"}"#, 8 * MIB / 13),
+        list("[0]", 2 * MIB - 1),
+        format!(r#"[{{"slug":"a","x":{}}}]"#, list("0", 2 * MIB)),
+    ];
+    for body in bodies {
+        assert!(body.len() <= 8 * MIB);
+        let (client, _) = Script::client(vec![Ok(answer(200, body))]);
+        let error = client.operating_systems().await.unwrap_err();
+        assert!(error.explain().contains("more values"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_largest_real_answers_are_read() {
+    // Brackets and commas within texts are no values.
+    let slug = "a\\\"[{,".repeat(100);
+    let systems: Vec<_> = (0..2000)
+        .map(|id| json!({"id": id, "slug": slug, "name": slug}))
+        .collect();
+    let (client, _) = Script::client(vec![Ok(answer(200, json!(systems).to_string()))]);
+    assert_eq!(client.operating_systems().await.unwrap().len(), 2000);
+
+    let mut server = record();
+    server["tags"] = (0..60).map(|n| format!("{n:064}")).collect();
+    server["ipAddresses"] = (0..16)
+        .map(|n| json!({"ipAddress": format!("2001:db8::{n}")}))
+        .collect();
+    server["statusMessage"] = json!("x".repeat(4096));
+    let page = json!(vec![server; 50]).to_string();
+    let (client, _) = Script::client(vec![Ok(answer(200, page))]);
+    let servers = client
+        .servers(&ServerFilter::default(), Page::first())
+        .await;
+    assert_eq!(servers.unwrap().len(), 50);
+
+    let usage = json!({"server": record(), "startedAt": "2024-10-04T08:35:05.000Z",
+        "endedAt": "2024-10-04T08:49:08.000Z", "totalHours": 14, "totalMinutes": 823,
+        "bandwidthIn": 17, "bandwidthOut": 0, "totalEgressBytes": 4_000_000_000_000_i64});
+    let month = json!(vec![usage; 8000]).to_string();
+    let (client, _) = Script::client(vec![Ok(answer(200, month))]);
+    assert_eq!(client.usage(None, None).await.unwrap().len(), 8000);
+}

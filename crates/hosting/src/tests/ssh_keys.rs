@@ -1,0 +1,161 @@
+//! Keys in orders, and the requests and answers of stored ones.
+
+use serde_json::json;
+
+use super::script::{Script, body, line, sent};
+use super::{UUID, order};
+use crate::error::NotSent;
+use crate::request::InvalidRequest;
+use crate::server::Reinstall;
+use crate::{Error, SshKeyId};
+
+const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3Nz me@here";
+
+#[tokio::test]
+async fn ssh_keys_are_stored_and_removed() {
+    let id = SshKeyId::parse(UUID).unwrap();
+    let key = json!({"uuid": UUID, "name": "laptop", "publicKey": PUBLIC_KEY,
+        "createdAt": 1_728_030_905});
+    let one = json!([key]).to_string();
+
+    let (request, keys) = sent(200, &one, async |client| client.ssh_keys().await).await;
+    assert_eq!(line(&request), "GET /v3/sshKey");
+    assert_eq!(keys.unwrap()[0].public_key, PUBLIC_KEY);
+    let (request, found) = sent(200, &one, async |client| client.ssh_key(&id).await).await;
+    assert_eq!(line(&request), format!("GET /v3/sshKey/{UUID}"));
+    assert_eq!(found.unwrap().id, id);
+    let (request, stored) = sent(200, &key.to_string(), async |client| {
+        client.create_ssh_key("laptop", PUBLIC_KEY).await
+    })
+    .await;
+    assert_eq!(line(&request), "POST /v3/sshKey");
+    assert_eq!(
+        body(&request),
+        json!({"name": "laptop", "publicKey": PUBLIC_KEY})
+    );
+    assert_eq!(stored.unwrap().name, "laptop");
+    let (request, result) = sent(204, "", async |client| client.delete_ssh_key(&id).await).await;
+    assert_eq!(line(&request), format!("DELETE /v3/sshKey/{UUID}"));
+    result.unwrap();
+
+    // An answer about another key.
+    let (_, stored) = sent(200, &one, async |client| {
+        client
+            .create_ssh_key("laptop", "ssh-ed25519 AAAAother")
+            .await
+    })
+    .await;
+    assert!(matches!(stored, Err(Error::Undecodable { .. })));
+    // A long one comes back whole.
+    let long = format!("ssh-rsa AAAA{} me", "b".repeat(2000));
+    let shown = json!({"uuid": UUID, "name": "n", "publicKey": long}).to_string();
+    let (_, found) = sent(200, &shown, async |client| client.ssh_key(&id).await).await;
+    assert_eq!(found.unwrap().public_key, long);
+}
+
+#[tokio::test]
+async fn what_is_no_public_key_is_not_sent() {
+    let (client, script) = Script::client(Vec::new());
+    let secret = "-----BEGIN OPENSSH PRIVATE KEY-----";
+    for key in [
+        "",
+        "AAAA",
+        "ssh-rsa",
+        "ssh-rsa BBBB",
+        "ssh-rsa AAAA\nx",
+        "-----BEGIN CERTIFICATE-----\nMIIB",
+        secret,
+    ] {
+        let error = client.create_ssh_key("name", key).await.unwrap_err();
+        assert!(matches!(error, Error::NotSent(NotSent::Request(_))));
+        assert_eq!(
+            error.explain().contains("private"),
+            key == secret,
+            "{error:?}"
+        );
+    }
+    assert!(client.create_ssh_key("", PUBLIC_KEY).await.is_err());
+    assert!(SshKeyId::parse("01923b7e0c1f7d3a9c520a1b2c3d4e5f").is_err());
+    assert!(script.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_key_may_be_stored_in_another_form_and_under_any_name() {
+    let blocks = [
+        "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----\n",
+        "---- BEGIN SSH2 PUBLIC KEY ----\nAAAA\n---- END SSH2 PUBLIC KEY ----",
+    ];
+    let name = "n".repeat(300);
+    for block in blocks {
+        // The API may keep it in a form of its own.
+        for kept in [block, PUBLIC_KEY] {
+            let shown = json!([{"uuid": UUID, "name": name, "publicKey": kept}]).to_string();
+            let (request, stored) = sent(200, &shown, async |client| {
+                client.create_ssh_key(&name, block).await
+            })
+            .await;
+            assert_eq!(body(&request), json!({"name": name, "publicKey": block}));
+            assert_eq!(stored.unwrap().public_key, kept);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stored_key_is_shown_to_the_letter_or_not_at_all() {
+    let id = SshKeyId::parse(UUID).unwrap();
+    let long = format!("ssh-rsa AAAA{}", "b".repeat(20_000));
+    for (key, shown) in [
+        ("ssh-rsa AAAA  two  blanks ", "ssh-rsa AAAA  two  blanks "),
+        ("ssh-rsa AAAA me\n", "ssh-rsa AAAA me\n"),
+        ("ssh-rsa AAAA\u{200b}BBBB me", ""),
+        ("ssh-rsa AAAA me\nforged: line", ""),
+        ("ssh-rsa AAAA \u{1b}[31m", ""),
+        (long.as_str(), ""),
+    ] {
+        let body = json!([{"uuid": UUID, "name": "n", "publicKey": key},
+            {"uuid": UUID, "name": "m", "publicKey": PUBLIC_KEY}])
+        .to_string();
+        // One that cannot be shown does not hide the others.
+        let (_, keys) = sent(200, &body, async |client| client.ssh_keys().await).await;
+        let keys = keys.unwrap();
+        assert_eq!((keys[0].public_key.as_str(), &keys[0].id), (shown, &id));
+        assert_eq!(keys[1].public_key, PUBLIC_KEY);
+    }
+    // What cannot be shown is surely not the key that was sent.
+    let shown = json!({"uuid": UUID, "name": "n", "publicKey": long}).to_string();
+    let (_, stored) = sent(200, &shown, async |client| {
+        client.create_ssh_key("n", PUBLIC_KEY).await
+    })
+    .await;
+    assert!(matches!(stored, Err(Error::Undecodable { .. })));
+}
+
+#[test]
+fn a_key_of_an_order_is_a_stored_one_or_a_public_one() {
+    let with = |key: &str| {
+        let mut order = order();
+        order.ssh_keys.push(key.to_owned());
+        let reinstall = Reinstall {
+            ssh_keys: Some(order.ssh_keys.clone()),
+            ..Reinstall::default()
+        };
+        assert_eq!(reinstall.check(), order.check(), "{key}");
+        order.check()
+    };
+    for key in [UUID, "ssh-rsa AAAA", "sk-ssh-ed25519@openssh.com AAAA x y"] {
+        assert_eq!(with(key), Ok(()), "{key}");
+    }
+    for key in [
+        "",
+        "hello",
+        "17",
+        "ssh-rsa",
+        "ssh-rsa AAAA\nssh-rsa AAAA",
+        "01923b7e0c1f7d3a9c520a1b2c3d4e5f",
+    ] {
+        assert_eq!(with(key), Err(InvalidRequest::SshKey { index: 1 }), "{key}");
+    }
+    let private = with("-----BEGIN OPENSSH PRIVATE KEY----- AAAA");
+    let field = "sshKey[1]".to_owned();
+    assert_eq!(private, Err(InvalidRequest::PrivateKey { field }));
+}

@@ -1,0 +1,124 @@
+//! Whom the client trusts.
+
+use std::sync::Arc;
+
+use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::wire_server::http;
+use super::{ORDER_TAG, base_url, key, order, record};
+use crate::error::NotSent;
+use crate::{Client, ClientError, ClientOptions, Error, OrderOutcome};
+
+fn certificate() -> CertifiedKey<KeyPair> {
+    generate_simple_self_signed(["localhost".to_owned()]).unwrap()
+}
+
+/// A server with this certificate that answers every connection with one
+/// created server; gives its URL.
+async fn tls_server(own: &CertifiedKey<KeyPair>) -> String {
+    let secret = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], PrivateKeyDer::Pkcs8(secret))
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // A handshake that the client gave up is what some tests want.
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                continue;
+            };
+            let mut request = Vec::new();
+            while !request.ends_with(b"}") {
+                stream.read_buf(&mut request).await.unwrap();
+            }
+            stream
+                .write_all(&http(200, &record().to_string()))
+                .await
+                .unwrap();
+        }
+    });
+    format!("https://localhost:{port}")
+}
+
+async fn order_from(url: &str, ca_bundle: Option<String>) -> OrderOutcome {
+    let mut options = ClientOptions::new(base_url(url), key());
+    options.ca_bundle = ca_bundle.map(String::into_bytes);
+    let client = Client::new(options).unwrap();
+    client.order(&order(), ORDER_TAG).await
+}
+
+#[tokio::test]
+async fn a_private_root_is_trusted_where_it_is_given() {
+    let own = certificate();
+    let url = tls_server(&own).await;
+    let outcome = order_from(&url, Some(own.cert.pem())).await;
+    assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn without_trust_nothing_is_sent() {
+    let own = certificate();
+    let url = tls_server(&own).await;
+    let outcome = order_from(&url, Some(certificate().cert.pem())).await;
+    assert!(
+        matches!(
+            outcome,
+            OrderOutcome::NotSent(Error::NotSent(NotSent::Connect(_)))
+        ),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_without_tls_gets_no_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!(
+        "https://localhost:{}",
+        listener.local_addr().unwrap().port()
+    );
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut received = Vec::new();
+        stream.read_buf(&mut received).await.unwrap();
+        stream.write_all(&http(400, "no tls here")).await.unwrap();
+        // Whatever the client says to that, to its end.
+        let _ = stream.read_to_end(&mut received).await;
+        String::from_utf8_lossy(&received).into_owned()
+    });
+    let outcome = order_from(&url, Some(certificate().cert.pem())).await;
+    assert!(matches!(outcome, OrderOutcome::NotSent(_)), "{outcome:?}");
+    let received = server.await.unwrap();
+    assert!(!received.contains("private-token"), "{received}");
+}
+
+#[test]
+fn a_bad_bundle_is_told_at_once() {
+    let build = |bundle: &str| {
+        let mut options = ClientOptions::new(base_url("https://localhost"), key());
+        options.ca_bundle = Some(bundle.as_bytes().to_vec());
+        Client::new(options).err().unwrap()
+    };
+    for bundle in ["", "no certificate"] {
+        let error = build(bundle);
+        assert!(matches!(error, ClientError::CaBundleEmpty), "{error:?}");
+    }
+    for bundle in [
+        "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    ] {
+        let error = build(bundle);
+        assert!(matches!(error, ClientError::CaBundle(_)), "{error:?}");
+        assert!(error.to_string().contains("caBundle"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Lists of hosts, which go on by a token.
+
+use serde_json::json;
+
+use super::script::{Script, answer, with_header};
+use crate::error::NotSent;
+use crate::host::{Host, HostCursor};
+use crate::listing::Gap;
+use crate::request::InvalidRequest;
+use crate::transport::Response;
+use crate::{Error, Page};
+
+fn host(token: &str) -> Response {
+    with_header(answer(200, r#"[{"id":1}]"#), "page-token", token)
+}
+
+fn dated(token: &str, expires: &str, date: &str) -> Response {
+    with_header(with_header(host(token), "expires", expires), "date", date)
+}
+
+/// Reads a list whose first page is this one; gives the gap and the number of
+/// requests.
+async fn gap(first: Response) -> (Option<Gap>, usize) {
+    let (client, script) = Script::client(vec![Ok(first), Ok(answer(200, "[]"))]);
+    let listing = client.all_hosts(None).collect().await;
+    (listing.err().map(|it| it.gap), script.requests().len())
+}
+
+#[tokio::test]
+async fn tokens_lead_through_the_hosts() {
+    let page = |numbers: &[u64], token: Option<&str>| {
+        let hosts: Vec<_> = numbers.iter().map(|number| json!({"id": number})).collect();
+        let page = answer(200, json!(hosts).to_string());
+        Ok(match token {
+            Some(token) => with_header(page, "page-token", token),
+            None => page,
+        })
+    };
+    let read = async |pages| {
+        let (client, script) = Script::client(pages);
+        let hosts = client.all_hosts(None).collect().await;
+        let ids = |hosts: Vec<Host>| hosts.iter().map(|host| host.id.0).collect::<Vec<_>>();
+        let requests = script.requests().len();
+        (
+            hosts
+                .map(|hosts| ids(hosts.into_records()))
+                .map_err(|it| (ids(it.seen), it.gap)),
+            requests,
+        )
+    };
+    // Ended by an answer without a token, and by nothing else.
+    let (hosts, requests) = read(vec![
+        page(&[1, 2], Some("a")),
+        page(&[3], Some("b")),
+        page(&[4], None),
+    ])
+    .await;
+    assert_eq!((hosts.unwrap(), requests), (vec![1, 2, 3, 4], 3));
+    let (hosts, requests) = read(vec![
+        page(&[1], Some("a")),
+        page(&[], Some("b")),
+        page(&[2], None),
+    ])
+    .await;
+    assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 3));
+    let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[], Some("a"))]).await;
+    assert!(matches!(hosts, Err((_, Gap::Endless))));
+    // A token that leads to itself, and a record that comes again.
+    let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[2], Some("a"))]).await;
+    assert!(matches!(hosts, Err((_, Gap::Endless))));
+    let (hosts, _) = read(vec![page(&[1, 2], Some("a")), page(&[2], None)]).await;
+    assert!(matches!(hosts, Err((_, Gap::Repeated))));
+    // Without any token, as any other list.
+    let (hosts, requests) = read(vec![page(&[1, 2], None), page(&[], None)]).await;
+    assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 2));
+    // A token in the midst of ranges.
+    let full: Vec<_> = (1..=50).collect();
+    let (hosts, _) = read(vec![page(&full, None), page(&[50], Some("a"))]).await;
+    assert!(matches!(hosts, Err((_, Gap::Shifted))));
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_sent_back_is_no_end() {
+    for token in ["t".repeat(4097), "t\u{e9}".to_owned()] {
+        let (gap, requests) = gap(host(&token)).await;
+        let is_told = matches!(&gap, Some(Gap::Failed(Error::Undecodable { .. })));
+        assert!(is_told, "{gap:?}");
+        assert_eq!(requests, 1);
+    }
+    // No token is none, however it is written.
+    for token in ["", " "] {
+        assert!(gap(host(token)).await.0.is_none());
+    }
+    // Where nothing goes on by tokens, none matters.
+    let (client, _) = Script::client(vec![Ok(host(&"t".repeat(4097)))]);
+    client.locations().await.unwrap_err();
+    let tag = with_header(answer(200, r#"[{"tag":"a"}]"#), "page-token", "\u{e9}");
+    let (client, _) = Script::client(vec![Ok(tag)]);
+    assert_eq!(client.tags(Page::first()).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_sent_while_it_is_good() {
+    let [date, expires] = ["08:00:00", "08:10:00"].map(|at| format!("Sat, 21 Nov 2026 {at} GMT"));
+    let past = "Mon, 01 Jan 2001 00:00:00 GMT";
+    assert!(matches!(
+        gap(dated("a", past, &date)).await,
+        (Some(Gap::Expired), 1)
+    ));
+    // By the API's own clock, however wrong that is.
+    assert!(matches!(gap(dated("a", &expires, &date)).await, (None, 2)));
+    // A text that is no date says nothing.
+    assert!(matches!(gap(dated("a", "0", &date)).await, (None, 2)));
+
+    let answers = vec![Ok(dated("a", &expires, &date)), Ok(answer(200, "[]"))];
+    let (client, script) = Script::client(answers);
+    let first = HostCursor::Range(Page::first());
+    let token = client.hosts(None, &first).await.unwrap().next.unwrap();
+    let cursor = HostCursor::Token(token.clone());
+    tokio::time::advance(std::time::Duration::from_secs(599)).await;
+    assert!(!token.is_expired());
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    let late = client.hosts(None, &cursor).await.unwrap_err();
+    assert!(
+        matches!(
+            late,
+            Error::NotSent(NotSent::Request(InvalidRequest::PageToken))
+        ),
+        "{late:?}"
+    );
+    assert_eq!(script.requests().len(), 1);
+}

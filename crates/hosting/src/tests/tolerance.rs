@@ -1,0 +1,98 @@
+//! What differs from answer to answer without a difference in meaning.
+
+use serde_json::{Value, json};
+
+use super::script::sent;
+use super::{UUID, id};
+use crate::{Error, Page, ServerId};
+
+const COMMAND: &str = "01923b7e-1111-7d3a-9c52-0a1b2c3d4e5f";
+
+async fn command(record: Value) -> crate::command::Command {
+    let (_, commands) = sent(200, &json!([record]).to_string(), async |client| {
+        client.commands(&id(), None, Page::first()).await
+    })
+    .await;
+    commands.unwrap().remove(0)
+}
+
+async fn created_at(time: Value) -> Option<i64> {
+    let record = json!({"uuid": UUID, "createdAt": time}).to_string();
+    let (_, server) = sent(200, &record, async |client| client.server(&id()).await).await;
+    server.unwrap().created_at
+}
+
+#[tokio::test]
+async fn a_switch_without_a_value_is_as_good_as_none() {
+    let systems = json!([
+        {"slug": "missing"},
+        {"slug": "null", "availableForFlexMetal": null, "active": null},
+        {"slug": "empty", "availableForFlexMetal": "", "active": ""},
+        {"slug": "off", "availableForFlexMetal": 0, "active": false}]);
+    let (_, systems) = sent(200, &systems.to_string(), async |client| {
+        client.operating_systems().await
+    })
+    .await;
+    for system in systems.unwrap() {
+        let on = system.slug != "off";
+        let flags = (system.for_servers, system.active);
+        assert_eq!(flags, (on, on), "{}", system.slug);
+    }
+}
+
+#[tokio::test]
+async fn a_system_without_a_slug_spoils_no_list() {
+    let systems = json!([{"id": 7, "name": "For hosts"}, {"id": 8, "slug": "debian-13"}]);
+    let (_, systems) = sent(200, &systems.to_string(), async |client| {
+        client.operating_systems().await
+    })
+    .await;
+    let systems = systems.unwrap();
+    assert_eq!((systems[0].id, systems[0].slug.as_str()), (Some(7), ""));
+    assert_eq!(systems[1].slug, "debian-13");
+    // One that nothing could name is no system.
+    let (_, systems) = sent(200, r#"[{"name":"x"}]"#, async |client| {
+        client.operating_systems().await
+    })
+    .await;
+    assert!(matches!(systems, Err(Error::Undecodable { .. })));
+}
+
+#[tokio::test]
+async fn of_two_names_the_one_with_a_value_is_read() {
+    for nothing in [json!(null), json!("")] {
+        let read = command(
+            json!({"uuid": COMMAND, "serverUuid": nothing, "server_uuid": UUID,
+            "createdAt": nothing, "created_at": 1_728_030_905}),
+        )
+        .await;
+        assert_eq!(read.server, ServerId::parse(UUID).ok());
+        assert_eq!(read.created_at.unwrap().as_second(), 1_728_030_905);
+    }
+    // A value under the usual name is not passed over.
+    let read = command(json!({"uuid": COMMAND, "createdAt": 1_728_030_905, "created_at": 5})).await;
+    assert_eq!(read.created_at.unwrap().as_second(), 1_728_030_905);
+}
+
+#[tokio::test]
+async fn a_command_is_read_out_of_a_list_too() {
+    for payload in [
+        json!({"command": "reboot"}),
+        json!([{"command": "reboot"}]),
+        json!([{}, {"command": "reboot"}]),
+    ] {
+        let read = command(json!({"uuid": COMMAND, "payload": payload})).await;
+        assert_eq!(read.command.as_deref(), Some("reboot"));
+    }
+}
+
+#[tokio::test]
+async fn a_whole_number_may_come_as_a_float() {
+    assert_eq!(
+        created_at(json!(1_728_030_905.0)).await,
+        Some(1_728_030_905)
+    );
+    assert_eq!(created_at(json!(1_728_030_905.5)).await, None);
+    assert_eq!(created_at(json!(1e300)).await, None);
+    assert_eq!(created_at(json!(0.0)).await, None);
+}

@@ -1,0 +1,244 @@
+//! One call is at most one request on the wire, whatever the other side does.
+
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+use super::wire_server::{Reply, WireServer, http, http_with};
+use super::{KEY, ORDER_TAG, base_url, id, key, order, record};
+use crate::{Client, ClientOptions, Error, OrderOutcome};
+
+fn options(url: &str) -> ClientOptions {
+    ClientOptions::new(base_url(url), key())
+}
+
+fn client(url: &str) -> Client {
+    Client::new(options(url)).unwrap()
+}
+
+fn created() -> Vec<u8> {
+    http(200, &format!("[{}]", record()))
+}
+
+/// Orders once from a server with this reply, and holds that exactly one
+/// request came.
+async fn order_once(reply: Reply) -> OrderOutcome {
+    let server = WireServer::start(vec![reply]).await;
+    let outcome = client(&server.url()).order(&order(), ORDER_TAG).await;
+    let requests = server.requests();
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    assert_eq!(server.connections(), 1);
+    assert!(requests[0].starts_with("POST /v3/flexMetal/servers HTTP/1.1\r\n"));
+    outcome
+}
+
+#[tokio::test]
+async fn an_answered_order_is_one_request() {
+    let outcome = order_once(Reply::Send(created())).await;
+    assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn an_order_without_a_whole_answer_is_one_request() {
+    let part = |bytes: &[u8]| Reply::SendAndClose(bytes.to_vec());
+    let answer = created();
+    let head = answer
+        .windows(4)
+        .position(|end| end == b"\r\n\r\n")
+        .unwrap();
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n[{\"uu\r\n";
+    for (what, reply) in [
+        ("closed", Reply::Close),
+        ("reset", Reply::Reset),
+        ("half a head", part(&answer[..head / 2])),
+        ("a head alone", part(&answer[..head + 4])),
+        ("half a body", part(&answer[..answer.len() - 9])),
+        ("a broken chunk", part(chunked.as_bytes())),
+        ("another protocol", part(b"SSH-2.0-server\r\n")),
+    ] {
+        let outcome = order_once(reply).await;
+        assert!(
+            matches!(outcome, OrderOutcome::Unknown(_)),
+            "{what}: {outcome:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_met_an_error_status_is_one_request() {
+    for status in [408, 409, 421, 425, 500, 502, 503, 504] {
+        let answer = http_with(status, &[("Retry-After", "0")], "");
+        let outcome = order_once(Reply::Send(answer)).await;
+        assert!(
+            matches!(outcome, OrderOutcome::Unknown(_)),
+            "{status}: {outcome:?}"
+        );
+    }
+    let answer = http_with(429, &[("Retry-After", "0")], "");
+    let outcome = order_once(Reply::Send(answer)).await;
+    assert!(matches!(
+        outcome,
+        OrderOutcome::Refused(Error::RateLimited { .. })
+    ));
+}
+
+#[tokio::test]
+async fn a_refusal_that_breaks_off_is_still_a_refusal() {
+    let answer = http(422, r#"{"errorCode":1,"errorMessage":"no","errors":[]}"#);
+    let half = answer[..answer.len() - 9].to_vec();
+    let outcome = order_once(Reply::SendAndClose(half)).await;
+    assert!(
+        matches!(outcome, OrderOutcome::Refused(Error::Refused(_))),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn no_redirect_is_followed_and_the_key_stays_at_its_origin() {
+    for status in [301, 302, 303, 307, 308] {
+        let other = WireServer::start(vec![Reply::Send(created())]).await;
+        let target = format!("{}/v3/flexMetal/servers", other.url());
+        let redirect = http_with(status, &[("Location", &target)], "");
+        let server = WireServer::start(vec![Reply::Send(redirect)]).await;
+        let client = client(&server.url());
+
+        let outcome = client.order(&order(), ORDER_TAG).await;
+        assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+        let error = client.server(&id()).await.unwrap_err();
+        assert!(matches!(error, Error::Unexpected(_)), "{error:?}");
+        let error = client.release(&id()).await.unwrap_err();
+        assert!(matches!(error, Error::Unexpected(_)), "{error:?}");
+
+        assert_eq!(server.requests().len(), 3);
+        assert_eq!(other.connections(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_change_never_meets_a_stale_connection() {
+    // Each connection is closed after its first answer, which did not say so.
+    let server = WireServer::start(vec![Reply::SendAndClose(created())]).await;
+    let client = client(&server.url());
+    for call in 1..=5 {
+        let outcome = client.order(&order(), ORDER_TAG).await;
+        assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+        assert_eq!(server.requests().len(), call);
+    }
+    client.release(&id()).await.unwrap();
+    assert_eq!(server.requests().len(), 6);
+}
+
+#[tokio::test]
+async fn changes_use_no_connection_twice_and_questions_do() {
+    let server = WireServer::start(vec![Reply::Send(created())]).await;
+    let client = client(&server.url());
+    for _ in 0..3 {
+        client.server(&id()).await.unwrap();
+    }
+    assert_eq!((server.requests().len(), server.connections()), (3, 1));
+    for _ in 0..3 {
+        client.release(&id()).await.unwrap();
+    }
+    assert_eq!((server.requests().len(), server.connections()), (6, 4));
+}
+
+#[tokio::test]
+async fn a_question_on_a_kept_connection_that_dies_is_not_repeated() {
+    for death in [Reply::Close, Reply::Reset] {
+        let server = WireServer::start(vec![Reply::Send(created()), death]).await;
+        let client = client(&server.url());
+        client.server(&id()).await.unwrap();
+        let error = client.server(&id()).await.unwrap_err();
+        assert!(matches!(error, Error::Interrupted(_)), "{error:?}");
+        assert_eq!((server.requests().len(), server.connections()), (2, 1));
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_with_the_deadline() {
+    let started = http_with(200, &[], "").len();
+    let mut begun = http(200, "[             ");
+    begun.truncate(started + 1);
+    for reply in [Reply::Stall, Reply::Send(begun)] {
+        let server = WireServer::start(vec![reply]).await;
+        let mut options = options(&server.url());
+        options.order_timeout = Duration::from_millis(200);
+        options.read_timeout = Duration::from_millis(200);
+        options.mutation_timeout = Duration::from_millis(200);
+        let client = Client::new(options).unwrap();
+        let limit = Duration::from_secs(20);
+        let calls = async {
+            let outcome = client.order(&order(), ORDER_TAG).await;
+            assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+            let error = client.server(&id()).await.unwrap_err();
+            assert!(matches!(error, Error::Interrupted(_)), "{error:?}");
+            let error = client.release(&id()).await.unwrap_err();
+            assert!(matches!(error, Error::Interrupted(_)), "{error:?}");
+        };
+        tokio::time::timeout(limit, calls).await.unwrap();
+        assert_eq!(server.requests().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_flood_ends_at_the_cap() {
+    let endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\n\r\n".to_vec();
+    let server = WireServer::start(vec![Reply::Flood(endless)]).await;
+    let client = client(&server.url());
+    let error = client.locations().await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { cap } if cap == 8 << 20));
+    let error = client.server(&id()).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { cap } if cap == 1 << 20));
+    let error = client.release(&id()).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { cap } if cap == 1 << 20));
+    let outcome = client.order(&order(), ORDER_TAG).await;
+    assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn the_cap_is_exact() {
+    let cap = 1 << 20;
+    let padded = |length| {
+        let record = record().to_string();
+        http(
+            200,
+            &format!("{record}{}", " ".repeat(length - record.len())),
+        )
+    };
+    let replies = [cap, cap + 1].map(|length| Reply::SendAndClose(padded(length)));
+    let server = WireServer::start(replies.into()).await;
+    let client = client(&server.url());
+    client.release(&id()).await.unwrap();
+    let error = client.release(&id()).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn without_a_listener_nothing_is_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let outcome = client(&url).order(&order(), ORDER_TAG).await;
+    assert!(
+        matches!(&outcome, OrderOutcome::NotSent(error) if error.is_retryable_as_is()),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_key_is_in_one_header_and_nowhere_else() {
+    let server = WireServer::start(vec![Reply::Send(created())]).await;
+    let client = client(&server.url());
+    client.order(&order(), ORDER_TAG).await;
+    client.server(&id()).await.unwrap();
+    for request in server.requests() {
+        assert_eq!(request.matches(KEY).count(), 1, "{request}");
+        assert!(
+            request.contains(&format!("private-token: {KEY}\r\n")),
+            "{request}"
+        );
+        assert!(request.contains("user-agent: flexmetal-operator/"));
+        assert!(!request.to_lowercase().contains("accept-encoding"));
+    }
+    assert!(!format!("{client:?}").contains(KEY));
+}

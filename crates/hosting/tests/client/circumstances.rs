@@ -1,0 +1,141 @@
+//! What can be wrong with an account, a machine or a wish, so that the API
+//! refuses a call. Each ends in a state in which the call is one request.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use hosting::{
+    ApiKeyId, Client, CommandId, HostId, LocationId, SecretText, ServerId, SshKeyId,
+    WhitelistEntryId,
+};
+use serde_json::{Value, json};
+
+use crate::canaries::{WRONG_HASH, WRONG_KEY};
+use crate::rig::{KIND, LOCATION};
+use crate::scene::{ON_DEMAND_HOST, Scene, USED, rule};
+
+const NOWHERE: &str = "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f";
+
+pub(crate) type Circumstance = for<'a> fn(&'a mut Scene) -> BoxFuture<'a, ()>;
+
+/// Declares circumstances.
+macro_rules! circumstances {
+    ($($name:ident |$scene:ident| $body:block)+) => {
+        $(
+            pub(crate) fn $name($scene: &mut Scene) -> BoxFuture<'_, ()> {
+                async move { $body }.boxed()
+            }
+        )+
+    };
+}
+
+fn client(scene: &Scene, key: &str) -> Client {
+    scene.rig.client(key, Duration::from_secs(30))
+}
+
+fn machine(text: &str) -> ServerId {
+    ServerId::parse(text).unwrap()
+}
+
+async fn in_state(scene: &Scene, status: &str) {
+    let machine = scene.wishes.machine.as_str();
+    scene.rig.alter(machine, json!({"status": status})).await;
+}
+
+async fn quota(scene: &mut Scene) {
+    scene.wishes.order.contract_id = None;
+    let none = json!({"location": LOCATION, "instanceType": KIND, "quota": 2});
+    scene.rig.steer("quota", none).await;
+}
+
+circumstances! {
+    wrong_key |scene| { scene.client = client(scene, WRONG_KEY); }
+    wrong_key_401 |scene| {
+        scene.rig.turn("wrongKey", "answer401").await;
+        scene.client = client(scene, WRONG_KEY);
+    }
+    // The key is good for one address, which is not ours.
+    shut_out |scene| {
+        let (key, entry) = (scene.wishes.api_key, scene.wishes.entry);
+        let elsewhere = rule("192.0.2.0/24");
+        scene.client.change_whitelist(key, entry, &elsewhere).await.unwrap();
+    }
+    no_api_key |scene| { scene.wishes.api_key = ApiKeyId(99); }
+    other_api_key |scene| { scene.wishes.api_key = ApiKeyId(2); }
+    no_entry |scene| { scene.wishes.entry = WhitelistEntryId(99); }
+    no_location |scene| { scene.wishes.location = LocationId(99); }
+    no_machine |scene| {
+        scene.wishes.machine = machine(NOWHERE);
+        scene.wishes.windows = machine(NOWHERE);
+    }
+    other_machine |scene| {
+        let body = json!({"name": "theirs", "os": "windows-2022", "tags": [USED]});
+        let other = scene.rig.steer("machines?account=other", body).await;
+        let other = machine(other["uuid"].as_str().unwrap());
+        scene.wishes.machine = other.clone();
+        scene.wishes.windows = other;
+    }
+    linux_for_windows |scene| { scene.wishes.windows = scene.wishes.machine.clone(); }
+    a_day_later |scene| { scene.rig.advance(24 * 60 * 60).await; }
+    no_command |scene| { scene.wishes.command = CommandId::parse(NOWHERE).unwrap(); }
+    no_tag |scene| { scene.wishes.tag = "nobody".to_owned(); }
+    tag_not_borne |scene| { scene.wishes.borne = scene.wishes.tag.clone(); }
+    no_host |scene| { scene.wishes.host = HostId(99); }
+    no_ssh_key |scene| { scene.wishes.ssh_key = SshKeyId::parse(NOWHERE).unwrap(); }
+    wrong_password |scene| { scene.wishes.password = scene.wishes.new_password.clone(); }
+    wrong_hash |scene| { scene.wishes.reset_hash = SecretText::new(WRONG_HASH); }
+    five_attempts |scene| {
+        let wrong = SecretText::new(WRONG_HASH);
+        for _ in 0..5 {
+            let refused = scene.client.change_password(&wrong, &wrong).await;
+            assert_eq!(refused.unwrap_err().status(), Some(401));
+        }
+    }
+    logged_in |scene| { scene.rig.turn("resetLoggedIn", "refuse422").await; }
+    filters_required |scene| { scene.rig.turn("listFilters", "required").await; }
+    order_to_nowhere |scene| { scene.wishes.order.location = "EU: Nowhere".to_owned(); }
+    order_of_nothing |scene| {
+        let order = &mut scene.wishes.order;
+        order.instance_type = "bm0".to_owned();
+        order.os.slug = "none".to_owned();
+    }
+    no_quota |scene| { quota(scene).await; }
+    no_quota_409 |scene| {
+        quota(scene).await;
+        scene.rig.turn("exhausted", "refuse409").await;
+    }
+    no_stock |scene| {
+        // What is committed stands ready.
+        scene.wishes.order.contract_id = None;
+        let none = json!({"location": LOCATION, "instanceType": KIND, "stock": 0});
+        scene.rig.steer("availability", none).await;
+    }
+    no_contract |scene| {
+        scene.wishes.order.contract_id = Some("C-2".to_owned());
+        scene.wishes.order.overflow = false;
+    }
+    not_delivered |scene| { in_state(scene, "created").await; }
+    failed |scene| { in_state(scene, "failed").await; }
+    released |scene| { in_state(scene, "released").await; }
+    being_installed |scene| {
+        let wish = &scene.wishes;
+        scene.client.reinstall(&wish.machine, &wish.reinstall).await.unwrap();
+    }
+    reinstall_nothing |scene| {
+        scene.wishes.reinstall.os.as_mut().unwrap().slug = "none".to_owned();
+    }
+    labels_of_no_language |scene| { scene.wishes.labels = Some("key ~ 'value'"); }
+    new_tag_exists |scene| { scene.wishes.new_tag = USED.to_owned(); }
+    tags_own_name |scene| { scene.wishes.new_tag = scene.wishes.tag.clone(); }
+    sixty_tags |scene| {
+        let tags: Vec<Value> = (0..60).map(|number| json!(format!("t{number}"))).collect();
+        scene.rig.alter(scene.wishes.machine.as_str(), json!({"tags": tags})).await;
+    }
+    install_nothing |scene| { scene.wishes.install.os_id = 9; }
+    installing |scene| {
+        let wish = &scene.wishes;
+        scene.client.install_host(wish.host, &wish.install).await.unwrap();
+    }
+    on_demand_host |scene| { scene.wishes.host = ON_DEMAND_HOST; }
+}

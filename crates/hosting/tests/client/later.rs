@@ -1,0 +1,72 @@
+//! What the API takes on and cannot carry out: the call succeeds, and a later
+//! look tells of the failure.
+
+use hosting::command::{CommandState, PowerCommand, REINSTALLATIONS};
+use hosting::host::InstallStatus;
+use hosting::{OrderOutcome, Page, ServerStatus};
+use serde_json::json;
+
+use crate::canaries::KEY;
+use crate::rig::LASTING;
+use crate::scene::{ORDER_TAG, Scene};
+
+/// What is begun from now on will fail, and say this.
+async fn doomed(scene: &Scene, message: &str) {
+    for method in ["POST", "PATCH"] {
+        let fail = json!({"fail": {"message": message}});
+        scene.rig.fault(method, &fail).await;
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_that_fails_is_a_state_and_no_error() {
+    let scene = Scene::new().await;
+    doomed(&scene, &format!("out of luck with {KEY}")).await;
+    let ordered = scene.client.order(&scene.wishes.order, ORDER_TAG).await;
+    let OrderOutcome::Created(server) = ordered else {
+        panic!("{ordered:?}");
+    };
+    assert_eq!(server.status, ServerStatus::Created);
+    scene.rig.advance(LASTING).await;
+    let server = scene.client.server(&server.id).await.unwrap();
+    assert_eq!(server.status, ServerStatus::Failed);
+    assert_eq!(server.status_message, "out of luck with [API key]");
+}
+
+#[tokio::test]
+async fn commands_and_installations_that_fail_say_so_later() {
+    let scene = Scene::new().await;
+    let (client, wish) = (&scene.client, &scene.wishes);
+    doomed(&scene, "why").await;
+    let sent = client.send_command(&wish.machine, PowerCommand::PowerOff);
+    let sent = sent.await.unwrap();
+    client
+        .reinstall(&wish.machine, &wish.reinstall)
+        .await
+        .unwrap();
+    client.install_host(wish.host, &wish.install).await.unwrap();
+    assert_eq!(sent.state, CommandState::Pending);
+    let host = client.host(wish.host).await.unwrap();
+    assert!(
+        host.install_status.is_under_way(),
+        "{:?}",
+        host.install_status
+    );
+
+    scene.rig.advance(LASTING).await;
+    let sent = client.command(&wish.machine, &sent.id).await.unwrap();
+    assert_eq!(sent.state, CommandState::Failed);
+    let installs = client.commands(&wish.machine, Some(REINSTALLATIONS), Page::first());
+    let states: Vec<_> = installs
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|it| it.state)
+        .collect();
+    assert_eq!(states, [CommandState::Failed]);
+    let host = client.host(wish.host).await.unwrap();
+    assert_eq!(host.install_status, InstallStatus::Failed);
+    // The machine itself is as it was (3.1-12).
+    let server = client.server(&wish.machine).await.unwrap();
+    assert_eq!(server.status, ServerStatus::Delivered);
+}

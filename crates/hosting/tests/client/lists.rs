@@ -1,0 +1,252 @@
+//! Lists by pages, whole: complete when nothing went wrong, and incomplete
+//! whenever a record may be missing.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+use futures::StreamExt;
+use hosting::ServerFilter;
+use hosting::command::PowerCommand;
+use hosting::listing::{Gap, Listing};
+use serde_json::{Value, json};
+
+use crate::canaries;
+use crate::logs;
+use crate::reply::texts;
+use crate::scene::{Scene, rule};
+
+/// The lists that have pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum List {
+    Servers,
+    Commands,
+    Tags,
+    Whitelist,
+    InstallLog,
+    Hosts,
+}
+
+impl List {
+    const ALL: [Self; 6] = [
+        Self::Servers,
+        Self::Commands,
+        Self::Tags,
+        Self::Whitelist,
+        Self::InstallLog,
+        Self::Hosts,
+    ];
+}
+
+/// What came of reading a list.
+struct Seen {
+    names: Vec<String>,
+    gap: Option<Gap>,
+}
+
+impl List {
+    /// Reads the whole list by pages of this size.
+    async fn read(self, scene: &Scene, size: u32) -> Seen {
+        let (client, wish) = (&scene.client, &scene.wishes);
+        let all = ServerFilter::default();
+        match self {
+            Self::Servers => {
+                let list = client.all_servers(&all).with_page_size(size);
+                whole(list, |it| it.id.to_string()).await
+            }
+            Self::Commands => {
+                let list = client.all_commands(&wish.machine, None);
+                whole(list.with_page_size(size), |it| it.id.to_string()).await
+            }
+            Self::Tags => {
+                let list = client.all_tags().with_page_size(size);
+                whole(list, |it| it.tag.clone()).await
+            }
+            Self::Whitelist => {
+                let list = client.all_of_whitelist(wish.api_key);
+                whole(list.with_page_size(size), |it| it.id.to_string()).await
+            }
+            Self::InstallLog => {
+                let list = client.all_of_install_log(wish.host);
+                whole(list.with_page_size(size), |it| format!("{:?}", it.id)).await
+            }
+            Self::Hosts => {
+                let list = client.all_hosts(None).with_page_size(size);
+                whole(list, |it| it.id.to_string()).await
+            }
+        }
+    }
+
+    /// How many records a crowded scene has.
+    fn length(self) -> usize {
+        match self {
+            Self::Servers | Self::Whitelist | Self::Commands => 7,
+            Self::Tags => 8,
+            Self::InstallLog => 6,
+            Self::Hosts => 9,
+        }
+    }
+}
+
+async fn whole<'a, T: Debug + Send + 'a>(list: Listing<'a, T>, name: fn(&T) -> String) -> Seen {
+    let result = list.collect().await;
+    canaries::none_in("a list", &texts(&result));
+    match result {
+        Ok(complete) => Seen {
+            names: complete.records().iter().map(name).collect(),
+            gap: None,
+        },
+        Err(incomplete) => Seen {
+            names: incomplete.seen.iter().map(name).collect(),
+            gap: Some(incomplete.gap),
+        },
+    }
+}
+
+/// A scene in which every list has several pages.
+async fn crowded() -> Scene {
+    let scene = Scene::new().await;
+    let (client, wish) = (&scene.client, &scene.wishes);
+    client.install_host(wish.host, &wish.install).await.unwrap();
+    for number in 0..6_u8 {
+        let net = rule(&format!("127.{number}.0.0/16"));
+        client.add_to_whitelist(wish.api_key, &net).await.unwrap();
+        client.create_tag(&format!("tag-{number}")).await.unwrap();
+        let sent = client.send_command(&wish.machine, PowerCommand::Reboot);
+        sent.await.unwrap();
+        if number > 0 {
+            let body = json!({"name": format!("more-{number}")});
+            scene.rig.steer("machines", body).await;
+        }
+    }
+    scene.rig.advance(900).await;
+    scene
+}
+
+/// This fault hits all pages but the first ones.
+async fn fault(scene: &Scene, fault: &Value, skip: u64) {
+    let rule = json!({"match": {"method": "GET"}, "fault": fault, "skip": skip});
+    scene.rig.steer("faults", rule).await;
+}
+
+#[tokio::test]
+async fn a_list_is_complete_whatever_the_size_of_its_pages() {
+    let scene = crowded().await;
+    for paging in ["range", "token"] {
+        scene.rig.turn("hostPaging", paging).await;
+        for list in List::ALL {
+            let whole = list.read(&scene, 50).await;
+            assert!(whole.gap.is_none(), "{list:?}: {:?}", whole.gap);
+            assert_eq!(whole.names.len(), list.length(), "{list:?}");
+            for size in [2, 3, 4] {
+                let before = scene.rig.latest().await;
+                let pages = list.read(&scene, size).await;
+                assert!(pages.gap.is_none(), "{list:?}, {size}: {:?}", pages.gap);
+                assert_eq!(pages.names, whole.names, "{list:?}, {size}");
+                assert!(scene.rig.ledger(before).await.len() > 1, "{list:?}, {size}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_moves_under_the_reader_is_incomplete() {
+    let scene = crowded().await;
+    for list in List::ALL {
+        let whole = list.read(&scene, 50).await.names;
+        for harm in ["shiftedPage", "repeatedPage", "emptyList"] {
+            // An empty first page is an empty list; a later one is none.
+            fault(&scene, &json!(harm), u64::from(harm == "emptyList")).await;
+            let seen = list.read(&scene, 2).await;
+            let gap = seen
+                .gap
+                .unwrap_or_else(|| panic!("{list:?}, {harm}: complete"));
+            assert!(matches!(gap, Gap::Shifted), "{list:?}, {harm}: {gap:?}");
+            // What the odd page showed of its own is not thrown away.
+            assert_eq!(seen.names[..2], whole[..2], "{list:?}, {harm}");
+            let known: BTreeSet<_> = seen.names.iter().collect();
+            assert!(known.iter().all(|name| whole.contains(name)), "{list:?}");
+            assert_eq!(known.len(), seen.names.len(), "{list:?}, {harm}");
+            assert!(known.len() < whole.len(), "{list:?}, {harm}");
+            scene.rig.clear("faults").await;
+        }
+    }
+    logs::none_leaked();
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_had_leaves_the_list_incomplete() {
+    let scene = crowded().await;
+    let faults = [
+        (
+            json!({"refuse": {"status": 422, "message": "no"}}),
+            "Refused",
+        ),
+        (json!("dropBefore"), "Interrupted"),
+        (json!("dropAfter"), "Interrupted"),
+        (json!({"status": {"code": 503}}), "ServerError"),
+        (
+            json!({"status": {"code": 429, "after": true}}),
+            "RateLimited",
+        ),
+        (json!("truncate"), "Interrupted"),
+        (json!("emptyBody"), "UndecodableAnswer"),
+        (json!({"oversize": {"bytes": 9_000_000}}), "AnswerTooLarge"),
+    ];
+    for list in List::ALL {
+        let whole = list.read(&scene, 50).await.names;
+        for (harm, category) in &faults {
+            for skip in [0, 1, 2] {
+                if *category == "AnswerTooLarge" && skip != 1 {
+                    // It takes its time.
+                    continue;
+                }
+                fault(&scene, harm, skip).await;
+                let before = scene.rig.latest().await;
+                let seen = list.read(&scene, 2).await;
+                let Some(Gap::Failed(error)) = seen.gap else {
+                    panic!("{list:?}, {harm}: {:?}", seen.gap);
+                };
+                assert_eq!(error.category(), *category, "{list:?}, {harm}");
+                // Two records, and then one more a page.
+                let known = [0, 2, 3][usize::try_from(skip).unwrap()];
+                assert_eq!(seen.names, whole[..known], "{list:?}, {harm}");
+                // It is given up at once, not tried again.
+                let requests = scene.rig.ledger(before).await.len() as u64;
+                assert_eq!(requests, skip + 1, "{list:?}, {harm}");
+                scene.rig.clear("faults").await;
+            }
+        }
+    }
+    logs::none_leaked();
+}
+
+#[tokio::test]
+async fn a_list_by_tokens_notices_what_comes_twice() {
+    let scene = crowded().await;
+    scene.rig.turn("hostPaging", "token").await;
+    let whole = List::Hosts.read(&scene, 50).await.names;
+    fault(&scene, &json!("repeatedPage"), 0).await;
+    let seen = List::Hosts.read(&scene, 2).await;
+    assert!(matches!(seen.gap, Some(Gap::Repeated)), "{:?}", seen.gap);
+    let seen: BTreeSet<_> = seen.names.into_iter().collect();
+    assert!(seen.iter().all(|name| whole.contains(name)), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_gap() {
+    let scene = crowded().await;
+    fault(&scene, &json!("dropBefore"), 2).await;
+    let pages: Vec<_> = scene
+        .client
+        .all_tags()
+        .with_page_size(3)
+        .into_stream()
+        .collect()
+        .await;
+    let lengths: Vec<_> = pages
+        .iter()
+        .map(|page| page.as_ref().ok().map(Vec::len))
+        .collect();
+    assert_eq!(lengths, [Some(3), Some(2), None]);
+    assert!(matches!(pages[2], Err(Gap::Failed(_))));
+}

@@ -1,0 +1,115 @@
+//! What came back from a call, whatever its type.
+
+use std::fmt::Debug;
+
+use hosting::{Error, OrderOutcome};
+
+use crate::canaries;
+use crate::scene::Scene;
+
+/// The four ends of an order, and the two of all other calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Good,
+    Failed,
+    Created,
+    NotSent,
+    Refused,
+    Unknown,
+}
+
+type Check = Box<dyn FnOnce(&Scene) + Send>;
+
+/// The end of a call, all that it says, and what must hold of a good one.
+pub(crate) struct Reply {
+    pub(crate) end: End,
+    pub(crate) error: Option<Error>,
+    /// Every text that can be made of it.
+    pub(crate) text: String,
+    check: Option<Check>,
+}
+
+impl Reply {
+    /// `check` looks at the value of a good answer.
+    pub(crate) fn of<T: Debug + Send + 'static>(
+        result: Result<T, Error>,
+        check: fn(&Scene, T),
+    ) -> Self {
+        let text = texts(&result);
+        match result {
+            Ok(value) => Self {
+                end: End::Good,
+                error: None,
+                text,
+                check: Some(Box::new(move |scene| check(scene, value))),
+            },
+            Err(error) => Self {
+                end: End::Failed,
+                text: format!("{text} {}", told(&error)),
+                error: Some(error),
+                check: None,
+            },
+        }
+    }
+
+    pub(crate) fn of_order(outcome: OrderOutcome, check: fn(&Scene, OrderOutcome)) -> Self {
+        let text = texts(&outcome);
+        let (end, error) = match outcome {
+            OrderOutcome::Created(_) => {
+                return Self {
+                    end: End::Created,
+                    error: None,
+                    text,
+                    check: Some(Box::new(move |scene| check(scene, outcome))),
+                };
+            }
+            OrderOutcome::NotSent(error) => (End::NotSent, Some(error)),
+            OrderOutcome::Refused(error) => (End::Refused, Some(error)),
+            OrderOutcome::Unknown(_) => (End::Unknown, None),
+        };
+        let more = error.as_ref().map(told).unwrap_or_default();
+        Self {
+            end,
+            error,
+            text: format!("{text} {more}"),
+            check: None,
+        }
+    }
+
+    pub(crate) fn is_good(&self) -> bool {
+        matches!(self.end, End::Good | End::Created)
+    }
+
+    /// Whether the caller has to reckon with an effect.
+    pub(crate) fn may_have_taken_effect(&self) -> bool {
+        match &self.error {
+            Some(error) => error.may_have_taken_effect(),
+            None => true,
+        }
+    }
+
+    /// Holds what a good answer shows against what is there.
+    pub(crate) fn check(self, scene: &Scene) {
+        canaries::none_in("a reply", &self.text);
+        let Some(check) = self.check else {
+            panic!("no good answer: {}", self.text);
+        };
+        check(scene);
+    }
+}
+
+/// A value as `Debug` shows it, in both forms.
+pub(crate) fn texts(value: &impl Debug) -> String {
+    format!("{value:?} {value:#?}")
+}
+
+/// An error with all that it can say, its causes too.
+fn told(error: &Error) -> String {
+    let mut text = format!("{error} {} {error:?} {error:#?}", error.explain());
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        text.push_str(&format!(" {next} {next:?}"));
+        cause = next.source();
+    }
+    text
+}

@@ -1,0 +1,123 @@
+//! Calls that never leave this process: no connection, or a rule of the API
+//! that the client checks itself.
+
+use std::time::Duration;
+
+use hosting::SecretText;
+use hosting::server::SystemFamily;
+use tokio::net::TcpListener;
+
+use crate::canaries::{self, KEY, SCRIPT};
+use crate::logs;
+use crate::operations::Operation;
+use crate::rig::Rig;
+use crate::scene::Scene;
+use crate::verdict::Verdict;
+
+const NOT_CONNECTED: Verdict = Verdict {
+    category: "ConnectionFailed",
+    status: None,
+    retryable: true,
+    doubtful: false,
+};
+
+const INVALID: Verdict = Verdict {
+    category: "InvalidRequest",
+    status: None,
+    retryable: false,
+    doubtful: false,
+};
+
+#[tokio::test]
+async fn without_a_connection_nothing_was_sent() {
+    let scene = Scene::new().await;
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let client = Rig::at(closed, String::new()).client(KEY, Duration::from_secs(30));
+    let before = scene.rig.latest().await;
+    for &operation in Operation::ALL {
+        let reply = operation.call_with(&client, &scene).await;
+        NOT_CONNECTED.judge(operation, &reply, "a closed port");
+        canaries::none_in("a reply", &reply.text);
+    }
+    assert!(scene.rig.ledger(before).await.is_empty());
+    logs::none_leaked();
+}
+
+type Spoil = fn(&mut Scene);
+
+/// Wishes that break a rule, and the field that the client names.
+const SPOILED: &[(Operation, &str, Spoil)] = &[
+    (Operation::ChangePassword, "newPassword", |scene| {
+        scene.wishes.new_password = SecretText::new("");
+    }),
+    (Operation::ResetPassword, "emailAddress", |scene| {
+        scene.wishes.email = "owner"
+    }),
+    (Operation::ValidateReset, "resetHash", |scene| {
+        scene.wishes.reset_hash = SecretText::new("");
+    }),
+    (Operation::Order, "name", |scene| {
+        scene.wishes.order.name = " ".to_owned()
+    }),
+    (Operation::Order, "order tag", |scene| {
+        scene.wishes.order.tags.clear()
+    }),
+    (Operation::Order, "postInstallScript", |scene| {
+        let script = SCRIPT.trim_start_matches("#!");
+        scene.wishes.order.post_install_script = Some(SecretText::new(script));
+    }),
+    (Operation::Order, "contractId", |scene| {
+        scene.wishes.order.contract_id = Some("c 1".to_owned());
+    }),
+    (Operation::Order, "siderolink.api", |scene| {
+        scene.wishes.order.os.slug = "talos-omni-1110".to_owned();
+        scene.wishes.order.os.kernel_params.clear();
+    }),
+    (Operation::Reinstall, "sshKey", |scene| {
+        scene.wishes.reinstall.ssh_keys = None
+    }),
+    (Operation::CreateTag, "a tag must", |scene| {
+        scene.wishes.new_tag = "a b".to_owned()
+    }),
+    (Operation::RenameTag, "a tag must", |scene| {
+        scene.wishes.new_tag = "x".repeat(65)
+    }),
+    (Operation::Tag, "a tag must", |scene| {
+        scene.wishes.tag = "..".to_owned()
+    }),
+    (Operation::DeleteTag, "a tag must", |scene| {
+        scene.wishes.tag.clear()
+    }),
+    (Operation::AddTag, "a tag must", |scene| {
+        scene.wishes.new_tag = "ä".to_owned()
+    }),
+    (Operation::RemoveTag, "a tag must", |scene| {
+        scene.wishes.borne = "a/b".to_owned()
+    }),
+    (Operation::InstallHost, "sshKeyId", |scene| {
+        scene.wishes.install.ssh_key = None
+    }),
+    (Operation::InstallHost, "siderolink.api", |scene| {
+        scene.wishes.install.family = SystemFamily::Talos;
+        scene.wishes.install.kernel_params[0].value = Some(SecretText::new("ftp://hub.example"));
+    }),
+    (Operation::CreateSshKey, "publicKey", |scene| {
+        scene.wishes.public_key = "ssh-rsa"
+    }),
+];
+
+#[tokio::test]
+async fn what_breaks_a_rule_is_not_sent() {
+    for (operation, field, spoil) in SPOILED {
+        let mut scene = Scene::new().await;
+        spoil(&mut scene);
+        let before = scene.rig.latest().await;
+        let reply = operation.call(&scene).await;
+        INVALID.judge(*operation, &reply, field);
+        assert!(reply.text.contains(field), "{operation:?}: {}", reply.text);
+        canaries::none_in("a reply", &reply.text);
+        assert!(scene.rig.ledger(before).await.is_empty(), "{operation:?}");
+    }
+}

@@ -1,0 +1,130 @@
+//! The laboratory's command line.
+//!
+//! `lab build` makes sure that the programs exist, `lab control-plane` runs
+//! them until its standard input ends. Standard output of these carries results
+//! only (a path, one JSON line); what people should read goes to standard error.
+//! `lab demo`, `lab bench` and `lab load` add the product and talk to people.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::control_plane::{ControlPlane, Settings};
+use crate::{bench, demo, load, page, programs, supervisor};
+
+#[derive(Parser)]
+#[command(
+    name = "lab",
+    about = "A real Kubernetes control plane on this machine"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find or build etcd, kube-apiserver, kube-controller-manager and kubectl, and print their folder
+    Build,
+    /// Run a control plane until standard input ends, or SIGINT or SIGTERM arrives
+    ControlPlane {
+        /// Folder for data, credentials and logs; must be new or empty [default: a temporary one]
+        #[arg(long)]
+        dir: Option<PathBuf>,
+        /// Do not watch standard input: live until SIGINT or SIGTERM
+        #[arg(long)]
+        stay: bool,
+        /// Have the API server log every write (user, object, response code) to this file, one JSON object a line
+        #[arg(long)]
+        audit_log: Option<PathBuf>,
+    },
+    /// Show the product on this machine: control plane, simulator, operator, three servers
+    Demo(demo::Arguments),
+    /// Measure many servers from order to release, and a quiet time between
+    Bench(bench::Arguments),
+    /// Measure how fast the simulator is, and its memory a machine
+    Load(load::Arguments),
+    /// Open the simulator's page in a browser, press its buttons, take a picture
+    Page(page::Arguments),
+}
+
+/// Does what the command line asks for. Reports a failure on standard error.
+pub async fn run() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Build => build().await,
+        Command::ControlPlane {
+            dir,
+            stay,
+            audit_log,
+        } => {
+            let settings = Settings {
+                dir,
+                audit_log,
+                logs: None,
+            };
+            run_control_plane(settings, stay).await
+        }
+        Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Bench(arguments) => bench::run(arguments).await,
+        Command::Load(arguments) => load::run(arguments).await,
+        Command::Page(arguments) => page::run(arguments).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(error.as_ref());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn build() -> Result<(), Box<dyn Error>> {
+    let programs = programs::find_or_build().await?;
+    print_line(&programs.folder().display().to_string())?;
+    Ok(())
+}
+
+async fn run_control_plane(settings: Settings, stay: bool) -> Result<(), Box<dyn Error>> {
+    // Listen for the end first: a signal during the build or the start must
+    // not leave half a control plane behind.
+    let end = supervisor::end_of_work(stay)?;
+    tokio::pin!(end);
+    let programs = tokio::select! {
+        programs = programs::find_or_build() => programs?,
+        () = &mut end => return Ok(()),
+    };
+    let mut plane = ControlPlane::prepare(settings, programs)?;
+    let outcome = tokio::select! {
+        failed = async {
+            let access = plane.start().await?;
+            print_line(&serde_json::to_string(&access)?)?;
+            Err::<(), Box<dyn Error>>(plane.first_failure().await.into())
+        } => failed,
+        () = &mut end => Ok(()),
+    };
+    plane.end().await?;
+    outcome
+}
+
+/// Writes one line of result and flushes it: the reader waits for it.
+fn print_line(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+/// Writes an error and its causes as one sentence to standard error.
+fn report(error: &dyn Error) {
+    let mut sentence = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        sentence.push_str(": ");
+        sentence.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    // Standard error may be closed already; there is nobody left to tell then.
+    let _ = writeln!(std::io::stderr(), "lab: {sentence}");
+}

@@ -1,0 +1,194 @@
+//! `examples/quickstart` in the demo's cluster: applied, awaited, shown.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::say;
+use crate::kubectl::{Kubectl, KubectlError};
+use crate::product::Simulator;
+
+const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart");
+/// Where the manifests put everything.
+pub(crate) const NAMESPACE: &str = "demo";
+/// For all servers together.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(200);
+
+/// Why the quickstart did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum QuickstartError {
+    #[error("cannot read {path}")]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{path} is no YAML")]
+    Parse {
+        path: PathBuf,
+        #[source]
+        source: Box<serde_saphyr::Error>,
+    },
+    #[error("no Secret with a key in {MANIFESTS}")]
+    NoKey,
+    #[error(transparent)]
+    Kubectl(#[from] KubectlError),
+    #[error("cannot list the servers")]
+    List(#[source] kube::Error),
+    #[error("not Ready within {} s: {servers}", READY_WITHIN.as_secs())]
+    NotReady { servers: String },
+}
+
+/// The key in the manifests: the simulator is started with it.
+pub(crate) fn key() -> Result<String, QuickstartError> {
+    let manifests = read()?;
+    let key = manifests
+        .iter()
+        .find_map(|object| object["stringData"]["apiKey"].as_str());
+    key.map(str::to_owned).ok_or(QuickstartError::NoKey)
+}
+
+/// Applies the manifests as they are, but for the simulator's port, which is
+/// another one in every demo. Again is harmless.
+pub(crate) async fn apply(kubectl: &Kubectl, simulator: &Simulator) -> Result<(), QuickstartError> {
+    let mut manifests = read()?;
+    for object in &mut manifests {
+        if object["kind"] == "ProviderAccount" {
+            object["spec"]["baseURL"] = json!(simulator.api);
+        }
+    }
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": manifests });
+    let command = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    kubectl.run_with_input(&command, &list.to_string()).await?;
+    Ok(())
+}
+
+/// The objects of all files, in the order in which `kubectl apply -f` takes them.
+fn read() -> Result<Vec<Value>, QuickstartError> {
+    let unreadable = |path: PathBuf| move |source| QuickstartError::Read { path, source };
+    let mut files = fs::read_dir(MANIFESTS)
+        .and_then(|entries| {
+            let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+            paths.collect::<io::Result<Vec<_>>>()
+        })
+        .map_err(unreadable(MANIFESTS.into()))?;
+    files.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "yaml")
+    });
+    files.sort();
+    let mut objects = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(&path).map_err(unreadable(path.clone()))?;
+        let some: Vec<Value> =
+            serde_saphyr::from_multiple(&text).map_err(|source| QuickstartError::Parse {
+                path,
+                source: Box::new(source),
+            })?;
+        objects.extend(some);
+    }
+    Ok(objects)
+}
+
+/// Names of the servers in the manifests.
+fn servers() -> Result<Vec<String>, QuickstartError> {
+    let manifests = read()?;
+    let servers = manifests
+        .iter()
+        .filter(|object| object["kind"] == "BareMetalServer")
+        .filter_map(|object| object["metadata"]["name"].as_str());
+    Ok(servers.map(str::to_owned).collect())
+}
+
+/// Waits until every server is Ready, and tells what happens meanwhile.
+pub(crate) async fn wait_ready(
+    client: Client,
+    kubectl: &Kubectl,
+    simulator: &Simulator,
+) -> Result<(), QuickstartError> {
+    let wanted = servers()?;
+    let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", "BareMetalServer");
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind));
+    let deadline = Instant::now() + READY_WITHIN;
+    let mut told: BTreeMap<String, String> = BTreeMap::new();
+    loop {
+        let listed = api
+            .list(&ListParams::default())
+            .await
+            .map_err(QuickstartError::List)?;
+        let mut waiting = Vec::new();
+        for name in &wanted {
+            let found = listed
+                .iter()
+                .find(|object| object.metadata.name.as_ref() == Some(name));
+            let Some(server) = found else {
+                // Deleted by the user in an earlier demo, and gone only now.
+                apply(kubectl, simulator).await?;
+                waiting.push(name.as_str());
+                continue;
+            };
+            let ready = is_ready(server);
+            let now = situation(server);
+            if told.get(name) != Some(&now) {
+                say(&format!("  {name:<10} {now}"));
+                told.insert(name.clone(), now);
+            }
+            if !ready {
+                waiting.push(name);
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(QuickstartError::NotReady {
+                servers: waiting.join(", "),
+            });
+        }
+        sleep(POLL).await;
+    }
+}
+
+fn condition<'a>(server: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
+    let conditions = server.data["status"]["conditions"].as_array()?;
+    conditions.iter().find(|each| each["type"] == kind)
+}
+
+/// Ready speaks of this very spec, and nobody is deleting the object.
+fn is_ready(server: &DynamicObject) -> bool {
+    server.metadata.deletion_timestamp.is_none()
+        && server.data["status"]["observedGeneration"].as_i64() == server.metadata.generation
+        && condition(server, "Ready").is_some_and(|ready| ready["status"] == "True")
+}
+
+/// One line for a person: the provider's word, and the reason.
+fn situation(server: &DynamicObject) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let reason = condition(server, "Ready").map(|ready| text(&ready["reason"]));
+    let word = text(&server.data["status"]["providerStatus"]);
+    let reason = reason.unwrap_or_else(|| "not looked at yet".to_owned());
+    if word.is_empty() {
+        reason
+    } else {
+        format!("{reason} ({word})")
+    }
+}
+
+/// What the failed wait leaves to look at: each server's conditions.
+pub(crate) async fn conditions(kubectl: &Kubectl) -> String {
+    let columns = r#"jsonpath={range .items[*]}{.metadata.name}{"\n"}{range .status.conditions[*]}{"  "}{.type}={.status} {.reason}: {.message}{"\n"}{end}{end}"#;
+    let all = "provideraccounts,baremetalservers";
+    let shown = kubectl
+        .run(&["-n", NAMESPACE, "get", all, "-o", columns])
+        .await;
+    shown.unwrap_or_else(|error| error.to_string())
+}

@@ -1,0 +1,107 @@
+//! The real kubectl, for what a user would type.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// No command here waits for anything but the API server.
+const WITHIN: Duration = Duration::from_secs(60);
+/// The custom resources, as `make generate` writes them.
+pub(crate) const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crds");
+
+/// kubectl with the kubeconfig of one control plane.
+#[derive(Debug, Clone)]
+pub(crate) struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+/// Why a command did not work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KubectlError {
+    #[error("cannot run kubectl")]
+    Run(#[source] io::Error),
+    #[error("`kubectl {command}` failed ({status}): {messages}")]
+    Failed {
+        command: String,
+        status: ExitStatus,
+        messages: String,
+    },
+    #[error("`kubectl {command}` did not end within {} s", WITHIN.as_secs())]
+    Slow { command: String },
+}
+
+impl Kubectl {
+    pub(crate) fn new(program: PathBuf, kubeconfig: PathBuf) -> Self {
+        Self {
+            program,
+            kubeconfig,
+        }
+    }
+
+    /// Runs a command and returns what it printed.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Result<String, KubectlError> {
+        self.run_with_input(arguments, "").await
+    }
+
+    /// Runs a command that reads `input`, such as `apply -f -`.
+    pub(crate) async fn run_with_input(
+        &self,
+        arguments: &[&str],
+        input: &str,
+    ) -> Result<String, KubectlError> {
+        let cache = self.kubeconfig.with_file_name("kubectl-cache");
+        let mut child = Command::new(&self.program)
+            // Neither the user's clusters nor the user's cache.
+            .arg(flag("kubeconfig", &self.kubeconfig))
+            .arg(flag("cache-dir", &cache))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(KubectlError::Run)?;
+        let stdin = child.stdin.take();
+        let write = async move {
+            if let Some(mut stdin) = stdin {
+                // kubectl may end without reading all; it says why itself.
+                let _ = stdin.write_all(input.as_bytes()).await;
+            }
+        };
+        // Together: a large input and a full output pipe would block each other.
+        let both = async { tokio::join!(write, child.wait_with_output()).1 };
+        let command = || arguments.join(" ");
+        let output = timeout(WITHIN, both)
+            .await
+            .map_err(|_| KubectlError::Slow { command: command() })?
+            .map_err(KubectlError::Run)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(KubectlError::Failed {
+            command: command(),
+            status: output.status,
+            messages: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        })
+    }
+
+    /// Installs the custom resources and waits until the API server serves them.
+    pub(crate) async fn install_definitions(&self) -> Result<(), KubectlError> {
+        self.run(&["apply", "--server-side", "-f", DEFINITIONS])
+            .await?;
+        let established = ["wait", "--for=condition=Established", "--timeout=30s"];
+        self.run(&[&established[..], &["-f", DEFINITIONS]].concat())
+            .await?;
+        Ok(())
+    }
+}
+
+fn flag(name: &str, path: &Path) -> String {
+    format!("--{name}={}", path.display())
+}

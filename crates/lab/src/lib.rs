@@ -1,0 +1,23 @@
+//! The laboratory: a real Kubernetes control plane on this machine, for tests,
+//! benchmarks and the demo alike. No part of the product.
+//!
+//! The program `lab` brings it up; [`rig`] is what tests are built on.
+
+mod bench;
+mod browser;
+mod control_plane;
+mod credentials;
+mod demo;
+mod flags;
+mod folder;
+mod kubectl;
+mod load;
+mod page;
+mod ports;
+mod product;
+mod programs;
+mod results;
+mod supervisor;
+
+pub mod commands;
+pub mod rig;

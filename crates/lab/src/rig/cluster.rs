@@ -1,0 +1,231 @@
+//! The Kubernetes control plane that tests talk to.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ObjectMeta, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde::Deserialize;
+use tokio::io::AsyncWriteExt;
+
+use super::program;
+
+/// No single kubectl command may take longer, `kubectl wait` included.
+const KUBECTL_WITHIN: Duration = Duration::from_secs(180);
+
+/// The control plane of this test run, started at the first call.
+///
+/// It lives as long as this process: the kernel closes the pipe to it when we
+/// are gone, however we go.
+///
+/// # Panics
+/// If it cannot be started; the message says what to do.
+pub fn cluster() -> &'static Cluster {
+    static CLUSTER: OnceLock<Result<Cluster, String>> = OnceLock::new();
+    match CLUSTER.get_or_init(|| Cluster::start(&[])) {
+        Ok(cluster) => cluster,
+        Err(sentence) => panic!("{sentence}"),
+    }
+}
+
+/// A running control plane. Dropped, it ends, and the drop waits for that.
+pub struct Cluster {
+    access: Access,
+    lab: Child,
+    /// Closing it is the sign to end.
+    pipe: Option<ChildStdin>,
+}
+
+/// The line that `lab control-plane` prints.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Access {
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// `https://127.0.0.1:PORT`.
+    pub server: String,
+    /// The administrator's bearer token.
+    pub token: String,
+    /// The authority of the serving certificate, PEM.
+    pub ca_file: PathBuf,
+    /// A kubectl of the server's version.
+    pub kubectl: PathBuf,
+    /// The process id of the laboratory.
+    pub pid: i32,
+}
+
+impl Cluster {
+    /// A control plane for one test alone: for tests that delete CRDs or change
+    /// other things that all share.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn own() -> Self {
+        Self::start(&[]).unwrap_or_else(|sentence| panic!("{sentence}"))
+    }
+
+    /// As [`Cluster::own`], and every write is logged to `audit_log`, one JSON
+    /// object a line.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn own_with_audit_log(audit_log: &Path) -> Self {
+        let audit_log = audit_log.to_str().expect("the path is UTF-8");
+        Self::start(&["--audit-log", audit_log]).unwrap_or_else(|sentence| panic!("{sentence}"))
+    }
+
+    fn start(arguments: &[&str]) -> Result<Self, String> {
+        let program = program("lab");
+        let mut lab = Command::new(&program)
+            .arg("control-plane")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| {
+                format!(
+                    "cannot start {}: {error}; run `cargo build --workspace --bins` first",
+                    program.display()
+                )
+            })?;
+        let pipe = lab.stdin.take();
+        let mut line = String::new();
+        // The laboratory gives up by itself when the control plane is not ready
+        // in time, so this read ends.
+        let read = lab
+            .stdout
+            .take()
+            .map(|out| BufReader::new(out).read_line(&mut line));
+        match serde_json::from_str(&line) {
+            Ok(access) => Ok(Self { access, lab, pipe }),
+            Err(_) => {
+                drop(pipe);
+                let status = lab.wait();
+                Err(format!(
+                    "no control plane: `lab control-plane` says why above (status {status:?}, read {read:?}); \
+                     `make control-plane` builds the programs"
+                ))
+            }
+        }
+    }
+
+    /// Address, token and paths, for a program that is to use the cluster.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// The administrator's client. Make one in every test: a client belongs to
+    /// the runtime that made it, and each test has its own.
+    pub async fn client(&self) -> Client {
+        let kubeconfig =
+            Kubeconfig::read_from(&self.access.kubeconfig).expect("the kubeconfig can be read");
+        Self::client_of(kubeconfig).await
+    }
+
+    /// A client that shows `token`, such as one of `kubectl create token`.
+    pub async fn client_with_token(&self, token: &str) -> Client {
+        Self::client_of(self.kubeconfig_with_token(token)).await
+    }
+
+    /// A kubeconfig that shows `token`; serialise it for another process.
+    pub fn kubeconfig_with_token(&self, token: &str) -> Kubeconfig {
+        let mut kubeconfig =
+            Kubeconfig::read_from(&self.access.kubeconfig).expect("the kubeconfig can be read");
+        for user in &mut kubeconfig.auth_infos {
+            user.auth_info.get_or_insert_default().token = Some(token.to_owned().into());
+        }
+        kubeconfig
+    }
+
+    async fn client_of(kubeconfig: Kubeconfig) -> Client {
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .expect("the kubeconfig is complete");
+        Client::try_from(config).expect("the API server's certificate can be used")
+    }
+
+    /// Runs the real kubectl as administrator.
+    pub async fn kubectl(&self, args: &[&str]) -> Output {
+        self.kubectl_with_input(args, "").await
+    }
+
+    /// Runs kubectl and hands it `input`, for `apply -f -`.
+    ///
+    /// # Panics
+    /// If it does not end in time.
+    pub async fn kubectl_with_input(&self, args: &[&str], input: &str) -> Output {
+        let cache = self.access.kubeconfig.with_file_name("kubectl-cache");
+        let mut child = tokio::process::Command::new(&self.access.kubectl)
+            // Neither the user's own clusters nor the user's cache.
+            .arg("--kubeconfig")
+            .arg(&self.access.kubeconfig)
+            .arg("--cache-dir")
+            .arg(cache)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("kubectl can be started");
+        let mut stdin = child.stdin.take().expect("the pipe was asked for");
+        // Together: a large input and a full output pipe would block each other.
+        let write = async move {
+            // kubectl may end without reading all: its own message says why.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        };
+        let both = async { tokio::join!(write, child.wait_with_output()).1 };
+        match tokio::time::timeout(KUBECTL_WITHIN, both).await {
+            Ok(output) => output.expect("kubectl's output can be read"),
+            Err(_) => panic!(
+                "kubectl {args:?} did not end within {} s",
+                KUBECTL_WITHIN.as_secs()
+            ),
+        }
+    }
+
+    /// Runs kubectl and returns what it printed.
+    ///
+    /// # Panics
+    /// If kubectl fails, with its messages.
+    pub async fn kubectl_ok(&self, args: &[&str]) -> String {
+        let output = self.kubectl(args).await;
+        assert!(
+            output.status.success(),
+            "kubectl {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).expect("kubectl prints UTF-8")
+    }
+
+    /// Makes a namespace `<prefix>-<random>` and returns its name.
+    pub async fn namespace(&self, prefix: &str) -> String {
+        let metadata = ObjectMeta {
+            generate_name: Some(format!("{prefix}-")),
+            ..ObjectMeta::default()
+        };
+        let namespace = Namespace {
+            metadata,
+            ..Namespace::default()
+        };
+        let namespaces: Api<Namespace> = Api::all(self.client().await);
+        let made = namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .expect("a namespace can be made");
+        made.metadata.name.expect("the API server has named it")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.pipe.take());
+        // It ends its children within deadlines of its own.
+        let _ = self.lab.wait();
+    }
+}

@@ -1,0 +1,30 @@
+//! Waiting for a state, with a deadline.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// Looks until `look` finds something, and returns it.
+///
+/// # Panics
+/// With `what` if it is not there `within` the time: the test has failed.
+pub async fn eventually<T>(
+    what: &str,
+    within: Duration,
+    mut look: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "not within {} s: {what}",
+            within.as_secs()
+        );
+        sleep(POLL).await;
+    }
+}

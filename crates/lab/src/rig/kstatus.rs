@@ -1,0 +1,95 @@
+//! How kstatus reads an object: what GitOps tools and `kubectl wait` see.
+
+use serde_json::Value;
+
+/// The result of reading an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// As its spec says.
+    Current,
+    /// On the way there.
+    InProgress,
+    /// A person is needed.
+    Failed,
+    /// On the way out.
+    Terminating,
+}
+
+/// Reads an object by the generic rules, which are asked in this order:
+/// deletion, generation, the first of `Reconciling` and `Stalled` that is true
+/// (in the order of the list), then `Ready`.
+pub fn health(object: &Value) -> Health {
+    let metadata = &object["metadata"];
+    if !metadata["deletionTimestamp"].is_null() {
+        return Health::Terminating;
+    }
+    let observed = &object["status"]["observedGeneration"];
+    if !observed.is_null() && *observed != metadata["generation"] {
+        return Health::InProgress;
+    }
+    let conditions = object["status"]["conditions"].as_array();
+    for found in conditions.into_iter().flatten() {
+        match found["type"].as_str() {
+            Some("Reconciling") if found["status"] == "True" => return Health::InProgress,
+            Some("Stalled") if found["status"] == "True" => return Health::Failed,
+            _ => {}
+        }
+    }
+    // An object without the condition counts as done: that is what the status
+    // default of generation -1 guards against.
+    match condition(object, "Ready") {
+        Some(ready) if ready["status"] != "True" => Health::InProgress,
+        _ => Health::Current,
+    }
+}
+
+/// A condition of an object by its type.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|found| found["type"] == kind)
+}
+
+#[test]
+fn objects_are_read_in_the_order_of_the_rules() {
+    use serde_json::json;
+
+    let object = |generation: i64, conditions: Value| {
+        json!({
+            "metadata": {"generation": 2},
+            "status": {"observedGeneration": generation, "conditions": conditions},
+        })
+    };
+    let is = |kind: &str, status: &str| json!({"type": kind, "status": status});
+    for (read, expected) in [
+        (object(2, json!([])), Health::Current),
+        (object(-1, json!([])), Health::InProgress),
+        (object(1, json!([is("Ready", "True")])), Health::InProgress),
+        (object(2, json!([is("Ready", "True")])), Health::Current),
+        (object(2, json!([is("Ready", "False")])), Health::InProgress),
+        (
+            object(2, json!([is("Ready", "Unknown")])),
+            Health::InProgress,
+        ),
+        (
+            object(2, json!([is("Stalled", "True"), is("Ready", "False")])),
+            Health::Failed,
+        ),
+        (
+            object(2, json!([is("Stalled", "True"), is("Reconciling", "True")])),
+            Health::Failed,
+        ),
+        (
+            object(2, json!([is("Reconciling", "True"), is("Ready", "True")])),
+            Health::InProgress,
+        ),
+        (
+            object(2, json!([is("Stalled", "False"), is("Ready", "True")])),
+            Health::Current,
+        ),
+    ] {
+        assert_eq!(health(&read), expected, "{read}");
+    }
+    let mut leaving = object(2, json!([is("Stalled", "True")]));
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(health(&leaving), Health::Terminating);
+}

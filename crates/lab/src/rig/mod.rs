@@ -1,0 +1,32 @@
+//! What tests of the whole are built on: control plane, simulator, operator and
+//! objects, each in a world of its own. Everything ends when it is dropped.
+
+// clippy.toml allows these inside test functions; here all of it is for tests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::missing_panics_doc,
+    reason = "a test fails by panicking and reports by printing"
+)]
+
+pub mod cluster;
+pub mod deadline;
+
+mod built;
+mod kstatus;
+mod objects;
+mod operator;
+mod program;
+mod simulator;
+mod world;
+
+pub use built::program;
+pub use cluster::{Access, Cluster, cluster};
+pub use deadline::eventually;
+pub use kstatus::{Health, condition, health};
+pub use operator::{Operator, Start};
+pub use program::Program;
+pub use simulator::{Fault, Simulator};
+pub use world::{Plan, World, install_kinds, quick_timing, server};

@@ -1,0 +1,157 @@
+//! The objects of a world: made, changed, deleted, and waited for.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::World;
+use super::kstatus::condition;
+
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(50);
+
+impl World {
+    /// The server objects of the world, undecoded.
+    pub fn servers(&self) -> Api<DynamicObject> {
+        let kind = kind("BareMetalServer");
+        Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
+    }
+
+    /// The account objects of the world, undecoded.
+    pub fn accounts(&self) -> Api<DynamicObject> {
+        let kind = kind("ProviderAccount");
+        Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
+    }
+
+    /// The Secrets of the world.
+    pub fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Makes a server object; returns it as stored.
+    pub async fn create(&self, server: &Value) -> Value {
+        let object: DynamicObject =
+            serde_json::from_value(server.clone()).expect("an object in manifest form");
+        let made = self
+            .servers()
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap_or_else(|error| panic!("cannot create {server}: {error}"));
+        value(&made)
+    }
+
+    /// Merges a change into a server object.
+    pub async fn merge(&self, name: &str, change: &Value) {
+        self.servers()
+            .patch(name, &PatchParams::default(), &Patch::Merge(change))
+            .await
+            .unwrap_or_else(|error| panic!("cannot change {name}: {error}"));
+    }
+
+    /// Asks for the deletion of a server object.
+    pub async fn delete(&self, name: &str) {
+        self.servers()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap_or_else(|error| panic!("cannot delete {name}: {error}"));
+    }
+
+    /// A server object as it is now.
+    pub async fn get(&self, name: &str) -> Option<Value> {
+        let found = self.servers().get_opt(name).await;
+        found.expect("the API server answers").as_ref().map(value)
+    }
+
+    /// Looks at a server object until `look` finds what it wants in it.
+    ///
+    /// # Panics
+    /// If that does not happen `within` the time; the message shows the object.
+    pub async fn wait_for<T>(
+        &self,
+        name: &str,
+        what: &str,
+        within: Duration,
+        look: impl FnMut(&Value) -> Option<T>,
+    ) -> T {
+        let found = self.try_wait_for(name, what, within, look).await;
+        found.unwrap_or_else(|sentence| panic!("{sentence}"))
+    }
+
+    /// As [`World::wait_for`]; the error is what the panic would say.
+    pub async fn try_wait_for<T>(
+        &self,
+        name: &str,
+        what: &str,
+        within: Duration,
+        mut look: impl FnMut(&Value) -> Option<T>,
+    ) -> Result<T, String> {
+        let deadline = Instant::now() + within;
+        loop {
+            let object = self.get(name).await;
+            if let Some(found) = object.as_ref().and_then(&mut look) {
+                return Ok(found);
+            }
+            if Instant::now() >= deadline {
+                return Err(format!(
+                    "{name} in {}: not {what} within {} s; it is {}",
+                    self.namespace,
+                    within.as_secs(),
+                    object.map_or("not there".to_owned(), |object| format!("{object:#}")),
+                ));
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Waits until a condition of a server has this status and, if given, reason.
+    pub async fn wait_for_condition(
+        &self,
+        name: &str,
+        kind: &str,
+        status: &str,
+        reason: Option<&str>,
+        within: Duration,
+    ) -> Value {
+        let what = format!("{kind}={status} {}", reason.unwrap_or_default());
+        self.wait_for(name, &what, within, |object| {
+            let found = condition(object, kind)?;
+            let right = found["status"] == status && reason.is_none_or(|r| found["reason"] == r);
+            right.then(|| object.clone())
+        })
+        .await
+    }
+
+    /// Waits until a server is Ready; returns the object.
+    pub async fn wait_ready(&self, name: &str, within: Duration) -> Value {
+        self.wait_for_condition(name, "Ready", "True", None, within)
+            .await
+    }
+
+    /// Waits until a server object is gone.
+    pub async fn wait_gone(&self, name: &str, within: Duration) {
+        let deadline = Instant::now() + within;
+        while let Some(object) = self.get(name).await {
+            assert!(
+                Instant::now() < deadline,
+                "{name} in {}: not gone within {} s; it is {object:#}",
+                self.namespace,
+                within.as_secs(),
+            );
+            sleep(POLL).await;
+        }
+    }
+}
+
+fn value(object: &DynamicObject) -> Value {
+    serde_json::to_value(object).expect("an object is JSON")
+}
+
+/// A kind of ours.
+fn kind(name: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", name))
+}

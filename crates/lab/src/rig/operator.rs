@@ -1,0 +1,111 @@
+//! The operator as a process.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use super::program as built;
+use super::program::Program;
+
+/// How long a graceful end may take: the time-out of an order and some seconds.
+const END_WITHIN: Duration = Duration::from_secs(20);
+
+/// How an operator is started.
+#[derive(Clone)]
+pub struct Start {
+    /// Whose cluster, by which way.
+    pub kubeconfig: PathBuf,
+    /// Its own namespace.
+    pub namespace: String,
+    /// The namespaces that it looks after; none is all of them.
+    pub watched: Vec<String>,
+    /// 16 hex digits.
+    pub cluster_id: String,
+    /// Further flags.
+    pub flags: Vec<String>,
+    /// What it logs, in the words of `RUST_LOG`; none is what `OPERATOR_LOG` says, or a sane default.
+    pub log: Option<&'static str>,
+}
+
+/// An operator. Dropped, it is killed.
+pub struct Operator {
+    start: Start,
+    log: PathBuf,
+    program: Program,
+}
+
+impl Operator {
+    /// Starts one; what it says is added to `log`.
+    pub fn start(start: Start, log: &Path) -> Self {
+        let program = launch(&start, log);
+        Self {
+            start,
+            log: log.to_owned(),
+            program,
+        }
+    }
+
+    /// Starts it again, with the same arguments; the old process is killed
+    /// first if it still runs.
+    pub fn restart(&mut self) {
+        self.program.kill9();
+        self.program = launch(&self.start, &self.log);
+    }
+
+    /// Kills the process outright.
+    pub fn kill9(&mut self) {
+        self.program.kill9();
+    }
+
+    /// Asks it to end and waits for that.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        self.program.signal_terminate();
+        self.program.wait(END_WITHIN).await
+    }
+
+    /// Asks it to end and returns at once.
+    pub fn signal_terminate(&self) {
+        self.program.signal_terminate();
+    }
+
+    /// Waits for its end.
+    pub async fn wait(&mut self) -> ExitStatus {
+        self.program.wait(END_WITHIN).await
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.program.ended()
+    }
+
+    /// Everything that all its processes have said.
+    pub fn log(&self) -> String {
+        self.program.log()
+    }
+}
+
+fn launch(start: &Start, log: &Path) -> Program {
+    let kubeconfig = start.kubeconfig.to_str().expect("the path is UTF-8");
+    let mut arguments = vec![
+        format!("--kubeconfig={kubeconfig}"),
+        format!("--namespace={}", start.namespace),
+        format!("--cluster-id={}", start.cluster_id),
+        "--listen=127.0.0.1:0".to_owned(),
+        "--log-format=text".to_owned(),
+    ];
+    let watched = start.watched.iter();
+    arguments.extend(watched.map(|namespace| format!("--watch-namespace={namespace}")));
+    arguments.extend_from_slice(&start.flags);
+    let words = start.log.map_or_else(
+        || std::env::var("OPERATOR_LOG").unwrap_or_else(|_| "info,flexmetal_operator=debug".into()),
+        str::to_owned,
+    );
+    Program::start(
+        "the operator",
+        &built("flexmetal-operator"),
+        &arguments,
+        &[("RUST_LOG", &words)],
+        log,
+        false,
+    )
+}

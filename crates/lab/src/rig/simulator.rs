@@ -1,0 +1,269 @@
+//! The simulator as a process, and its control port.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::program as built;
+use super::program::Program;
+
+/// No answer of the simulator takes longer, unless a fault says so.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+/// A running simulator. Dropped, it ends.
+pub struct Simulator {
+    // Held so that it ends with this.
+    _program: Program,
+    http: reqwest::Client,
+    ready: Ready,
+}
+
+/// The line that it prints once it can be called.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Ready {
+    api: String,
+    control: String,
+    api_key: String,
+}
+
+/// A fault rule, to be built up: which requests, what goes wrong, how often.
+#[derive(Clone)]
+pub struct Fault(Value);
+
+impl Fault {
+    /// What goes wrong, in the words of the simulator's page: `json!("dropBefore")`,
+    /// `json!({"status": {"code": 500, "after": true}})`. It hits every request.
+    pub fn new(fault: impl Into<Value>) -> Self {
+        let fault = fault.into();
+        Self(json!({"match": {}, "fault": fault}))
+    }
+
+    /// Only requests with this method and path; a path may end in `*`.
+    pub fn on(mut self, method: &str, path: &str) -> Self {
+        self.0["match"]["method"] = json!(method);
+        self.0["match"]["path"] = json!(path);
+        self
+    }
+
+    /// Only this many of them.
+    pub fn times(mut self, count: u64) -> Self {
+        self.0["count"] = json!(count);
+        self
+    }
+}
+
+impl Simulator {
+    /// Starts one on free ports; `log` gets what it says. Deliveries and
+    /// releases take half a second unless `flags` say otherwise.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn start(flags: &[String], log: &Path) -> Self {
+        let mut arguments: Vec<String> = ["--listen=127.0.0.1:0", "--control=127.0.0.1:0"]
+            .map(String::from)
+            .to_vec();
+        for (flag, value) in [("--delivery-seconds", "0.5"), ("--release-seconds", "0.5")] {
+            if !flags.iter().any(|given| given.starts_with(flag)) {
+                arguments.push(format!("{flag}={value}"));
+            }
+        }
+        arguments.extend_from_slice(flags);
+        let mut program = Program::start(
+            "the simulator",
+            &built("flexmetal-simulator"),
+            &arguments,
+            &[],
+            log,
+            true,
+        );
+        let output = program.take_output().expect("the output was asked for");
+        let mut line = String::new();
+        // The pipe closes when it ends, so this read ends.
+        let read = BufReader::new(output).read_line(&mut line);
+        let ready = serde_json::from_str(&line)
+            .unwrap_or_else(|error| panic!("the simulator said {line:?}: {error} ({read:?})"));
+        Self {
+            _program: program,
+            http: http_client(),
+            ready,
+        }
+    }
+
+    /// The base URL of the hosting API.
+    pub fn api(&self) -> &str {
+        &self.ready.api
+    }
+
+    /// The account's key.
+    pub fn api_key(&self) -> &str {
+        &self.ready.api_key
+    }
+
+    /// A request to the hosting API by hand, with the account's key: status and body.
+    pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let request = self
+            .request(&self.ready.api, method, path, body)
+            .header("PRIVATE-TOKEN", &self.ready.api_key);
+        let answer = request.send().await.expect("the simulator answers");
+        let status = answer.status().as_u16();
+        let text = answer.text().await.expect("an answer has a body");
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    /// Every request so far, oldest first.
+    pub async fn ledger(&self) -> Vec<Value> {
+        self.list("/_simulator/ledger").await
+    }
+
+    /// Requests so far by method and path template, as `POST /v3/flexMetal/servers`.
+    pub async fn counts(&self) -> BTreeMap<String, u64> {
+        let counts = self.control("GET", "/_simulator/ledger/counts", None).await;
+        serde_json::from_value(counts).expect("counts are numbers")
+    }
+
+    /// Forgets the requests so far.
+    pub async fn clear_ledger(&self) {
+        self.control("DELETE", "/_simulator/ledger", None).await;
+    }
+
+    /// All machines that ever were, oldest first, each with its `history`.
+    pub async fn machines(&self) -> Vec<Value> {
+        self.list("/_simulator/machines").await
+    }
+
+    /// Machines that are neither failed nor on the way out.
+    pub async fn live_machines(&self) -> Vec<Value> {
+        let mut machines = self.machines().await;
+        machines.retain(|machine| {
+            let status = machine["status"].as_str().unwrap_or_default();
+            !["failed", "releasing", "released"].contains(&status)
+        });
+        machines
+    }
+
+    /// A machine that somebody else ordered: `{"name", "tags"?, "status"?, "createdAt"?, ...}`.
+    pub async fn appear(&self, machine: &Value) -> Value {
+        self.control("POST", "/_simulator/machines", Some(machine))
+            .await
+    }
+
+    /// Changes a machine as a person in the portal does: `status`,
+    /// `statusMessage`, `tags`, `ipAddresses`, `hidden`, `name`.
+    pub async fn alter(&self, uuid: &str, change: &Value) -> Value {
+        let path = format!("/_simulator/machines/{uuid}");
+        self.control("PATCH", &path, Some(change)).await
+    }
+
+    /// Adds a fault rule and returns its number.
+    pub async fn fault(&self, fault: Fault) -> u64 {
+        let added = self
+            .control("POST", "/_simulator/faults", Some(&fault.0))
+            .await;
+        added["id"].as_u64().expect("a rule has a number")
+    }
+
+    /// All fault rules, with how many requests each has hit (`applied`).
+    pub async fn faults(&self) -> Vec<Value> {
+        self.list("/_simulator/faults").await
+    }
+
+    /// Ends all faults.
+    pub async fn clear_faults(&self) {
+        self.control("DELETE", "/_simulator/faults", None).await;
+    }
+
+    /// Jumps ahead in virtual time.
+    pub async fn advance(&self, seconds: f64) {
+        let body = json!({"advanceSeconds": seconds});
+        self.control("POST", "/_simulator/clock", Some(&body)).await;
+    }
+
+    /// `deliverySeconds` `[min, max]`, `releaseSeconds`, `failureRate`,
+    /// `listLagSeconds`, for what is ordered and released from now on.
+    pub async fn settings(&self, change: &Value) {
+        self.control("POST", "/_simulator/settings", Some(change))
+            .await;
+    }
+
+    /// Turns switches: names and values.
+    pub async fn switches(&self, change: &Value) {
+        self.control("POST", "/_simulator/switches", Some(change))
+            .await;
+    }
+
+    /// Sets the on-demand quota.
+    pub async fn quota(&self, location: &str, instance_type: &str, quota: u32) {
+        let body = json!({"location": location, "instanceType": instance_type, "quota": quota});
+        self.control("POST", "/_simulator/quota", Some(&body)).await;
+    }
+
+    /// Sets how many more can be ordered; `None` is no limit.
+    pub async fn stock(&self, location: &str, instance_type: &str, stock: Option<u32>) {
+        let body = json!({"location": location, "instanceType": instance_type, "stock": stock});
+        self.control("POST", "/_simulator/availability", Some(&body))
+            .await;
+    }
+
+    /// Makes a key valid or revokes it.
+    pub async fn key(&self, key: &str, valid: bool) {
+        let body = json!({"key": key, "valid": valid});
+        self.control("POST", "/_simulator/keys", Some(&body)).await;
+    }
+
+    /// The simulator's own judgement: `violations` and `marks`.
+    pub async fn invariants(&self, prefix: &str) -> Value {
+        let path = format!("/_simulator/invariants?prefix={prefix}");
+        self.control("GET", &path, None).await
+    }
+
+    async fn list(&self, path: &str) -> Vec<Value> {
+        match self.control("GET", path, None).await {
+            Value::Array(items) => items,
+            other => panic!("{path} is not a list: {other}"),
+        }
+    }
+
+    /// A request to the control port; null when the answer is empty.
+    ///
+    /// # Panics
+    /// If it is refused.
+    async fn control(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let request = self.request(&self.ready.control, method, path, body);
+        let answer = request.send().await.expect("the control port answers");
+        let status = answer.status();
+        let text = answer.text().await.expect("an answer has a body");
+        assert!(status.is_success(), "{method} {path}: {status}: {text}");
+        if text.is_empty() {
+            return Value::Null;
+        }
+        serde_json::from_str(&text).expect("the control port speaks JSON")
+    }
+
+    fn request(
+        &self,
+        base: &str,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> reqwest::RequestBuilder {
+        let method = method.parse().expect("a method");
+        let request = self.http.request(method, format!("{base}{path}"));
+        match body {
+            Some(body) => request.json(body),
+            None => request,
+        }
+    }
+}
+
+fn http_client() -> reqwest::Client {
+    reqwest::Client::builder()
+        .no_proxy()
+        .timeout(ANSWER_WITHIN)
+        .build()
+        .expect("a plain client can be made")
+}

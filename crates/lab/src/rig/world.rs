@@ -1,0 +1,241 @@
+//! A world for one test: a simulator, a namespace with an account, an operator
+//! that looks after it, all of them its own.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::cluster::Cluster;
+use super::deadline::eventually;
+use super::operator::{Operator, Start};
+use super::simulator::Simulator;
+
+/// The API server shows a new kind within this time.
+const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
+/// Who applies the tests' objects.
+const FIELD_MANAGER: &str = "test";
+
+/// How a world is made. The default is what most tests want.
+pub struct Plan {
+    /// Flags of the simulator.
+    pub simulator: Vec<String>,
+    /// Further flags of the operator.
+    pub operator: Vec<String>,
+    /// `spec.timing` of the account.
+    pub timing: Value,
+    /// Whether the account's Secret is made, with the right key.
+    pub secret: bool,
+    /// Whether the operator watches the world's namespace only. Without it no
+    /// other world may be in the same cluster.
+    pub watch_namespace: bool,
+    /// What the operator logs, as in `RUST_LOG`.
+    pub log: Option<&'static str>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            simulator: Vec::new(),
+            operator: Vec::new(),
+            timing: quick_timing(),
+            secret: true,
+            watch_namespace: true,
+            log: None,
+        }
+    }
+}
+
+/// Times of an account for tests that do not want to wait.
+pub fn quick_timing() -> Value {
+    json!({
+        "settle": "3s", "listingSpacing": "300ms", "pollMoving": "200ms",
+        "pollStill": "1s", "sweep": "1s", "orderTimeout": "1500ms",
+    })
+}
+
+/// A server object as most tests want it.
+pub fn server(name: &str) -> Value {
+    json!({
+        "apiVersion": "flexmetal.dev/v1alpha1",
+        "kind": "BareMetalServer",
+        "metadata": {"name": name},
+        "spec": {
+            "location": "EU: Rotterdam",
+            "instanceType": "bm7.std.8",
+            "os": {"slug": "ubuntu-2404-lts"},
+            "sshKeys": [{"publicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHRoaXMgaXMgbm90IGEga2V5IG9mIGFueWJvZHkgISE= test"}],
+        },
+    })
+}
+
+/// See the module's text.
+pub struct World {
+    // Dropped in this order: the operator before what it talks to.
+    operator: Option<Operator>,
+    /// What the account pays.
+    pub simulator: Simulator,
+    /// The administrator's client.
+    pub client: Client,
+    /// The namespace of the world.
+    pub namespace: String,
+    /// The identity that the operator is told, 16 hex digits.
+    pub cluster_id: String,
+    start: Start,
+    folder: TempDir,
+}
+
+impl World {
+    /// A world with a running operator.
+    pub async fn start(cluster: &Cluster, prefix: &str) -> Self {
+        let mut world = Self::prepare(cluster, prefix, Plan::default()).await;
+        world.start_operator();
+        world
+    }
+
+    /// A world without an operator yet.
+    pub async fn prepare(cluster: &Cluster, prefix: &str, plan: Plan) -> Self {
+        let client = cluster.client().await;
+        install_kinds(&client).await;
+        let folder = tempfile::tempdir().expect("a folder for the logs");
+        let simulator = Simulator::start(&plan.simulator, &folder.path().join("simulator.log"));
+        let namespace = cluster.namespace(prefix).await;
+        let cluster_id = format!("{:016x}", rand::random::<u64>());
+        let start = Start {
+            kubeconfig: cluster.access().kubeconfig.clone(),
+            namespace: namespace.clone(),
+            watched: plan
+                .watch_namespace
+                .then(|| namespace.clone())
+                .into_iter()
+                .collect(),
+            cluster_id: cluster_id.clone(),
+            flags: plan.operator,
+            log: plan.log,
+        };
+        let world = Self {
+            operator: None,
+            simulator,
+            client,
+            namespace,
+            cluster_id,
+            start,
+            folder,
+        };
+        if plan.secret {
+            world.write_key(world.simulator.api_key()).await;
+        }
+        world
+            .write_account(world.simulator.api(), &plan.timing)
+            .await;
+        world
+    }
+
+    /// Makes the operator use another kubeconfig from its next start on.
+    pub fn reach_cluster_by(&mut self, kubeconfig: PathBuf) {
+        self.start.kubeconfig = kubeconfig;
+    }
+
+    /// Starts the operator.
+    pub fn start_operator(&mut self) {
+        let log = self.folder.path().join("operator.log");
+        self.operator = Some(Operator::start(self.start.clone(), &log));
+    }
+
+    /// The operator.
+    ///
+    /// # Panics
+    /// If it was not started.
+    pub fn operator(&mut self) -> &mut Operator {
+        self.operator.as_mut().expect("the operator was started")
+    }
+
+    /// A folder that goes with the world.
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// Writes the Secret with the key of the account `default`.
+    pub async fn write_key(&self, key: &str) {
+        self.write_secret("account-key", key).await;
+    }
+
+    /// Writes a Secret with a key.
+    pub async fn write_secret(&self, name: &str, key: &str) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name},
+            "stringData": {"apiKey": key},
+        });
+        apply(&self.secrets(), name, &secret).await;
+    }
+
+    /// Writes the account `default`.
+    pub async fn write_account(&self, base_url: &str, timing: &Value) {
+        self.write_account_as("default", "account-key", base_url, timing)
+            .await;
+    }
+
+    /// Writes an account.
+    pub async fn write_account_as(&self, name: &str, secret: &str, base_url: &str, timing: &Value) {
+        let account = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
+            "metadata": {"name": name},
+            "spec": {
+                "baseURL": base_url,
+                "apiKeySecretRef": {"name": secret},
+                "timing": timing,
+            },
+        });
+        apply(&self.accounts(), name, &account).await;
+    }
+}
+
+async fn apply<K>(api: &Api<K>, name: &str, object: &Value)
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let apply = PatchParams::apply(FIELD_MANAGER).force();
+    api.patch(name, &apply, &Patch::Apply(object))
+        .await
+        .unwrap_or_else(|error| panic!("cannot apply {name}: {error}"));
+}
+
+/// Installs the kinds in the cluster, or sees that they are there.
+pub async fn install_kinds(client: &Client) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let apply = PatchParams::apply(FIELD_MANAGER).force();
+    for definition in definitions_of_the_kinds() {
+        let name = definition.name_any();
+        definitions
+            .patch(&name, &apply, &Patch::Apply(&definition))
+            .await
+            .unwrap_or_else(|error| panic!("cannot install {name}: {error}"));
+        eventually("the kind is served", ESTABLISHED_WITHIN, async || {
+            let found = definitions.get(&name).await.ok()?;
+            let conditions = found.status?.conditions?;
+            let mut served = conditions
+                .iter()
+                .filter(|c| c.type_ == "Established" && c.status == "True");
+            served.next().map(|_| ())
+        })
+        .await;
+    }
+}
+
+/// The definitions as they stand in `crds/`.
+fn definitions_of_the_kinds() -> Vec<CustomResourceDefinition> {
+    let folder = Path::new(crate::kubectl::DEFINITIONS);
+    let files = folder.read_dir().expect("crds/ is there");
+    files
+        .map(|file| {
+            let path = file.expect("crds/ can be read").path();
+            let text = std::fs::read_to_string(&path).expect("a definition can be read");
+            serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+        })
+        .collect()
+}

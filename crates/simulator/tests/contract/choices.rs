@@ -1,0 +1,81 @@
+//! What is our choice says how it can be turned, or why it cannot.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::page::{Row, quoted, rows};
+use crate::rig::Rig;
+
+/// The switches that a row names.
+fn named(row: &Row) -> Vec<&'static str> {
+    // As a sentence or in brackets, one or several.
+    let after = row.text.split_once("witch").map(|(_, after)| after);
+    quoted(after.unwrap_or_default()).collect()
+}
+
+/// Every switch with the record that the control port shows of it.
+async fn switches(rig: &Rig) -> BTreeMap<String, Value> {
+    let shown = rig.look("switches").await;
+    let rows = shown.as_array().unwrap().iter();
+    rows.map(|row| (row["name"].as_str().unwrap().to_owned(), row.clone()))
+        .collect()
+}
+
+#[tokio::test]
+async fn contract_every_choice_names_its_switch_or_is_fixed() {
+    let switches = switches(&Rig::new().await).await;
+    for row in rows() {
+        let named = named(&row);
+        for switch in &named {
+            assert!(switches.contains_key(*switch), "{}: {switch}", row.id);
+        }
+        let fixed = row.text.contains(" Fixed: ") || row.text.contains("(fixed");
+        if row.origin == "our choice" {
+            assert_eq!(named.is_empty(), fixed, "{}: {}", row.id, row.text);
+        }
+    }
+}
+
+/// The origins of rows, the most trusted first, and their words in the record
+/// of a switch.
+const ORIGINS: [(&str, &str); 3] = [
+    ("documented", "documented"),
+    ("seen in clients", "seen"),
+    ("our choice", "ourChoice"),
+];
+
+#[tokio::test]
+async fn contract_every_switch_has_the_best_origin_of_the_rows_that_name_it() {
+    let page = include_str!("../../../../docs/simulator.md");
+    for (name, switch) in switches(&Rig::new().await).await {
+        let naming = rows().filter(|row| named(row).contains(&name.as_str()));
+        let naming: Vec<_> = naming.map(|row| row.origin).collect();
+        let mut origins = ORIGINS.into_iter();
+        let best = origins.find(|(origin, _)| naming.contains(origin));
+        let (origin, word) = best.unwrap_or_else(|| panic!("no row names {name}"));
+        assert_eq!(switch["origin"], word, "{name}");
+        let start = format!("| `{name}` |");
+        let line = page.lines().find(|line| line.starts_with(&start)).unwrap();
+        assert!(line.contains(&format!(" | {origin} | ")), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn contract_every_switch_can_be_turned_to_each_of_its_values() {
+    let rig = Rig::new().await;
+    for (name, row) in switches(&rig).await {
+        let values = row["values"].as_array().unwrap();
+        assert!(values.len() > 1, "{name} is no switch");
+        for value in values {
+            rig.turn(&name, value.as_str().unwrap()).await;
+            assert_eq!(switches(&rig).await[&name]["value"], *value);
+        }
+        let url = format!("{}/_simulator/switches", rig.running.control_url());
+        let wrong = rig
+            .client
+            .post(url)
+            .json(&json!({name.as_str(): "no value"}));
+        assert_eq!(rig.send(wrong).await.0, 400, "{name}");
+    }
+}
