@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 pub const SERVER_FINALIZER: &str = "flexmetal.dev/server";
 /// Finalizer on an account and on its key Secret until their last user is gone.
 pub const ACCOUNT_FINALIZER: &str = "flexmetal.dev/account-in-use";
-/// Annotation on an account with the name of the Secret that carries the finalizer for it.
+/// Annotation on an account with the name of the Secret that bears the finalizer for it.
 pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";
 /// Annotation with the order intent (JSON, written by the operator).
 pub const ORDER_ANNOTATION: &str = "flexmetal.dev/order";

@@ -39,7 +39,7 @@ reasons! {
     MarksMissing,
     /// The order annotation belongs to another object or cluster.
     OwnershipConflict,
-    /// More than one live machine carries this object's mark.
+    /// More than one live machine bears this object's mark.
     DuplicateServers,
     /// It is not known whether an order made a machine.
     OutcomeUnknown,
@@ -105,7 +105,7 @@ reasons! {
     Pending,
     /// The account works.
     AccountReady,
-    /// Machines carry this cluster's mark and no object claims them.
+    /// Machines bear this cluster's mark and no object claims them.
     OrphansFound,
     /// Every marked machine is claimed.
     NoOrphans,

@@ -237,7 +237,7 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released_at: Option<Time>,
 
-    /// Other live machines that carry this object's mark, by identifier. Normally empty.
+    /// Other live machines that bear this object's mark, by identifier. Normally empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub duplicates: Vec<String>,
 }
@@ -325,7 +325,7 @@ pub struct OrderRecord {
 /// Outcome of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum OrderOutcome {
-    /// A machine carries the mark; its identifier is in `status.uuid`.
+    /// A machine bears the mark; its identifier is in `status.uuid`.
     Created,
     /// The provider refused the order.
     Refused,

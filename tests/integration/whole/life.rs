@@ -101,22 +101,22 @@ async fn columns(world: &World, ready: &Value) {
 
 /// Every version of the object reads right, not only those that were waited for.
 fn watch_the(versions: &[Value]) {
-    let mut health = Health::InProgress;
+    let mut last = Health::InProgress;
     let mut reasons: Vec<String> = Vec::new();
     for version in versions {
         let now = health(version);
-        let follows = match health {
+        let follows = match last {
             Health::InProgress => now != Health::Failed,
             Health::Current => matches!(now, Health::Current | Health::Terminating),
             Health::Terminating => now == Health::Terminating,
             Health::Failed => false,
         };
-        assert!(follows, "{now:?} after {health:?}: {version:#}");
-        health = now;
+        assert!(follows, "{now:?} after {last:?}: {version:#}");
+        last = now;
         let reason = condition(version, "Ready").map(|found| super::text(&found["reason"]));
         reasons.extend(reason.filter(|reason| reasons.last() != Some(reason)));
     }
-    assert_eq!(health, Health::Terminating);
+    assert_eq!(last, Health::Terminating);
     let expected = ["Ordering", "Provisioning", "Delivered", "Releasing"];
     assert_eq!(reasons[..expected.len()], expected, "{reasons:?}");
     // Start, intent, outcome, delivered, the deletion itself, release-begun, releasing, end: one more is noise.

@@ -144,7 +144,7 @@ impl Replay {
     fn failing(&self, expected: &Expected, answer: &Answer) -> Option<String> {
         if answer.status != expected.status {
             return Some(format!(
-                "status {} and not {}",
+                "status {} instead of {}",
                 answer.status, expected.status
             ));
         }

@@ -7,7 +7,7 @@ pub(crate) enum Port {
     Control,
 }
 
-/// One operation. `{…}` in its path stands for what the stage has set up.
+/// One operation. `{…}` in its path stands for what the fixture has set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     /// Its folder in the corpus.

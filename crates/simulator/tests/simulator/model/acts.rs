@@ -131,7 +131,7 @@ pub(crate) async fn act(rig: &mut Rig, world: &World, transition: &Transition) {
 fn judge(expected: &Expected, (status, answer): &(u16, Value), request: (&str, &str)) {
     assert!(
         expected.statuses.contains(status),
-        "{request:?}: {status} {answer}, and not {:?}",
+        "{request:?}: {status} {answer}, not {:?}",
         expected.statuses
     );
     if *status >= 400 {

@@ -112,7 +112,7 @@ async fn commits(rig: &Rig, world: &World) {
         for commit in place["commits"].as_array().unwrap() {
             let names = [&place["location"]["name"], &commit["instanceType"]["name"]];
             let row = json!([names, commit["capacity"], commit["inUse"]]);
-            assert!(shown.insert(row.to_string()), "{row} is there twice");
+            assert!(shown.insert(row.to_string()), "{row} is listed twice");
         }
     }
     let mut expected = BTreeSet::new();

@@ -1,5 +1,5 @@
 //! The model test: random use of the simulator, and a small model that says
-//! what every answer and every list has to be.
+//! what every answer and every list must be.
 //!
 //! `PROPTEST_CASES` and `PROPTEST_RNG_SEED` in the environment make it look
 //! longer, or elsewhere.

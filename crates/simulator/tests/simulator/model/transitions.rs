@@ -169,7 +169,7 @@ pub(crate) fn next(world: &World) -> BoxedStrategy<Transition> {
         "dance",
     ]);
     let entry = || {
-        // Whoever shuts himself out sees nothing more: the active ones let us in.
+        // Active entries always include us: a case that locks itself out sees nothing more.
         select(vec![
             ("127.0.0.0/8", true),
             ("10.0.0.0/8", false),

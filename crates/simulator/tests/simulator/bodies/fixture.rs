@@ -30,7 +30,7 @@ const STEERED: [(Port, &str); 4] = [
     (Port::Control, "/_simulator/clock"),
 ];
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     running: Running,
     api: Wire,
     control: Wire,
@@ -44,7 +44,7 @@ pub(crate) struct Stage {
     reset_hash: String,
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) async fn new(profile: Profile) -> Self {
         let running = start(Options {
             api_key: Some(KEY.to_owned()),
@@ -57,7 +57,7 @@ impl Stage {
         })
         .await
         .unwrap();
-        let mut stage = Self {
+        let mut fixture = Self {
             api: Wire::open(running.api).await,
             control: Wire::open(running.control).await,
             running,
@@ -68,8 +68,8 @@ impl Stage {
             ssh_key: String::new(),
             reset_hash: String::new(),
         };
-        stage.furnish().await;
-        stage
+        fixture.furnish().await;
+        fixture
     }
 
     /// A delivered server, a tag, an SSH key, a second API key with a
