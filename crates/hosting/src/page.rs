@@ -85,7 +85,7 @@ impl PageToken {
 
     /// Whether it has expired. Counted from its arrival, so that a wrong clock on
     /// this side does not matter.
-    pub fn is_expired(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         self.good_until.is_some_and(|until| Instant::now() >= until)
     }
 

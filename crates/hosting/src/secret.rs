@@ -129,7 +129,7 @@ impl SecretText {
     }
 
     /// Whether there is nothing in it but blanks.
-    pub fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         self.expose().trim().is_empty()
     }
 }

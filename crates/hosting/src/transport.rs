@@ -64,7 +64,7 @@ impl fmt::Debug for Request {
 
 impl Request {
     /// Whether the request only reads.
-    pub fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.method == Method::GET
     }
 }

@@ -78,7 +78,7 @@ pub struct HostHardware {
     pub model: String,
     /// The serial number.
     pub service_tag: String,
-    /// Its location.
+    /// The rack that it is in.
     pub rack: String,
     /// The processors in the API's words: `cpu.info`, or `cpuInfo` where that
     /// is empty.

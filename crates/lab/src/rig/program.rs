@@ -58,7 +58,7 @@ impl Program {
     }
 
     /// Standard output, when it was wanted; the first time.
-    pub fn take_output(&mut self) -> Option<ChildStdout> {
+    pub(crate) fn take_output(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 

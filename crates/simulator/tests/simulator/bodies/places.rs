@@ -1,4 +1,4 @@
-//! Any bytes where no body is: headers, queries, parts of paths.
+//! Any bytes outside bodies: headers, queries, parts of paths.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -78,7 +78,7 @@ fn line(longest: usize) -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// What has broken programs before.
+/// Texts that have broken programs before.
 const ODD: [&str; 28] = [
     "%00",
     "%ff%fe",
@@ -170,7 +170,7 @@ fn with_key() -> Vec<u8> {
     format!("PRIVATE-TOKEN: {KEY}\r\n").into_bytes()
 }
 
-/// What is no URI is refused by HTTP itself, with an empty 400.
+/// A text that is not a URI is refused by HTTP itself, with an empty 400.
 fn check_place(port: Port, answer: &Answer, path: &[u8]) {
     let foreign = path.iter().any(|byte| b"\"<>\\^`{|}#".contains(byte));
     if !(foreign && answer.status == 400 && answer.body.is_empty()) {

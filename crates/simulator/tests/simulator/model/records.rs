@@ -1,4 +1,4 @@
-//! What single records have to say.
+//! What single records must show.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The running simulator of one case, and what it called the things we made.
+//! The running simulator of one case, and its names for what we made.
 
 use std::time::Duration;
 
