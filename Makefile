@@ -11,27 +11,27 @@ LAB := $(TARGET)/debug/lab
 TOOLS := tests/tools/install.sh
 
 .PHONY: help
-help: ## List the targets
+help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## Bring up a local cluster with simulator and operator, and three servers in it
+demo: ## Start a local cluster with the simulator, the operator and three servers
 	$(CARGO) build --locked --workspace --bins
 	$(LAB) demo up
 
 .PHONY: demo-down
-demo-down: ## End the demo and remove everything it made
+demo-down: ## Stop the demo and remove everything it created
 	$(CARGO) build --locked --package flexmetal-lab
 	$(LAB) demo down
 
 .PHONY: test
-test: control-plane ## Run all tests (the first time builds the control plane: 5 minutes)
+test: control-plane ## Run all tests (the first run builds the control plane: about 5 minutes)
 	helm_3=$$($(TOOLS) helm-3) && helm_4=$$($(TOOLS) helm-4) && \
 	$(CARGO) build --locked --workspace --bins --examples && \
 	HELM_3=$$helm_3 HELM_4=$$helm_4 $(CARGO) test --locked --workspace
 
 .PHONY: page
-page: ## Open the simulator's page in Chromium, press its buttons, take target/page.png
+page: ## Test the simulator's page in Chromium and save target/page.png
 	$(CARGO) build --locked --workspace --bins
 	driver=$$($(TOOLS) chromedriver) && $(LAB) page --driver $$driver --out $(TARGET)/page.png
 
@@ -41,28 +41,28 @@ bench: control-plane ## Measure 1,000 servers from order to release and write be
 	$(TARGET)/release/lab bench
 
 .PHONY: bench-simulator
-bench-simulator: ## Measure the simulator: a request by itself, load, memory a machine
+bench-simulator: ## Measure the simulator: single requests, load, memory per machine
 	rm -rf $(TARGET)/criterion/simulator
 	CRITERION_HOME=$(TARGET)/criterion $(CARGO) bench --locked --package flexmetal-simulator --bench simulator
 	$(CARGO) build --locked --release --workspace --bins
 	$(TARGET)/release/lab load --criterion $(TARGET)/criterion/simulator
 
 .PHONY: lint
-lint: ## Check format, lints, documentation, licences and dependencies
+lint: ## Check formatting, lints, documentation, licences and dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check licenses bans sources
 
 .PHONY: generate
-generate: ## Write the CRDs in crds/ and in the chart
+generate: ## Generate the CRDs in crds/ and in the chart
 	$(CARGO) run --locked --quiet --example crdgen -- crds deploy/chart/files/crds
 
 .PHONY: control-plane
-control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, if not there yet
+control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, unless they exist
 	$(CARGO) build --locked --package flexmetal-lab
 	$(LAB) build
 
 .PHONY: advisories
-advisories: ## Look the dependencies up in the advisory database (needs a network)
+advisories: ## Check the dependencies against the advisory database (needs a network)
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check advisories

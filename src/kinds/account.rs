@@ -56,7 +56,7 @@ use serde::{Deserialize, Serialize};
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
         priority = 1,
-        description = "Why the account works or not."
+        description = "Why the account is ready or not."
     ),
     printcolumn(
         name = "Message",
@@ -73,7 +73,7 @@ pub struct ProviderAccountSpec {
     pub account: AccountSpec,
 }
 
-/// An account of the hosting API for the namespaces that it allows. Its key Secret lies in the operator's namespace.
+/// An account of the hosting API for the namespaces that it allows. Its key Secret is in the operator's namespace.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -85,7 +85,7 @@ pub struct ProviderAccountSpec {
     category = "flexmetal",
     status = "AccountStatus",
     derive = "PartialEq",
-    doc = "An account of the hosting API for the namespaces that it allows. Its key Secret lies in the operator's namespace.",
+    doc = "An account of the hosting API for the namespaces that it allows. Its key Secret is in the operator's namespace.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -122,7 +122,7 @@ pub struct ProviderAccountSpec {
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
         priority = 1,
-        description = "Why the account works or not."
+        description = "Why the account is ready or not."
     ),
     printcolumn(
         name = "Message",
@@ -181,7 +181,7 @@ pub struct AccountSpec {
     /// The Secret that holds the API key. It is read by name and never listed. Mutable.
     pub api_key_secret_ref: ApiKeySecretRef,
 
-    /// How often and how long. Mutable.
+    /// How often to look and how long to wait. Mutable.
     #[serde(default)]
     pub timing: Timing,
 
@@ -207,28 +207,28 @@ fn default_key() -> String {
     "apiKey".into()
 }
 
-/// How often and how long. All are durations such as `90s` or `10m`.
+/// How often to look and how long to wait. All are durations such as `90s` or `10m`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("duration(self.settle) >= duration(self.orderTimeout) + duration(self.orderTimeout)").message("timing.settle must be at least twice timing.orderTimeout"))]
 #[x_kube(validation = Rule::new("duration(self.settle) > duration('0s') && duration(self.listingSpacing) > duration('0s') && duration(self.pollMoving) > duration('0s') && duration(self.pollStill) > duration('0s') && duration(self.sweep) > duration('0s') && duration(self.orderTimeout) > duration('0s')").message("every time in timing must be longer than 0s"))]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
-    /// How long after the first sight of an order of unknown outcome its absence may be believed. Default: 10m.
+    /// How long after an order of unknown outcome was first seen its absence may be trusted. Default: 10m.
     #[serde(default = "default_settle")]
     pub settle: Interval,
-    /// Least time between two listings, or two reads, that together prove something. Default: 60s.
+    /// Minimum time between two listings, or two reads, that together prove something. Default: 60s.
     #[serde(default = "default_listing_spacing")]
     pub listing_spacing: Interval,
     /// Time between polls while a machine is in motion. Default: 30s.
     #[serde(default = "default_poll_moving")]
     pub poll_moving: Interval,
-    /// Time between polls while all is still. Default: 5m.
+    /// Time between polls while no machine is in motion. Default: 5m.
     #[serde(default = "default_poll_still")]
     pub poll_still: Interval,
     /// Time between complete listings that look for orphans. Default: 30m.
     #[serde(default = "default_sweep")]
     pub sweep: Interval,
-    /// How long the answer to an order is awaited. Default: 180s.
+    /// How long to wait for the answer to an order. Default: 180s.
     #[serde(default = "default_order_timeout")]
     pub order_timeout: Interval,
 }
@@ -274,21 +274,21 @@ impl Default for Timing {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// Most live machines of this cluster in the account, orders under way included. Default: no limit.
+    /// Maximum number of live machines of this cluster in the account, including orders under way. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000000))]
     pub max_servers: Option<i32>,
-    /// Most orders within an hour. Default: no limit.
+    /// Maximum number of orders within an hour. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000000))]
     pub max_orders_per_hour: Option<i32>,
 }
 
-/// What is known of the account. Written by the operator only.
+/// What is known about the account. Written by the operator only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccountStatus {
-    /// Generation of the spec that this status speaks of; -1 before the first look.
+    /// Generation of the spec that this status describes; -1 before the first pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
@@ -297,7 +297,7 @@ pub struct AccountStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// How many machines and objects there are.
+    /// Counts of machines and objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<ServerCounts>,
 
@@ -305,17 +305,17 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
 
-    /// The URL and key (by a short hash) that were last seen to lead to this account.
+    /// The URL and key (as a short hash) that were last seen to lead to this account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Endpoint>,
 
-    /// Up to three machines that this account is known by. They show that a listing is the right one and tells the truth.
+    /// Up to three machines that identify this account. They show that a listing is of the right account and complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3))]
     pub known_machines: Vec<KnownMachine>,
 
-    /// When the last complete look for orphans ended, as known when this status was last written: a look that changes
-    /// nothing is not written down.
+    /// When the last complete search for orphans ended, as known when this status was last written: a search that
+    /// changes nothing is not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_sweep: Option<Time>,
 }
@@ -328,7 +328,7 @@ pub struct ServerCounts {
     pub objects: i32,
     /// Live machines of this cluster.
     pub live: i32,
-    /// Machines that were let go by policy Retain.
+    /// Machines that were kept by `deletionPolicy: Retain`.
     pub retained: i32,
     /// Live machines of this cluster that no object claims.
     pub orphans: i32,
@@ -342,7 +342,7 @@ pub struct Orphan {
     pub uuid: String,
     /// Host name.
     pub hostname: String,
-    /// The order tag that it bears.
+    /// Order tag of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_tag: Option<String>,
 }
@@ -358,12 +358,12 @@ pub struct Endpoint {
     pub key_hash: String,
 }
 
-/// A machine that the account is known by.
+/// A machine that identifies the account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KnownMachine {
     /// The provider's identifier.
     pub uuid: String,
-    /// The order tag that it bears.
+    /// Order tag of the machine.
     pub order_tag: String,
 }

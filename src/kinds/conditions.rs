@@ -9,20 +9,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub enum Type {
     /// Usable and as declared.
     Ready,
-    /// Work is under way (True is not yet good).
+    /// Work is under way (True: not ready yet).
     Reconciling,
-    /// A person is needed (True is bad).
+    /// A person is needed (True: bad).
     Stalled,
     /// The last exchange with the provider worked and nothing is left to send.
     Synced,
     /// The provider accepts the account's key.
     KeyAccepted,
-    /// Marked machines without an object exist (True is bad).
+    /// Marked machines without an object exist (True: bad).
     OrphansFound,
 }
 
 impl Type {
-    /// The word as it appears in manifests.
+    /// The name as it appears in manifests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
@@ -35,7 +35,7 @@ impl Type {
     }
 }
 
-/// A condition as decided: without times, which only the writing of it knows.
+/// A condition as decided: without times, which are set when it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Wanted {
     /// Which condition.
@@ -59,7 +59,7 @@ impl Wanted {
         }
     }
 
-    /// The status word.
+    /// The status as text.
     pub const fn status_word(&self) -> &'static str {
         match self.status {
             Some(true) => "True",
@@ -69,8 +69,8 @@ impl Wanted {
     }
 }
 
-/// Merges wanted conditions into what is there: the transition time moves only with the status,
-/// and types that are not wanted stay as they are. Returns the list in the order of `wanted`, others behind.
+/// Merges wanted conditions into the existing ones: the transition time changes only with the status,
+/// and types that are not wanted stay as they are. Returns the list in the order of `wanted`, others last.
 pub fn merge(
     existing: &[Condition],
     wanted: &[Wanted],

@@ -48,8 +48,8 @@ impl JsonSchema for Interval {
         "Interval".into()
     }
 
-    /// Short on purpose: whatever fits is less than the 292 years at which the
-    /// rules' durations overflow with a message that nobody understands.
+    /// Short on purpose: every match is less than the 292 years at which durations
+    /// in CEL rules overflow with a message that nobody understands.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",

@@ -1,7 +1,7 @@
 //! What users write: one file per kind, with spec, status, CEL rules and columns.
 //!
 //! These are documented, strict types for the Kubernetes API. The hosting API's
-//! own words live in [`hosting`]; nothing here is sent there as it stands.
+//! own words live in [`hosting`]; nothing here is sent there unchanged.
 
 // Columns are attributes of the derive, and many share a type.
 #![allow(clippy::duplicated_attributes)]

@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-/// Finalizer on a server from the begin of its first order to the proven end.
+/// Finalizer on a server from the start of its first order to the proven end.
 pub const SERVER_FINALIZER: &str = "flexmetal.dev/server";
 /// Finalizer on an account and on its key Secret until their last user is gone.
 pub const ACCOUNT_FINALIZER: &str = "flexmetal.dev/account-in-use";
@@ -18,21 +18,21 @@ pub const RELEASE_ANNOTATION: &str = "flexmetal.dev/release-begun";
 /// Its value is the order tag that the condition's message names.
 pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
 
-/// Prefix of every tag that the operator keeps for itself.
+/// Prefix of every tag that is reserved for the operator.
 pub const RESERVED_PREFIX: &str = "fmo-";
 /// Tag prefix of the cluster mark, followed by 16 hex digits.
 pub const CLUSTER_TAG: &str = "fmo-cluster:";
 /// Tag prefix of the order mark, followed by 24 hex digits of object mark and 8 of epoch.
 pub const ORDER_TAG: &str = "fmo-order:";
-/// Tag of machines that were let go by policy Retain.
+/// Tag of machines that were kept by `deletionPolicy: Retain`.
 pub const RETAINED_TAG: &str = "fmo-retained";
 
-/// Adds what every definition of ours carries and the derive cannot express: the
-/// status default by which a fresh object reads as "not yet seen" instead of "done".
+/// Adds what each of our definitions needs and the derive cannot express: the
+/// status default that makes a new object read as "not yet seen" instead of "done".
 ///
-/// It also takes `nullable` away. An explicit null then means what everybody
-/// expects, "not given", because the API server drops it before the rules look;
-/// kept, `has()` would be true for it and a rule would count it as set.
+/// It also removes `nullable`. An explicit null then means what everybody
+/// expects, "not given", because the API server drops it before it runs the rules;
+/// if it were kept, `has()` would be true for it and a rule would count it as set.
 pub fn with_conventions(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         let Some(schema) = version

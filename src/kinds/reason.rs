@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $word:ident),+ $(,)?) => {
-        /// Why an object is in the condition it is in. Each word has an entry in the troubleshooting page.
+        /// Why an object is in its condition. Each reason has an entry in the troubleshooting page.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Reason { $($(#[$doc])* $word),+ }
 
@@ -12,7 +12,7 @@ macro_rules! reasons {
             /// Every reason, for documentation and tests.
             pub const ALL: &'static [Reason] = &[$(Reason::$word),+];
 
-            /// The word as it appears in conditions, events and metrics.
+            /// The name as it appears in conditions, events and metrics.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Reason::$word => stringify!($word)),+ }
             }
@@ -59,7 +59,7 @@ reasons! {
     AccountNotReady,
     /// The account's key Secret, or the key in it, does not exist.
     SecretNotFound,
-    /// The account's key Secret holds something that is no key.
+    /// The account's key Secret holds something that is not a key.
     InvalidKey,
     /// The account's base URL or CA bundle cannot be used.
     InvalidEndpoint,
@@ -79,11 +79,11 @@ reasons! {
     ProviderUnreachable,
     /// The hosting API asks for fewer calls.
     RateLimited,
-    /// The first complete look at the account is not done yet.
+    /// The first complete listing of the account is not done yet.
     WaitingForListing,
     /// `spec.suspend` holds the object.
     Suspended,
-    /// Edits since the order that nothing acts on.
+    /// The spec was edited after the order, and nothing acts on the edits.
     PendingChanges,
     /// The last exchange with the provider worked and nothing is left to send.
     InSync,
@@ -95,7 +95,7 @@ reasons! {
     Protected,
     /// The provider does not take the release yet.
     WaitingForProvider,
-    /// The failed machine cannot be let go yet.
+    /// The failed machine cannot be released yet.
     FailedNotReleased,
     /// The machine stays by policy.
     Retained,
@@ -109,7 +109,7 @@ reasons! {
     OrphansFound,
     /// Every marked machine is claimed.
     NoOrphans,
-    /// Not all namespaces are watched, so nothing is judged.
+    /// Orphans are not checked: not all namespaces are watched, or no complete listing was compared yet.
     NotChecked,
     /// The object is still used by others.
     InUse,

@@ -177,18 +177,18 @@ pub struct OperatingSystem {
 /// What happens to the machine when its object is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
-    /// The machine is released; the object stays until the provider shows the end.
+    /// The machine is released; the object stays until the provider shows the release as finished.
     #[default]
     Release,
     /// The machine stays, tagged `fmo-retained`.
     Retain,
 }
 
-/// What is known of the server. Written by the operator only.
+/// What is known about the server. Written by the operator only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BareMetalServerStatus {
-    /// Generation of the spec that this status speaks of; -1 before the first look.
+    /// Generation of the spec that this status describes; -1 before the first pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
@@ -197,11 +197,11 @@ pub struct BareMetalServerStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The provider's word for the server's state, as it came. Unknown words mean: in progress.
+    /// The provider's word for the server's state, unchanged. An unknown word counts as in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_status: Option<String>,
 
-    /// The provider's message for that state, as it came.
+    /// The provider's message for that state, unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
 
@@ -213,7 +213,7 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<Address>,
 
-    /// What the provider shows of the server.
+    /// What the provider shows about the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
 
@@ -221,7 +221,7 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderRecord>,
 
-    /// The account that `accountRef` was resolved to when the order began.
+    /// The account that `accountRef` referred to when the order started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
@@ -237,7 +237,7 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released_at: Option<Time>,
 
-    /// Other live machines that bear this object's mark, by identifier. Empty in a healthy world.
+    /// Other live machines that bear this object's mark, by identifier. Normally empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub duplicates: Vec<String>,
 }
@@ -250,7 +250,7 @@ pub struct Address {
     pub address: String,
 }
 
-/// What the provider shows of the server.
+/// What the provider shows about the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Observed {
@@ -263,10 +263,10 @@ pub struct Observed {
     /// Short name of the operating system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os_slug: Option<String>,
-    /// Tags, without those of the operator.
+    /// Tags, without the operator's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Contract that pays, when the server came from its committed quota.
+    /// Contract that pays, if the server came from its committed quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract_id: Option<String>,
 }
@@ -275,19 +275,19 @@ pub struct Observed {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {
-    /// Identity of the cluster that orders, 16 hex digits.
+    /// Identifier of the ordering cluster, 16 hex digits.
     pub cluster: String,
-    /// UID of the object that orders.
+    /// UID of the ordering object.
     pub uid: String,
     /// Mark of the object, 24 hex digits.
     pub mark: String,
-    /// Unix second of the begin; higher in every further attempt.
+    /// Unix time of the start, in seconds; higher in every further attempt.
     pub epoch: i64,
-    /// Random word of this attempt.
+    /// Nonce of this attempt.
     pub attempt: String,
-    /// Unix second after which the order is not sent any more.
+    /// Unix time, in seconds, after which the order is no longer sent.
     pub send_by: i64,
-    /// How many attempts before this one, without a gap, had an unknown outcome and were found to have made nothing.
+    /// How many attempts in a row before this one had an unknown outcome and turned out to have made no machine.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_before: i32,
 }
@@ -305,13 +305,13 @@ pub struct OrderRecord {
     /// What was intended.
     #[serde(flatten)]
     pub intent: Intent,
-    /// What came of it. Absent: not known (yet).
+    /// Outcome of the order. Absent while it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<OrderOutcome>,
-    /// Unix second of the outcome.
+    /// Unix time of the outcome, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<i64>,
-    /// The outcome in words, where it needs some.
+    /// Details of the outcome, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How many attempts in a row were refused or not sent; sets the pace of the next one.
@@ -322,7 +322,7 @@ pub struct OrderRecord {
     pub ssh_keys_hash: Option<String>,
 }
 
-/// What came of an order.
+/// Outcome of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum OrderOutcome {
     /// A machine bears the mark; its identifier is in `status.uuid`.
@@ -335,7 +335,7 @@ pub enum OrderOutcome {
     Absent,
 }
 
-/// The account that a reference was resolved to.
+/// The account that a reference points to.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

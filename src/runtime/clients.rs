@@ -26,7 +26,7 @@ pub struct Source {
 pub struct Clients {
     /// For calls. Every one has a deadline and is sent once.
     pub calls: Client,
-    /// For watches. Silence is no failure.
+    /// For watches. Silence is not a failure.
     pub watches: Client,
 }
 
@@ -36,11 +36,11 @@ pub enum ClientsError {
     /// The kubeconfig cannot be read.
     #[error("the kubeconfig cannot be used")]
     Kubeconfig(#[source] Box<kube::config::KubeconfigError>),
-    /// There is no kubeconfig, and this is no pod.
-    #[error("there is no kubeconfig and this is no pod: set KUBECONFIG or --kubeconfig")]
+    /// There is no kubeconfig, and this is not a pod.
+    #[error("there is no kubeconfig and this is not a pod: set KUBECONFIG or --kubeconfig")]
     Infer(#[source] Box<kube::config::InferConfigError>),
-    /// The configuration does not make a client.
-    #[error("the configuration does not make a client")]
+    /// No client can be made from the configuration.
+    #[error("no client can be made from the configuration")]
     Client(#[source] Box<kube::Error>),
 }
 

@@ -1,8 +1,8 @@
 //! The one place where the clocks are read.
 //!
-//! The monotonic clock is tokio's, so that a test under paused time moves it
-//! by hand. Wall time is the system's and stays so: it outlives the process,
-//! and a person may turn it.
+//! The monotonic clock is tokio's, so that a test under paused time can move it.
+//! Wall time is always the system's: it outlives the process, and a person may
+//! set it.
 
 use super::Moment;
 use std::{
@@ -11,18 +11,29 @@ use std::{
 };
 use tokio::time::Instant;
 
-static BEGIN: OnceLock<std::time::Instant> = OnceLock::new();
+static START: OnceLock<std::time::Instant> = OnceLock::new();
 
-/// The present moment by both clocks. The first call is the begin of the process: `main` makes it early.
+/// Fixes the start of the process, from which monotonic time counts. `main` calls it first.
+/// Later calls change nothing; without any, the first [`now`] is the start.
+pub fn start() {
+    started();
+}
+
+#[allow(clippy::disallowed_methods)] // This is the one place.
+fn started() -> std::time::Instant {
+    *START.get_or_init(std::time::Instant::now)
+}
+
+/// The present moment by both clocks.
 #[allow(clippy::disallowed_methods)] // This is the one place.
 pub fn now() -> Moment {
-    let begin = *BEGIN.get_or_init(std::time::Instant::now);
+    let start = started();
     let wall = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX));
     Moment {
         wall,
-        mono: Instant::now().saturating_duration_since(Instant::from_std(begin)),
+        mono: Instant::now().saturating_duration_since(Instant::from_std(start)),
     }
 }
 
@@ -37,7 +48,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn moves_with_paused_time_and_never_back() {
-        // A paused runtime may have begun a little before the first look of the process.
+        // A paused runtime may have started a little before the process read its clock first.
         tokio::time::advance(Duration::from_secs(60)).await;
         let before = now();
         tokio::time::advance(Duration::from_secs(3600)).await;

@@ -1,8 +1,8 @@
 //! What the process answers over HTTP: `/livez` says that it runs, `/readyz` that its first
 //! listings are in.
 //!
-//! The pod network reaches this port, so a connection has a deadline, carries one request, and
-//! there is a most of them. Whoever holds them all makes the probes fail and nothing else.
+//! The pod network reaches this port, so a connection has a deadline and carries one request, and
+//! their number is limited. A caller that holds them all makes the probes fail and nothing else.
 
 use hyper::{
     Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn,
@@ -16,13 +16,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Connections at once; more wait in the backlog of the socket.
+/// Connections at once; further ones wait in the backlog of the socket.
 const MOST_CONNECTIONS: usize = 64;
-/// Within this a request's head has to be there.
+/// Time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
-/// Within this a connection has to be over.
+/// Time limit for a whole connection.
 const CONNECTION: Duration = Duration::from_secs(10);
-/// Pause after the socket gave an error, such as no file descriptor left.
+/// Pause after an error of the socket, such as no file descriptor left.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Whether the process is ready.
@@ -38,7 +38,7 @@ pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Serves until it is dropped; then connections under way are cut.
+/// Serves until it is dropped; open connections are then cut.
 pub async fn serve(listener: TcpListener, ready: Ready) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -59,7 +59,7 @@ pub async fn serve(listener: TcpListener, ready: Ready) {
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "a connection could not be taken"
+                    "a connection could not be accepted"
                 );
                 sleep(PAUSE).await;
             }
@@ -76,7 +76,7 @@ async fn answer(stream: TcpStream, ready: Ready) {
         response.headers_mut().insert(header::CONTENT_TYPE, plain);
         std::future::ready(Ok::<_, Infallible>(response))
     });
-    // A caller that misbehaves is no news.
+    // A caller that misbehaves is not worth a log line.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
@@ -123,7 +123,7 @@ mod tests {
             listener,
             Arc::new(move || flag.load(Ordering::Relaxed)),
         ));
-        // They say nothing, and stay below the most that there may be.
+        // They say nothing, and stay below the limit.
         let mut silent = Vec::new();
         for _ in 0..MOST_CONNECTIONS / 2 {
             silent.push(TcpStream::connect(address).await.unwrap());

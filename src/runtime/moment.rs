@@ -1,9 +1,9 @@
-//! A moment as one process sees it. Pure data: who reads the clocks is not said here.
+//! A moment as one process sees it. Plain data: this module does not read the clocks.
 
 use std::time::Duration;
 
-/// A moment by both clocks. Decisions compare spans by the monotonic clock, which a person cannot
-/// turn back, and keep wall time only for what outlives the process.
+/// A moment by both clocks. Decisions compare spans by the monotonic clock, which nobody can
+/// turn back, and use wall time only for what outlives the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Moment {
     /// Unix seconds.

@@ -10,7 +10,7 @@ pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// For machines: one JSON object a line.
+    /// For machines: one JSON object per line.
     Json,
 }
 

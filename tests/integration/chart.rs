@@ -1,5 +1,5 @@
-//! The Helm chart: what it renders, what the API server makes of it, and that an
-//! operator with exactly its rights, arguments and environment does a whole order.
+//! The Helm chart: what it renders, whether the API server accepts it, and that an
+//! operator with exactly its rights, arguments and environment completes an order.
 
 mod admission;
 mod closed;
@@ -8,7 +8,7 @@ mod install;
 mod pod;
 mod render;
 mod rights;
-mod witness;
+mod rights_proxy;
 
 use std::path::{Path, PathBuf};
 

@@ -11,7 +11,7 @@ use kube::{Api, Resource};
 use lab::rig::{Cluster, cluster, eventually};
 
 const SOON: Duration = Duration::from_secs(30);
-/// Garbage collection learns of new kinds every 30 s, namespaces wait 5 s.
+/// Garbage collection discovers new kinds every 30 s, namespaces wait 5 s.
 const CLEARED: Duration = Duration::from_secs(90);
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! The CustomResourceDefinitions: files, schemas, and what the real API server
-//! makes of them.
+//! The CustomResourceDefinitions: files, schemas, and how the real API server
+//! treats them.
 
 mod fixtures;
 mod rules;
@@ -191,7 +191,7 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
         assert_eq!(
             shown["status"],
             json!({"observedGeneration": -1}),
-            "{kind}: kstatus must not take it for done"
+            "{kind}: kstatus must not report it as done"
         );
     }
 
@@ -268,10 +268,10 @@ async fn kubectl_explains_every_kind_to_its_leaves() {
     }
 }
 
-/// What GitOps tools do all day: the same manifest again is no change.
+/// What GitOps tools do all day: applying the same manifest again changes nothing.
 ///
 /// The API server drops the defaulted status of a new object and stores it with the next write,
-/// whoever makes that; so an object without a status from the operator is compared from there on.
+/// from any client; so an object without a status from the operator is compared from there on.
 #[tokio::test]
 async fn a_server_applied_twice_is_not_changed() {
     let cluster = installed().await;

@@ -74,9 +74,9 @@ async fn demo_comes_up_is_used_again_heals_and_leaves_nothing() {
     let said = demo.step_ok("up");
     assert!(said.contains("used again"), "{said}");
     assert_three_ready(&said, &demo.folder);
-    assert_eq!(demo.processes(), first, "no process was started anew");
+    assert_eq!(demo.processes(), first, "no process was started again");
 
-    // A part that dies takes the rest along, and the next run notices.
+    // A part that dies ends the rest too, and the next run notices.
     let operator = first.iter().find(|each| each.0 == "flexmetal-operator");
     signal(operator.unwrap().1, Signal::KILL);
     eventually("the keeper is gone", SOON, async || {
@@ -85,7 +85,7 @@ async fn demo_comes_up_is_used_again_heals_and_leaves_nothing() {
     .await;
     let said = demo.step_ok("up");
     assert!(
-        said.contains("anew") && said.contains("flexmetal-operator ended by itself"),
+        said.contains("again") && said.contains("flexmetal-operator ended by itself"),
         "{said}"
     );
     assert_three_ready(&said, &demo.folder);
@@ -116,7 +116,7 @@ fn folder_with_other_things_is_refused_and_left_alone() {
     assert!(parent.path().join("precious").exists());
 }
 
-/// What the demo shows, and what kubectl shows by the way that it tells.
+/// What the demo shows, and what kubectl shows when used as the demo says.
 fn assert_three_ready(said: &str, folder: &Path) {
     let kubectl = Command::new(folder.join("bin/kubectl"))
         .env("KUBECONFIG", folder.join("kubeconfig"))
@@ -136,7 +136,7 @@ fn assert_three_ready(said: &str, folder: &Path) {
 }
 
 fn lives(id: i32) -> bool {
-    // In a container the first process may never take note of the dead.
+    // In a container the first process may never reap the dead.
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     let dead = stat
         .rsplit(") ")

@@ -1,5 +1,5 @@
-//! README, docs and examples say what is: paths, tests and targets exist, every
-//! reason has its entry, and the API server takes every manifest.
+//! README, docs and examples are correct: paths, tests and targets exist, every
+//! reason has its entry, and the API server accepts every manifest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::crds;
 
 /// The checkout.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// Where paths of the tree begin; what else looks like a path is none of it.
+/// How paths of the tree start; anything else that looks like a path is not one.
 const FOLDERS: [&str; 8] = [
     "src/",
     "tests/",
@@ -153,7 +153,7 @@ fn every_reason_has_its_entry_and_no_entry_is_left_over() {
 fn every_make_target_in_the_pages_exists() {
     let makefile = fs::read_to_string(Path::new(ROOT).join("Makefile")).unwrap();
     for (page, text) in pages() {
-        // In code only: prose makes many things.
+        // In code only: in prose `make` is a common verb.
         for call in ["`make ", "\nmake "]
             .iter()
             .flat_map(|c| text.split(c).skip(1))
@@ -187,7 +187,7 @@ async fn api_server_takes_every_manifest_of_the_pages_and_examples() {
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
             .unwrap_or_else(|error| panic!("{}: {error}\n{text}", file.display()));
         for mut object in objects {
-            // Into a namespace that exists; nothing is made.
+            // Into a namespace that exists; nothing is created.
             if let Some(metadata) = object["metadata"].as_object_mut() {
                 metadata.remove("namespace");
             }

@@ -1,5 +1,5 @@
-//! The laboratory as a program: it can be reached as it says, nothing of it stays
-//! behind however it ends, and it refuses with a remedy.
+//! The laboratory as a program: it can be reached as it says, it leaves nothing
+//! behind however it ends, and its refusals name a remedy.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -55,7 +55,7 @@ async fn nothing_is_left_when_the_user_of_a_control_plane_is_killed() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("plane");
     // A shell that holds the pipe, as a test program does, and is then killed
-    // outright: it can tell nobody.
+    // outright: it cannot tell anybody.
     let script = "mkfifo pipe; \"$1\" control-plane --dir \"$2\" < pipe & exec 3> pipe; wait";
     let mut shell = Command::new("sh")
         .args(["-c", script, "sh"])

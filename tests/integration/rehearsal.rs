@@ -1,4 +1,4 @@
-//! The kit itself: a world comes up, its parts can be used, and nothing of it stays.
+//! The test rig itself: a world comes up, its parts can be used, and nothing of it stays.
 
 use std::path::Path;
 use std::time::Duration;

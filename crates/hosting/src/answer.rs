@@ -17,21 +17,21 @@ use super::transport::{Caps, Cause, Cut, Response, TransportError};
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;
 
-/// The longest wait that is believed.
+/// The longest wait that is honoured.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A 2xx with its whole body.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
-    /// Where the listing goes on, on paths that have this. A token that cannot
-    /// be sent back is no end, so only the caller can tell what it means.
+    /// Token of the next page, on paths that have one. A token that cannot be
+    /// sent back does not end the list, so only the caller can tell what it means.
     pub(super) next: Result<Option<PageToken>, Misfit>,
-    /// What no text of the body may show.
+    /// Secrets that no text of the body may show.
     hidden: Hidden,
     /// Whether the operation may be repeated.
     idempotent: bool,
-    /// The most bytes that were to be taken.
+    /// The most bytes that may be read.
     cap: usize,
 }
 
@@ -47,7 +47,7 @@ impl Answer {
     }
 
     /// The success of an operation that has nothing to show (204): no body, or
-    /// JSON that is no error record. A page of HTML is somebody else's success.
+    /// JSON that is not an error record. A page of HTML does not come from the API.
     pub(super) fn done(&self) -> Result<(), Error> {
         if self.is_empty() {
             return Ok(());
@@ -74,7 +74,7 @@ impl Answer {
         body::is_blank(&self.body) || self.body.trim_ascii() == b"null"
     }
 
-    /// This answer is not what the operation gives.
+    /// This answer does not fit the operation.
     pub(super) fn misfit(&self, why: Misfit) -> Error {
         Error::Undecodable {
             status: self.status,
@@ -84,7 +84,7 @@ impl Answer {
     }
 }
 
-/// Sorts what came instead of an answer.
+/// Classifies a failed exchange.
 pub(super) fn broken(error: TransportError, idempotent: bool) -> Error {
     match error {
         TransportError::Build(cause) => Error::NotSent(NotSent::Build(cause)),
@@ -97,8 +97,8 @@ fn interrupted(cause: Cause, idempotent: bool) -> Error {
     Error::Interrupted(Interruption { cause, idempotent })
 }
 
-/// Sorts an answer. The status decides first: a refusal stays a refusal when
-/// its text broke off on the way.
+/// Classifies an answer. The status decides first: a refusal stays a refusal even
+/// if its text broke off on the way.
 pub(super) fn sort(
     response: Response,
     caps: Caps,
@@ -180,8 +180,8 @@ fn first<'a>(value: &'a Value, hidden: &'a Hidden) -> Option<Record<'a>> {
     }
 }
 
-/// What the record says. What stands in front of the API (a gateway, a
-/// filter) has words of its own.
+/// The text of the record. A gateway or filter in front of the API may send a
+/// text of its own.
 fn words(record: &Record<'_>) -> String {
     ["errorMessage", "message", "error", "detail"]
         .iter()
@@ -218,7 +218,7 @@ fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, Misfit> {
     }
 }
 
-/// The server's own clock where it tells it, so that a wrong clock on this
+/// The server's own clock where the answer has it, so that a wrong clock on this
 /// side does not matter.
 fn now(headers: &HeaderMap) -> jiff::Timestamp {
     headers

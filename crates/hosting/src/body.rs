@@ -1,4 +1,4 @@
-//! The bytes of an answer, read as JSON that costs no more memory than it may.
+//! The bytes of an answer, read as JSON within a limit of memory.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(super) fn read(bytes: &[u8], cap: usize) -> Result<Value, Misfit> {
     if takes_too_much(bytes, cap) {
         return Err("the body has more values than any answer".to_owned());
     }
-    // The parser's message has the place and no text of the body.
+    // The parser's message has the position and no text of the body.
     serde_json::from_slice(bytes).map_err(|error| format!("the body is not JSON: {error}"))
 }
 
@@ -21,7 +21,7 @@ pub(super) fn is_blank(bytes: &[u8]) -> bool {
 }
 
 /// Whether the tree of a body would take many times the memory of its text:
-/// some hundred bytes an object, however small that is. Bounds it to about
+/// some hundred bytes for each object, however small. Limits the tree to about
 /// twenty times the cap.
 fn takes_too_much(bytes: &[u8], cap: usize) -> bool {
     let (mut objects, mut entries) = (0_usize, 0_usize);

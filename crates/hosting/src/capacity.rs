@@ -1,6 +1,6 @@
 //! Committed capacity and the instance types of a location: both deprecated
 //! (sections 2.4, 2.16, 4.3 and 4.7 of `docs/hosting-api.md`). Plans and quotas
-//! have taken their place.
+//! have replaced them.
 
 use super::catalogue::{Location, location};
 use super::client::Client;

@@ -5,12 +5,12 @@ use super::client::Client;
 use super::error::Error;
 use super::record::{self, Misfit, Record};
 
-/// A place where servers stand (section 2.3).
+/// A location of servers (section 2.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     /// The API's number.
     pub id: Option<i64>,
-    /// What an order gives as `location`.
+    /// The name, which an order gives as `location`.
     pub name: String,
     /// A short form of the name.
     pub short_name: String,
@@ -24,12 +24,12 @@ pub struct Location {
     pub country_short_name: String,
 }
 
-/// An instance type with its hardware and where it can be had (section 2.5).
+/// An instance type with its hardware and its locations (section 2.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// What an order gives as `instanceType`.
     pub name: String,
-    /// The processors, where they are told.
+    /// The processors, where the answer has them.
     pub cpu: Option<Cpu>,
     /// Memory: type and gigabytes.
     pub memory: Option<Part>,
@@ -39,7 +39,7 @@ pub struct Plan {
     pub network_interfaces: Vec<Interfaces>,
     /// The graphics card: name and video memory.
     pub gpu: Option<Part>,
-    /// Where it can be had.
+    /// Where it is offered.
     pub locations: Vec<PlanLocation>,
 }
 
@@ -76,14 +76,14 @@ pub struct Interfaces {
     pub count: Option<i64>,
 }
 
-/// How a plan stands at one location.
+/// Availability of a plan at one location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanLocation {
     /// The location's name.
     pub name: String,
     /// The data centre's code.
     pub data_centre: String,
-    /// How much is there.
+    /// How many machines are free.
     pub availability: Availability,
 }
 
@@ -115,7 +115,7 @@ impl Availability {
         }
     }
 
-    /// The word as it came.
+    /// The API's word, unchanged.
     pub fn as_str(&self) -> &str {
         match self {
             Self::High => "high",
@@ -134,14 +134,14 @@ pub struct OperatingSystem {
     pub id: Option<i64>,
     /// The name for people.
     pub name: String,
-    /// What an order gives as `os.slug`; empty where it has none, as one that
-    /// only dedicated hosts can have may do.
+    /// What an order gives as `os.slug`; empty where it has none, as may be the
+    /// case for a system that only dedicated hosts can use.
     pub slug: String,
-    /// Windows, or Linux and BSD, where it is told.
+    /// Windows, or Linux and BSD, where the answer says so.
     pub group: Option<SystemGroup>,
     /// The switch `isOdp`, whose meaning is not described.
     pub is_odp: bool,
-    /// Whether on-demand servers can have it.
+    /// Whether on-demand servers can use it.
     pub for_servers: bool,
     /// Whether it is offered at all.
     pub active: bool,

@@ -1,4 +1,4 @@
-//! The client of one account, and the way of one call.
+//! The client of one account, and the path of one call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,31 +16,30 @@ use super::page::{Page, PageToken};
 use super::secret::{ApiKey, SecretText};
 use super::transport::{Caps, Cause, Request, Transport};
 
-/// The most bytes of an error answer. Anything that is said to people is said
-/// by then.
+/// The most bytes of an error answer. A message for people is shorter.
 const REFUSAL_CAP: usize = 64 << 10;
 
 /// The most bytes of an answer: a record, or a page of 50 of them.
 const CAP: usize = 1 << 20;
 
-/// The most bytes of a list without pages, as that of usage is, of hosts with
-/// all their hardware, and of a hardware listing.
+/// The most bytes of a list without pages (such as usage), of a list of hosts
+/// with all their hardware, and of a hardware listing.
 const LARGE_CAP: usize = 8 << 20;
 
-/// How the API is reached. Build it with [`ClientOptions::new`] and change
-/// what differs.
+/// How the API is reached. Build it with [`ClientOptions::new`] and change what
+/// should differ.
 pub struct ClientOptions {
     /// Where the API is.
     pub base_url: BaseUrl,
     /// The key of the account.
     pub key: ApiKey,
-    /// PEM certificates. Where given, they are the only roots that are
-    /// trusted; otherwise those of the system are.
+    /// PEM certificates. If given, they are the only trusted roots; otherwise the
+    /// system's are trusted.
     pub ca_bundle: Option<Vec<u8>>,
-    /// How long an order may take; 180 s. Orders are slow, and one that is
-    /// given up leaves an unknown outcome behind.
+    /// How long an order may take; 180 s. Orders are slow, and giving one up
+    /// leaves an unknown outcome.
     pub order_timeout: Duration,
-    /// How long a question may take; 30 s.
+    /// How long a read may take; 30 s.
     pub read_timeout: Duration,
     /// How long any other change may take; 180 s.
     pub mutation_timeout: Duration,
@@ -137,12 +136,12 @@ impl Client {
         &self.inner.base_url
     }
 
-    /// Asks for something.
+    /// Makes a read.
     pub(super) async fn get(&self, path: &[&str]) -> Result<Answer, Error> {
         self.call(Call::new(Method::GET, path)).await
     }
 
-    /// Asks for a list without pages, or for something as large.
+    /// Reads a list without pages, or something as large.
     pub(super) async fn get_large(&self, path: &[&str]) -> Result<Answer, Error> {
         self.call(Call::new(Method::GET, path).large()).await
     }
@@ -212,7 +211,7 @@ impl Client {
     }
 }
 
-/// One operation, on its way to a request.
+/// One operation, from which a request is made.
 pub(super) struct Call<'a> {
     method: Method,
     path: &'a [&'a str],
@@ -258,8 +257,8 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Names what the body holds and no text may show, should the answer echo
-    /// it.
+    /// Names the secrets in the body, which no text may show if the answer echoes
+    /// them.
     pub(super) fn hiding(mut self, secrets: impl IntoIterator<Item = SecretText>) -> Self {
         self.secrets.extend(secrets);
         self
@@ -276,8 +275,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Once or twice is the same: the call may be repeated when nobody knows
-    /// what became of it.
+    /// The call is idempotent: it may be repeated when its outcome is unknown.
     pub(super) fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self

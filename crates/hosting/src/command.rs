@@ -12,7 +12,7 @@ use super::page::Page;
 use super::record::{self, Misfit, Record};
 use super::server::ServerId;
 
-/// What a server can be told (2.12-4).
+/// A command for a server (2.12-4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PowerCommand {
     /// `reboot`
@@ -40,13 +40,13 @@ impl PowerCommand {
 /// The state of a command (section 3.2).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CommandState {
-    /// Neither done nor given up.
+    /// Neither done nor failed.
     Pending,
     /// Done.
     Finished,
-    /// Not done.
+    /// Failed.
     Failed,
-    /// A word that is not known here, or none: taken as pending.
+    /// An unknown word, or none: counts as pending.
     Other(String),
 }
 
@@ -61,7 +61,7 @@ impl CommandState {
         }
     }
 
-    /// The word as it came.
+    /// The API's word, unchanged.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Pending => "pending",
@@ -71,13 +71,13 @@ impl CommandState {
         }
     }
 
-    /// Whether nothing more will come.
+    /// Whether the state is final.
     pub fn is_over(&self) -> bool {
         matches!(self, Self::Finished | Self::Failed)
     }
 }
 
-/// A command that a server was sent.
+/// A command that was sent to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// `uuid`.
@@ -87,7 +87,7 @@ pub struct Command {
     /// The word of the payload; `None` for re-installations, whose payload is
     /// empty.
     pub command: Option<String>,
-    /// How far it is.
+    /// Its state.
     pub state: CommandState,
     /// When it was sent.
     pub created_at: Option<Timestamp>,
@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// Sends a command: `POST /v3/flexMetal/servers/{uuid}/commands` (4.5-5).
-    /// What is answered is its begin; its end is a state in a later look.
+    /// The answer shows its start; its end is seen in a later read.
     ///
     /// # Errors
     ///
@@ -172,13 +172,13 @@ impl Client {
             if found.id.is_same_as(command) {
                 Ok(found)
             } else {
-                Err("the answer shows another command than the one asked for".to_owned())
+                Err("the answer shows a command other than the one asked for".to_owned())
             }
         })
     }
 }
 
-/// Reads a command of this server. Both styles of names are met (2.12-8).
+/// Reads a command of this server. Both styles of names occur (2.12-8).
 fn of(record: &Record<'_>, id: &ServerId) -> Result<Command, Misfit> {
     let [server, created, updated] = [
         ["serverUuid", "server_uuid"],
@@ -187,7 +187,7 @@ fn of(record: &Record<'_>, id: &ServerId) -> Result<Command, Misfit> {
     ]
     .map(|names| record.first_of(&names));
     let server = ServerId::parse(record.raw_text(server)).ok();
-    // Whose end is read here decides whether a re-installation is done.
+    // The end that is read here decides whether a re-installation is done.
     if let Some(other) = &server
         && !other.is_same_as(id)
     {

@@ -1,5 +1,5 @@
-//! A list at once, and what it is worth: complete, or some records and the
-//! reason why there are no more.
+//! A whole list, and what it proves: it is complete, or it is some records and
+//! the reason why there are no more.
 
 use futures::{Stream, stream};
 
@@ -9,7 +9,7 @@ use super::listing::Listing;
 /// Why a list is not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum Gap {
-    /// A page could not be had.
+    /// A page could not be read.
     #[error(transparent)]
     Failed(#[from] Error),
     /// The list changed while it was read.
@@ -18,7 +18,7 @@ pub enum Gap {
     /// One record came twice.
     #[error("the list shows one record twice")]
     Repeated,
-    /// A page was shorter than others, and yet more records follow.
+    /// A page was shorter than others, yet more records follow.
     #[error("the list goes on behind a short page")]
     Short,
     /// A page had more records than were asked for, so nobody knows which part
@@ -28,22 +28,22 @@ pub enum Gap {
     /// The API gives one record at a time, so that pages cannot overlap.
     #[error("the hosting API gives single records where a page was asked for")]
     NoOverlap,
-    /// What leads to the next page is good no more (4.8-3).
+    /// The token of the next page has expired (4.8-3).
     #[error("the PAGE-TOKEN expired before the next page was asked for")]
     Expired,
     /// It does not end.
     #[error("the list does not end")]
     Endless,
-    /// Somebody went on reading behind a gap.
+    /// The caller went on reading after a gap.
     #[error("the list was given up before")]
     GivenUp,
 }
 
-/// All records of a list: nothing was missed, as far as the API can be asked.
+/// All records of a list: nothing was missed, as far as the API's answers show.
 ///
-/// That is no more than the API's own word. A list without records above all
-/// proves nothing by itself: an API that has lost its memory for a moment, or
-/// looks at another account, gives the same one.
+/// It is worth no more than these answers. In particular, a list without records
+/// proves nothing by itself: an API that has lost its data for a moment, or shows
+/// another account, gives the same list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complete<T>(Vec<T>);
 
@@ -59,21 +59,21 @@ impl<T> Complete<T> {
     }
 }
 
-/// Some records of a list. What is not among them may be there all the same.
+/// Some records of a list. Others may exist all the same.
 #[derive(Debug, thiserror::Error)]
 #[error("the list is not complete")]
 pub struct Incomplete<T: std::fmt::Debug> {
     /// What was seen, each record once; those of the page that showed the gap
     /// are among them.
     pub seen: Vec<T>,
-    /// Why there is no more.
+    /// Why there are no more.
     #[source]
     pub gap: Gap,
 }
 
 impl<'a, T: Send + 'a> Listing<'a, T> {
-    /// The pages as a stream. A stream that ends without an error was of a
-    /// complete list; an error is its last item.
+    /// The pages as a stream. If it ends without an error, the list was complete;
+    /// an error is its last item.
     pub fn into_stream(self) -> impl Stream<Item = Result<Vec<T>, Gap>> + Send + 'a {
         stream::unfold(Some(self), async |listing| {
             let mut listing = listing?;
@@ -86,7 +86,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// Reads up to a page that is shorter than asked for. Saves the last
-    /// request, and proves nothing: there may be more behind.
+    /// request, and proves nothing: more records may follow.
     pub async fn glance(mut self) -> Result<Vec<T>, Gap> {
         let mut seen = Vec::new();
         while !self.may_be_over() {

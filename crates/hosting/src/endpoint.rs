@@ -1,4 +1,4 @@
-//! Where an account's API is found, and how paths are joined to it.
+//! The base URL of an account's API, and how paths are joined to it.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum BaseUrlError {
     #[error("baseURL is not an absolute URL: write it as https://host")]
     NotAUrl,
     /// Neither https nor http.
-    #[error("baseURL has another scheme than https: write it as https://host")]
+    #[error("baseURL has a scheme other than https: write it as https://host")]
     Scheme,
     /// http to another machine, and not allowed.
     #[error(
@@ -30,13 +30,13 @@ pub enum BaseUrlError {
     )]
     PlainHttp,
     /// A user name or password in front of the host.
-    #[error("baseURL holds user information: take it out, the key belongs into the Secret")]
+    #[error("baseURL holds user information: remove it, the key belongs in the Secret")]
     UserInfo,
     /// A query or fragment at the end.
-    #[error("baseURL holds a query or a fragment: take away everything from ? or # on")]
+    #[error("baseURL holds a query or a fragment: remove everything from ? or # on")]
     QueryOrFragment,
     /// The version prefix is part of it.
-    #[error("baseURL ends with the version: take /v3 away, every call adds it")]
+    #[error("baseURL ends with the version: remove /v3, every call adds it")]
     Version,
 }
 
@@ -82,9 +82,9 @@ impl BaseUrl {
 
     /// The URL of `/v3/` and the segments, each encoded as one segment.
     ///
-    /// Segments must not be `.` or `..`: the URL standard drops these, and a
-    /// call for one thing would become a call for all of them. The types that
-    /// are put into paths exclude both.
+    /// Segments must not be `.` or `..`: the URL standard drops these, and a call
+    /// for one thing would become a call for all of them. The types of path
+    /// segments exclude both.
     pub(super) fn join(&self, segments: &[&str], query: &[(&str, &str)]) -> Url {
         let mut url = self.url.clone();
         // A URL with a host always has path segments.

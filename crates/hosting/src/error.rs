@@ -1,4 +1,4 @@
-//! What can go wrong in a call, and what a caller may do then.
+//! What can go wrong in a call, and what the caller may do then.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::request::InvalidRequest;
 use super::text;
 use super::transport::Cause;
 
-/// A call that did not give its result.
+/// A call without a result.
 ///
 /// Two questions decide what a caller may do: [`Error::is_retryable_as_is`]
 /// and [`Error::may_have_taken_effect`]. `Display` gives the outermost message
@@ -37,20 +37,20 @@ pub enum Error {
     /// 5xx.
     #[error("the hosting API failed: {0}")]
     Server(Refusal),
-    /// Neither 2xx, 4xx nor 5xx; redirects above all, which are not followed.
+    /// Neither 2xx, 4xx nor 5xx; mostly redirects, which are not followed.
     #[error("the hosting API answered in a way that it should not: {0}")]
     Unexpected(Refusal),
-    /// A 2xx whose body is not what the operation gives.
+    /// A 2xx whose body does not fit the operation.
     #[error("the answer of the hosting API was not understood: {why}")]
     Undecodable {
         /// The HTTP status, 200 to 299.
         status: u16,
         /// What did not fit; holds no text of the body.
         why: String,
-        /// Whether what was asked for is idempotent.
+        /// Whether the call is idempotent.
         idempotent: bool,
     },
-    /// A 2xx whose body is larger than anything the operation gives.
+    /// A 2xx whose body is larger than any answer of the operation.
     #[error("the answer of the hosting API is larger than {cap} bytes")]
     TooLarge {
         /// How much was accepted at most.
@@ -83,8 +83,8 @@ impl From<InvalidRequest> for Error {
 pub struct Interruption {
     /// What broke.
     pub cause: Cause,
-    /// Whether what was asked for is idempotent, as
-    /// [`Error::is_retryable_as_is`] has to know.
+    /// Whether the call is idempotent, which [`Error::is_retryable_as_is`] needs
+    /// to know.
     pub idempotent: bool,
 }
 
@@ -101,13 +101,13 @@ impl StdError for Interruption {
 }
 
 impl Error {
-    /// Whether the very same call may be made again: it may succeed later with
-    /// nothing changed by anyone, and to have made it twice does no harm.
+    /// Whether the same call may be repeated unchanged: it may succeed later by
+    /// itself, and making it twice does no harm.
     ///
-    /// Harmless is what did not take effect for sure, and what is idempotent:
-    /// questions, releases, a tag put on or taken off, removals, and the new
-    /// rule of a whitelist entry. After anything else the outcome has to be
-    /// looked for first: a second order is a second machine, a second
+    /// Repeating does no harm if the call certainly had no effect, or if it is
+    /// idempotent: reads, releases, adding or removing a tag, removals, and
+    /// changing a whitelist entry. After any other call the outcome has to be
+    /// found out first: a second order is a second machine, a second
     /// re-installation a second wipe.
     pub fn is_retryable_as_is(&self) -> bool {
         match self {
@@ -126,8 +126,8 @@ impl Error {
         }
     }
 
-    /// Whether the API may have done what it was asked for. `false` is a
-    /// promise, `true` is not.
+    /// Whether the API may have carried out the call. `false` is certain, `true`
+    /// is not.
     pub fn may_have_taken_effect(&self) -> bool {
         match self {
             Self::NotSent(_) => false,
@@ -194,7 +194,7 @@ impl Error {
     /// The message with all its causes in one line, for people; cleaned, and at
     /// most 4 KiB.
     pub fn explain(&self) -> String {
-        // A cause may hold what the other side sent.
+        // A cause may contain what the other side sent.
         let mut line = self.to_string();
         let mut cause = self.source();
         while let Some(next) = cause {

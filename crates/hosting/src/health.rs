@@ -1,11 +1,11 @@
-//! Whether the API says that it is well (sections 2.23 and 4.9 of
+//! Whether the API reports itself healthy (sections 2.23 and 4.9 of
 //! `docs/hosting-api.md`).
 
 use super::client::Client;
 use super::error::Error;
 use super::record;
 
-/// What the API says of itself (2.23-1).
+/// Health as the API reports it (2.23-1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
     /// `OK`
@@ -17,8 +17,8 @@ pub enum Health {
 }
 
 impl Client {
-    /// Asks the API how it is: `GET /v3/health` (4.9-1). It needs no key, so
-    /// nothing is said about the key.
+    /// The health of the API: `GET /v3/health` (4.9-1). It needs no key, so it
+    /// says nothing about the key.
     ///
     /// # Errors
     ///

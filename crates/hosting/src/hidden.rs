@@ -1,32 +1,32 @@
-//! Our own secrets, the API key and what a call carried, struck out of whatever
-//! comes from outside: a mask stands in their place.
+//! Masks our own secrets (the API key and those that a call carried) in every text
+//! that comes from outside.
 
 use serde_json::Value;
 
 use super::secret::{ApiKey, SecretText};
 use super::text::{MESSAGE, clean};
 
-/// What stands in place of our key.
+/// Mask of our key.
 const KEY: &str = "[API key]";
 
-/// What stands in place of another secret.
+/// Mask of another secret.
 const OTHER: &str = "[hidden]";
 
-/// The most bytes of a text that secrets are looked for in. More than is kept,
-/// as a mask may be shorter than what it stands for.
+/// The most bytes of a text that are searched for secrets. More than is kept,
+/// because a mask may be shorter than the secret.
 const SEARCHED: usize = 4 * MESSAGE;
 
-/// So many characters of a secret are surely no chance.
+/// This many characters of a secret cannot occur by chance.
 const BEGIN: usize = 12;
 
-/// So many are enough at the end of a message, which may have been cut there.
+/// This many are enough at the end of a message, which may have been cut there.
 const TAIL: usize = 4;
 
 /// A secret of fewer characters cannot be told from other words.
 const SHORT: usize = 4;
 
-/// What must not stand in a text from outside: our key, and what else the call
-/// carried.
+/// What must not appear in a text from outside: our key, and the other secrets of
+/// the call.
 pub(super) struct Hidden {
     key: Piece,
     own: Vec<Piece>,
@@ -62,23 +62,22 @@ impl Hidden {
         }
     }
 
-    /// A message for people, cleaned and capped: nothing in it is compared, so
-    /// it is shown without all that may be a secret.
+    /// A message for people, cleaned and capped: it is never compared, so anything
+    /// that may be a secret is masked.
     pub(super) fn message(&self, text: &str) -> String {
         let text = clean(text, SEARCHED);
         if self.short.iter().any(|own| text.contains(own.expose())) {
             return OTHER.to_owned();
         }
-        // The key last: in the midst of another secret its mask would hide
-        // where that goes on.
+        // The key last: in the middle of another secret its mask would hide the
+        // rest of that secret.
         let pieces = || self.own.iter().chain([&self.key]);
         let text = pieces().fold(text, |text, piece| piece.strike(text));
         let text = pieces().fold(text, |text, piece| piece.strike_tail(text));
         cut(text, MESSAGE)
     }
 
-    /// A name, a word, an address: cleaned and capped, and without what is
-    /// surely a secret.
+    /// A name, a word, an address: cleaned and capped, with certain secrets masked.
     pub(super) fn text(&self, text: &str, cap: usize) -> String {
         let text = clean(text, SEARCHED);
         let own = self.own.iter().filter(|own| own.is_long);
@@ -93,7 +92,7 @@ impl Hidden {
         cut(self.key.strike(clean(text, cap.max(SEARCHED))), cap)
     }
 
-    /// As [`Hidden::text`], for each text and name inside a value.
+    /// Like [`Hidden::text`], for each text and name inside a value.
     pub(super) fn tree(&self, value: &Value, cap: usize) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text, cap)),
@@ -131,8 +130,8 @@ impl Piece {
         }
     }
 
-    /// Puts the mask wherever the secret stands, or enough of its begin, as
-    /// whoever echoes a value may cut it.
+    /// Masks the secret wherever it appears, or enough of its start, because an
+    /// echo may be cut.
     fn strike(&self, text: String) -> String {
         let mut struck = String::new();
         let mut rest = text.as_str();
@@ -151,7 +150,7 @@ impl Piece {
     fn find(&self, text: &str) -> Option<(usize, usize)> {
         let begins = self.spellings.iter().map(|own| begin(own.expose(), BEGIN));
         let at = begins.filter_map(|begin| text.find(begin)).min()?;
-        // Two spellings may begin alike: the one that goes on longest counts.
+        // Two spellings may start alike: the longest match counts.
         let lengths = self.spellings.iter().filter_map(|own| {
             let is_here = text[at..].starts_with(begin(own.expose(), BEGIN));
             is_here.then(|| alike(&text[at..], own.expose()))
@@ -159,7 +158,7 @@ impl Piece {
         Some((at, lengths.max().unwrap_or_default()))
     }
 
-    /// Puts the mask at the end of a text that breaks off within the secret.
+    /// Masks the end of a text that breaks off within the secret.
     fn strike_tail(&self, mut text: String) -> String {
         for count in (TAIL..BEGIN).rev() {
             for own in &self.spellings {
@@ -183,7 +182,7 @@ fn begin(text: &str, count: usize) -> &str {
     }
 }
 
-/// How many bytes both have in common from their begin.
+/// How many bytes both have in common from their start.
 fn alike(text: &str, own: &str) -> usize {
     text.chars()
         .zip(own.chars())
@@ -192,8 +191,8 @@ fn alike(text: &str, own: &str) -> usize {
         .sum()
 }
 
-/// A secret as it may stand in an echo of the request: plain, within JSON, or
-/// within an address.
+/// A secret as an echo of the request may spell it: plain, within JSON, or within
+/// a URL.
 fn spellings(plain: &str) -> Vec<SecretText> {
     let quoted = Value::from(plain).to_string();
     let quoted = quoted.strip_prefix('"').unwrap_or(&quoted);

@@ -9,12 +9,12 @@ use reqwest::{Certificate, ClientBuilder, redirect, retry};
 use super::endpoint::BaseUrl;
 use super::transport::{Cut, Request, Response, Transport, TransportError};
 
-/// How long a connection may take to come about.
+/// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long a connection for questions is kept without use. Shorter than
-/// servers and middle boxes commonly keep theirs, so that seldom one is used
-/// that the other side has just closed.
+/// How long an idle connection for reads is kept. Shorter than servers and
+/// middleboxes usually keep theirs, so that a connection that the other side has
+/// just closed is rarely used.
 const IDLE: Duration = Duration::from_secs(15);
 
 const USER_AGENT: &str = concat!("flexmetal-operator/", env!("CARGO_PKG_VERSION"));
@@ -33,7 +33,7 @@ pub enum ClientError {
     SystemRoots(#[source] reqwest::Error),
 }
 
-/// Two clients: questions may share connections, changes may not.
+/// Two clients: reads may share connections, changes may not.
 pub(super) struct HttpTransport {
     questions: reqwest::Client,
     changes: reqwest::Client,
@@ -44,7 +44,7 @@ impl HttpTransport {
     pub(super) fn new(base_url: &BaseUrl, ca_bundle: Option<&[u8]>) -> Result<Self, ClientError> {
         let roots = match ca_bundle {
             Some(bundle) => Some(certificates(bundle)?),
-            // No TLS, no roots: an image without any must do here.
+            // Plain http needs no roots: an image without any must work here.
             None if base_url.is_plain() => Some(Vec::new()),
             None => None,
         };
@@ -55,7 +55,7 @@ impl HttpTransport {
                 .redirect(redirect::Policy::none())
                 .retry(retry::never())
                 .referer(false)
-                // Whatever the environment says: the key goes to one origin,
+                // Ignores the environment's proxies: the key goes to one origin,
                 // and a proxy for plain http would read it.
                 .no_proxy()
                 .connect_timeout(CONNECT);
@@ -70,9 +70,8 @@ impl HttpTransport {
         };
         Ok(Self {
             questions: common().pool_idle_timeout(IDLE).build().map_err(failed)?,
-            // No idle connections: below this client a request that meets a
-            // closed pooled connection is put on another one, and nobody up
-            // here would know of it.
+            // No idle connections: the layer below silently repeats a request on
+            // another connection when a pooled one turns out to be closed.
             changes: common().pool_max_idle_per_host(0).build().map_err(failed)?,
         })
     }
@@ -131,8 +130,8 @@ async fn send(client: &reqwest::Client, request: Request) -> Result<Response, Tr
     })
 }
 
-/// Only what is sure counts as not sent. A time-out of the whole call is not
-/// sure, even where it struck while connecting.
+/// Only a certain case counts as not sent. A time-out of the whole call is not
+/// certain, even if it happened while connecting.
 fn sort(error: reqwest::Error) -> TransportError {
     let error = error.without_url();
     if error.is_connect() {

@@ -1,4 +1,4 @@
-//! Identities that stand in paths.
+//! Identifiers that are used in paths.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ pub struct InvalidUuid;
 /// Whether a text is a UUID of 36 characters, and so safe as a segment of a
 /// path.
 pub(super) fn is_uuid(text: &str) -> bool {
-    // The parser also takes the forms without hyphens, in braces and with a
-    // prefix; the length leaves one.
+    // The parser also accepts the forms without hyphens, in braces and with a
+    // prefix; the length leaves only one.
     text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
 }
 
@@ -22,12 +22,12 @@ macro_rules! uuid_identity {
         pub struct $name(String);
 
         impl $name {
-            /// Reads a UUID. The spelling is kept, as the API may tell cases
-            /// apart; what passes is safe as a segment of a path.
+            /// Reads a UUID. The spelling is kept, because the API may be
+            /// case-sensitive; a valid one is safe as a segment of a path.
             ///
             /// # Errors
             ///
-            /// [`InvalidUuid`] where the text has another form.
+            /// [`InvalidUuid`] if the text has another form.
             pub fn parse(text: &str) -> Result<Self, InvalidUuid> {
                 if is_uuid(text) {
                     Ok(Self(text.to_owned()))
@@ -41,7 +41,7 @@ macro_rules! uuid_identity {
                 &self.0
             }
 
-            /// Whether both name the same thing: letters of either case do.
+            /// Whether both name the same thing: case does not matter.
             pub fn is_same_as(&self, other: &Self) -> bool {
                 self.0.eq_ignore_ascii_case(&other.0)
             }
@@ -56,17 +56,17 @@ macro_rules! uuid_identity {
 }
 
 uuid_identity! {
-    /// The identity of an on-demand server (2.6).
+    /// The identifier of an on-demand server (2.6).
     ServerId
 }
 
 uuid_identity! {
-    /// The identity of a command (2.12-1).
+    /// The identifier of a command (2.12-1).
     CommandId
 }
 
 uuid_identity! {
-    /// The identity of a stored SSH key (2.19-1).
+    /// The identifier of a stored SSH key (2.19-1).
     SshKeyId
 }
 

@@ -1,20 +1,20 @@
 //! The client of the hosting API, which `docs/hosting-api.md` describes: ids
 //! such as 4.4-1 are rows of that page.
 //!
-//! One [`Client`] speaks to one account: one base URL, one key. Each resource
-//! of the API has a module with its records (tolerant to read, strict to
-//! write) and its operations as methods of the client.
+//! One [`Client`] serves one account: one base URL, one key. Each resource
+//! of the API has a module with its records (lenient in reading, strict in
+//! writing) and its operations as methods of the client.
 //!
 //! Three rules hold for every call:
 //!
 //! * One call is at most one request on the wire. Nothing is repeated, no
-//!   redirect is followed; whoever calls decides what a failure means.
+//!   redirect is followed; the caller decides what a failure means.
 //! * The key leaves this process in one header to one origin, and in no text.
-//! * What comes back is not trusted: sizes and times are capped, texts are
+//! * Answers are not trusted: sizes and times are capped, texts are
 //!   cleaned, and an answer that is not understood is an [`Error`], never an
 //!   empty result.
 //!
-//! And these errors any call may give, whatever its own list adds:
+//! Any call may give these errors, besides those of its own list:
 //! [`Error::NotSent`] without a connection, [`Error::Interrupted`] without a
 //! whole answer, [`Error::AccessDenied`] for a key that does not pass (5-4,
 //! 5-5), [`Error::RateLimited`] (7-7), [`Error::Server`] (7-6),

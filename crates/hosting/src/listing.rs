@@ -1,12 +1,12 @@
 //! Whole lists, page by page, so that what was missed on the way is noticed
 //! (section 8 of `docs/hosting-api.md`).
 //!
-//! Nothing in an answer tells how long a list is (8-9), how it is ordered, or
+//! Answers do not say how long a list is (8-9), how it is ordered, or
 //! how many records the API gives at most. So pages overlap by one record: the
 //! first of a page must be the last of the page before, or the list has shifted
-//! meanwhile. A list ends at an empty page behind its last record, and at
-//! nothing else; who is content with less takes a glance, and gets no
-//! [`Complete`] for it.
+//! meanwhile. A list ends at an empty page after its last record, and at
+//! nothing else; a caller that needs less uses a glance, and gets no [`Complete`]
+//! for it.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,8 @@ const MOST_PAGES: usize = 5000;
 /// The most records of one list: they are all kept in memory.
 const MOST_RECORDS: usize = 100_000;
 
-/// Shorter pages of a list that grows are its end, not all that the API gives.
+/// Pages of a growing list that are shorter than this are its end, not the API's
+/// limit.
 const LEAST_CLAMP: u32 = 10;
 
 /// What to ask for next.
@@ -33,7 +34,7 @@ pub(super) enum Ask {
     Token(PageToken),
 }
 
-/// What came.
+/// What the answer was.
 pub(super) struct Batch<T> {
     pub(super) records: Vec<T>,
     pub(super) next: Option<PageToken>,
@@ -50,7 +51,7 @@ impl<T> From<Vec<T>> for Batch<T> {
 
 type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Error>> + Send + 'a>;
 
-/// Tells records apart; by the zero-based place where there is nothing else.
+/// Tells records apart; by zero-based position where there is nothing else.
 pub(super) type Identity<T> = fn(&T, usize) -> String;
 
 /// A list that is being read.
@@ -65,19 +66,19 @@ pub struct Listing<'a, T> {
     pub(super) rest: Vec<T>,
     last: Option<String>,
     size: u32,
-    /// The most records that came at once.
+    /// The most records of one page.
     longest: u32,
     asked: usize,
-    /// Whether it may get longer at its end meanwhile.
+    /// Whether the list may grow at its end while it is read.
     growing: bool,
-    /// A page behind the end had records, so the next page has some as well.
+    /// A page after the end had records, so the next page must have some as well.
     more: bool,
     at: At,
 }
 
 /// How far a listing is.
 enum At {
-    /// The next page begins with the last record that was seen, if any.
+    /// The next page starts with the last record that was seen, if any.
     Overlap,
     /// The last page was shorter than asked for: an empty one must follow. If
     /// it does not, the API gives at most this many at once.
@@ -115,8 +116,8 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         self
     }
 
-    /// Reads on where records follow a short page: the list got longer at its
-    /// end, as it does while machines are ordered. Pages still overlap, and it
+    /// Reads on where records follow a short page: the list has grown at its end,
+    /// as it does while machines are ordered. Pages still overlap, and it
     /// still ends at an empty page. Without this it is [`Gap::Short`].
     #[must_use]
     pub fn growing(mut self) -> Self {
@@ -154,13 +155,13 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         matches!(self.at, At::Short(_) | At::Complete)
     }
 
-    /// One request, and what it shows that was not seen before.
+    /// One request, and the records that were not seen before.
     pub(super) async fn step(&mut self) -> Result<Vec<T>, Gap> {
         let ask = match &self.at {
             At::Complete => return Ok(Vec::new()),
             At::GivenUp => return Err(Gap::GivenUp),
-            // To send it would be worse than useless: its empty answer
-            // would pass for the end.
+            // Sending it would do harm: its empty answer would look like the
+            // end.
             At::Token(token) if token.is_expired() => return Err(Gap::Expired),
             At::Token(token) => Ask::Token(token.clone()),
             At::Overlap => self.range(usize::from(self.last.is_some()))?,
@@ -172,7 +173,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         self.asked += 1;
         let most = match &ask {
             Ask::Range(page) => page.results() as usize,
-            // How many a token leads to is up to the API.
+            // How many records follow a token is up to the API.
             Ask::Token(_) => usize::MAX,
         };
         let batch = (self.fetch)(ask).await?;
@@ -193,11 +194,11 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         Ok(Ask::Range(Page::new(start, self.size)))
     }
 
-    /// A page that the API leads from or to by a token. Such a list ends where
-    /// no token comes; an empty page with a new one is no end.
+    /// A page that was asked for by a token, or that has one. Such a list ends at
+    /// a page without a token; an empty page with a new one is not the end.
     fn follow(&mut self, from: Option<&PageToken>, batch: Batch<T>) -> Result<Vec<T>, Gap> {
         if from.is_none() && self.last.is_some() {
-            // It began as a list of ranges.
+            // It started as a list of ranges.
             return Err(self.broken(Gap::Shifted, batch.records));
         }
         self.at = match batch.next {
@@ -210,7 +211,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         self.keep(batch.records)
     }
 
-    /// A page behind the end, as the page before was short.
+    /// A page after the end, because the page before was short.
     fn behind_the_end(&mut self, most: u32, records: Vec<T>) -> Result<Vec<T>, Gap> {
         if records.is_empty() {
             self.at = At::Complete;
@@ -229,7 +230,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         Ok(Vec::new())
     }
 
-    /// Records follow a short page, and no page shows them behind the others.
+    /// Records follow a short page, and no page shows them after the others.
     fn cannot_go_on(&self) -> Gap {
         match self.longest {
             1 => Gap::NoOverlap,
@@ -279,13 +280,13 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         Err(gap)
     }
 
-    /// A gap, on a page that has records all the same.
+    /// A gap, on a page that nevertheless has records.
     fn broken(&mut self, gap: Gap, records: Vec<T>) -> Gap {
         self.rest = self.news(records);
         gap
     }
 
-    /// What was not seen before.
+    /// The records that were not seen before.
     fn news(&mut self, records: Vec<T>) -> Vec<T> {
         let mut news = Vec::with_capacity(records.len());
         for record in records {

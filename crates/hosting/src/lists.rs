@@ -16,8 +16,7 @@ use super::server::{Server, ServerFilter, ServerId};
 use super::tag::TagRecord;
 use super::whitelist::WhitelistEntry;
 
-/// These lists know no token; one that comes is passed over, so none is asked
-/// by.
+/// These lists have no tokens; one in an answer is ignored.
 fn range(ask: &Ask) -> Page {
     match ask {
         Ask::Range(page) => *page,
@@ -26,11 +25,11 @@ fn range(ask: &Ask) -> Page {
 }
 
 impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
-    /// A list of servers whose pages are had in the caller's own way.
+    /// A list of servers whose pages the caller fetches.
     pub fn of_servers(
         mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<T>, Error>> + Send + 'a,
     ) -> Self {
-        // The API may tell cases of a UUID apart; two spellings are one machine.
+        // The API may be case-sensitive; two spellings of a UUID are one machine.
         let identity = |server: &T, _| server.borrow().id.as_str().to_ascii_lowercase();
         Self::new(identity, move |ask| {
             let page = fetch(range(&ask));
@@ -40,7 +39,7 @@ impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
 }
 
 impl Client {
-    /// All servers that a filter lets through (4.4-1).
+    /// All servers that match a filter (4.4-1).
     pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
         Listing::of_servers(move |page| self.servers(filter, page).boxed())
     }
@@ -75,7 +74,7 @@ impl Client {
 
     /// The whole installation log of a host (4.8-13).
     pub fn all_of_install_log(&self, id: HostId) -> Listing<'_, InstallLogEntry> {
-        // The same line may stand in a log twice.
+        // The same line may be in a log twice.
         let identity = |entry: &InstallLogEntry, place| match entry.id {
             Some(id) => id.to_string(),
             None => format!("{place} {entry:?}"),
@@ -87,9 +86,9 @@ impl Client {
 
     /// All hosts (4.8-1), by token where the API gives one (4.8-3).
     ///
-    /// `labels` as in [`Client::hosts`]: it counts for nothing from the second
-    /// page on where pages are asked for by token (4.8-4), so hosts that it
-    /// would leave out may be among them.
+    /// `labels` as in [`Client::hosts`]: where pages are asked for by token it is
+    /// ignored from the second page on (4.8-4), so hosts that do not match may be
+    /// included.
     pub fn all_hosts<'a>(&'a self, labels: Option<&'a str>) -> Listing<'a, Host> {
         let identity = |host: &Host, _| host.id.to_string();
         Listing::new(identity, move |ask| {

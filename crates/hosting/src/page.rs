@@ -1,5 +1,4 @@
-//! One page of a listing by `RANGED-DATA`, and the `PAGE-TOKEN` where the next
-//! one is.
+//! One page of a listing by `RANGED-DATA`, and the `PAGE-TOKEN` of the next one.
 
 use std::time::Duration;
 
@@ -32,7 +31,7 @@ impl Page {
         Self::new(0, Self::MOST)
     }
 
-    /// The page of the same size that begins at `start`.
+    /// The page of the same size that starts at `start`.
     pub fn at(self, start: u32) -> Self {
         Self { start, ..self }
     }
@@ -52,7 +51,7 @@ impl Page {
     }
 }
 
-/// Where a listing of hosts goes on (4.8-3). Its text means nothing here.
+/// The token of the next page of hosts (4.8-3). Its text is opaque.
 #[derive(Debug, Clone, Eq)]
 pub struct PageToken {
     text: String,
@@ -70,11 +69,11 @@ impl PageToken {
     /// The longest token that is sent back, in bytes.
     const LONGEST: usize = 4096;
 
-    /// A token that came just now, and `now` by the clock that `expires` is
-    /// from; `None` for a text that is too long, or none.
+    /// A token that was just received, and `now` by the clock of `expires`; `None`
+    /// for a text that is too long or empty.
     pub(super) fn new(text: &str, expires: Option<Timestamp>, now: Timestamp) -> Option<Self> {
         let left = expires.map(|expires| {
-            // A date in the past means: good no more.
+            // A date in the past means: expired.
             Duration::try_from(expires.duration_since(now)).unwrap_or_default()
         });
         let fits = (1..=Self::LONGEST).contains(&text.len());
@@ -84,9 +83,9 @@ impl PageToken {
         })
     }
 
-    /// Whether the API takes it no more. Counted from when it came, so that a
-    /// wrong clock on this side does not matter.
-    pub fn is_expired(&self) -> bool {
+    /// Whether it has expired. Counted from its arrival, so that a wrong clock on
+    /// this side does not matter.
+    pub(crate) fn is_expired(&self) -> bool {
         self.good_until.is_some_and(|until| Instant::now() >= until)
     }
 

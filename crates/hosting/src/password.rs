@@ -57,8 +57,8 @@ impl Client {
         self.call(call).await?.done()
     }
 
-    /// Begins a reset: `POST /v3/account/password/reset` (4.2-5). A hash goes
-    /// to this address, which must be the account's main one.
+    /// Starts a reset: `POST /v3/account/password/reset` (4.2-5). A hash is
+    /// sent to this address, which must be the account's main one.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Client {
         self.call(call).await?.done()
     }
 
-    /// Ends a reset with the hash that came by mail:
+    /// Completes a reset with the hash from the mail:
     /// `PUT /v3/account/password/reset/validate` (4.2-8).
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl Client {
     }
 }
 
-/// Blanks may be a password, nothing may not.
+/// A password of blanks is allowed, an empty one is not.
 fn given(field: &'static str, secret: &SecretText) -> Result<(), Error> {
     if secret.expose().is_empty() {
         return Err(InvalidRequest::Empty { field }.into());
@@ -106,7 +106,7 @@ fn given(field: &'static str, secret: &SecretText) -> Result<(), Error> {
     Ok(())
 }
 
-/// No more than a check for what was surely mixed up.
+/// Only finds an obvious mix-up.
 fn is_email_address(text: &str) -> bool {
     text.len() <= 254
         && !text

@@ -1,4 +1,4 @@
-//! How much may be ordered, and how much is (sections 2.14 and 4.7 of
+//! How many servers may be ordered, and how many are (sections 2.14 and 4.7 of
 //! `docs/hosting-api.md`).
 
 use super::client::Client;
@@ -16,7 +16,7 @@ pub struct LocationQuota {
     pub usages: Vec<QuotaUsage>,
 }
 
-/// How one quota stands.
+/// The state of one quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaUsage {
     /// The instance type's number (2.14-3).
@@ -27,9 +27,9 @@ pub struct QuotaUsage {
     pub quota_type: String,
     /// The contract, for a committed pool.
     pub contract_id: Option<String>,
-    /// How many servers may be had.
+    /// How many servers are allowed.
     pub quota: Option<i64>,
-    /// How many are had.
+    /// How many are in use.
     pub usage: Option<i64>,
 }
 
@@ -39,7 +39,7 @@ impl Client {
     /// # Errors
     ///
     /// Those of any call, see [`crate`];
-    /// [`Error::Undecodable`] also for a quota of nowhere.
+    /// [`Error::Undecodable`] also for a quota without a location.
     pub async fn quota_usage(&self) -> Result<Vec<LocationQuota>, Error> {
         let answer = self.get_large(&["flexMetal", "quota", "usage"]).await?;
         answer.decode(|body| record::all(body)?.iter().map(quota).collect())
@@ -47,7 +47,7 @@ impl Client {
 }
 
 fn quota(record: &Record<'_>) -> Result<LocationQuota, Misfit> {
-    // A quota of nowhere limits nothing, so it may not pass for one.
+    // A quota without a location limits nothing, so it is not accepted.
     let location = record.inner_text("location", "name");
     if location.is_empty() {
         return Err("a quota has no location".to_owned());

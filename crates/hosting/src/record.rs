@@ -2,8 +2,8 @@
 //!
 //! The published descriptions differ in what may be missing, `null` or `""`,
 //! and in whether one record comes alone or in an array. So bodies are read as
-//! plain JSON first, and each field is picked by name. Fields that nobody
-//! asked for are never looked at.
+//! plain JSON first, and each field is picked by name. Unknown fields are
+//! ignored.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -19,7 +19,7 @@ const NAME: usize = 1024;
 /// What did not fit. Holds field names and kinds, never a value.
 pub(super) type Misfit = String;
 
-/// The JSON of an answer, and what none of its texts may show.
+/// The JSON of an answer, and the secrets that none of its texts may show.
 #[derive(Clone, Copy)]
 pub(super) struct Body<'a> {
     value: &'a Value,
@@ -38,7 +38,7 @@ pub(super) struct Record<'a> {
     hidden: &'a Hidden,
 }
 
-/// That a body holds no error record (2.2), as one may come with any status.
+/// Checks that a body is not an error record (2.2), which any status may carry.
 pub(super) fn no_error(body: Body<'_>) -> Result<(), Misfit> {
     let is_error = |value: &Value| {
         let code = value.get("errorCode");
@@ -56,8 +56,7 @@ pub(super) fn no_error(body: Body<'_>) -> Result<(), Misfit> {
 
 /// All records of a listing: an array of objects, or one object alone.
 ///
-/// `null` is no empty listing: nobody may conclude from it that nothing is
-/// there.
+/// `null` is not an empty listing: it does not prove that there are no records.
 pub(super) fn all(body: Body<'_>) -> Result<Vec<Record<'_>>, Misfit> {
     let hidden = body.hidden;
     match body.value {
@@ -89,18 +88,18 @@ impl<'a> Record<'a> {
         Some(Self { fields, hidden })
     }
 
-    /// The text of a field that no record of its kind can do without.
+    /// The text of a required field.
     pub(super) fn required_text(&self, field: &str) -> Result<String, Misfit> {
         self.optional_text(field)
             .ok_or_else(|| format!("a record has no {field}"))
     }
 
-    /// As [`Record::name`], for a record that is nothing without it.
+    /// Like [`Record::name`], for a required field.
     pub(super) fn required_name(&self, field: &str) -> Result<String, Misfit> {
         self.required_text(field).map(|_| self.name(field))
     }
 
-    /// Whether any of these fields is there, whatever it holds.
+    /// Whether any of these fields is present, whatever its value.
     pub(super) fn has_any(&self, fields: &[&str]) -> bool {
         fields.iter().any(|field| self.has(field))
     }
@@ -132,20 +131,20 @@ impl<'a> Record<'a> {
         self.hidden.exact(self.raw_text(field), cap)
     }
 
-    /// The words of a field for people, cleaned, and without all that the call
-    /// carried.
+    /// The text of a field for people, cleaned, and without the secrets of the
+    /// call.
     pub(super) fn message(&self, field: &str) -> String {
         self.hidden.message(self.raw_text(field))
     }
 
-    /// An object or list inside as it came, its texts and names cleaned.
+    /// An object or list inside, with its texts and names cleaned.
     pub(super) fn tree(&self, field: &str) -> Option<Value> {
         let value = self.value(field);
         (value.is_object() || value.is_array()).then(|| self.hidden.tree(value, NAME))
     }
 
-    /// A name that requests give back to the letter (2.7-22): as it came, where
-    /// nothing but blanks had to be cleaned.
+    /// A name that requests repeat exactly (2.7-22): unchanged, if only blanks
+    /// would have been cleaned.
     pub(super) fn name(&self, field: &str) -> String {
         let cleaned = self.text(field);
         match self.value(field) {
@@ -156,7 +155,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The text of a field, as it came.
+    /// The text of a field, unchanged.
     pub(super) fn raw_text(&self, field: &str) -> &'a str {
         self.value(field).as_str().unwrap_or_default()
     }
@@ -167,7 +166,7 @@ impl<'a> Record<'a> {
         Some(self.text(field)).filter(|text| !text.is_empty())
     }
 
-    /// A whole number, also where it comes as text or as `1.0`.
+    /// A whole number, also if sent as text or as `1.0`.
     pub(super) fn number(&self, field: &str) -> Option<i64> {
         match self.value(field) {
             Value::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?)),
@@ -181,14 +180,13 @@ impl<'a> Record<'a> {
         u64::try_from(self.number(field)?).ok()
     }
 
-    /// A time in Unix seconds, also where it comes as a date-time text; 0 says
-    /// that there is none.
+    /// A time in Unix seconds, also if sent as a date-time text; 0 means none.
     pub(super) fn seconds(&self, field: &str) -> Option<i64> {
         self.time(field).map(Timestamp::as_second)
     }
 
-    /// The first of these names that has a value, as one field is named in more
-    /// than one way; the first of all where none has.
+    /// The first of these names that has a value, for a field with several names;
+    /// the first name if none has.
     pub(super) fn first_of<'n>(&self, names: &[&'n str; 2]) -> &'n str {
         let [usual, other] = names;
         if !self.is_given(usual) && self.is_given(other) {
@@ -225,7 +223,7 @@ impl<'a> Record<'a> {
         Record::of(self.value(field), self.hidden)
     }
 
-    /// The objects of a list inside; whatever else the list holds is left out.
+    /// The objects of a list inside; other entries are left out.
     pub(super) fn records(&self, field: &str) -> Vec<Record<'a>> {
         match self.value(field) {
             Value::Array(entries) => {
@@ -257,12 +255,11 @@ impl<'a> Record<'a> {
         self.record(field)?.number(inner)
     }
 
-    /// A list of texts, each as it came and cleaned. A list with gaps may come
-    /// as an object with its indexes as names.
+    /// A list of texts, each unchanged and cleaned. A list with gaps may come as an
+    /// object with the indexes as names.
     ///
-    /// Strict where the others are not: an entry that cannot be read is a
-    /// misfit, as a tag that is overlooked could make a machine look like
-    /// nobody's.
+    /// Stricter than the others: an unreadable entry is a misfit, because a machine
+    /// whose tag is overlooked could seem to belong to nobody.
     pub(super) fn texts(&self, field: &str) -> Result<Vec<(&'a Value, String)>, Misfit> {
         let read = |value: &'a Value| match value {
             Value::String(text) => Ok((value, self.hidden.exact(text, NAME))),
@@ -279,9 +276,9 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The number without a fraction, where a float says it without doubt.
+/// The whole number that a float stands for, if it is exact.
 fn whole(number: f64) -> Option<i64> {
-    // Up to here every whole number is a float of its own.
+    // Up to here a float represents every whole number exactly.
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
     (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)

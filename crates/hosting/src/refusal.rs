@@ -1,5 +1,5 @@
-//! An answer with an error status, and which ones say for sure that nothing
-//! was done.
+//! An answer with an error status, and which statuses make it certain that
+//! nothing was done.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,14 +20,14 @@ pub struct Refusal {
     pub fields: Vec<(String, String)>,
     /// How long the API asks to wait (`Retry-After`, 7-7), at most a day.
     pub retry_after: Option<Duration>,
-    /// Whether what was asked for is idempotent, as
-    /// [`Error::is_retryable_as_is`](super::Error::is_retryable_as_is) has to
+    /// Whether the call is idempotent, which
+    /// [`Error::is_retryable_as_is`](super::Error::is_retryable_as_is) needs to
     /// know.
     pub idempotent: bool,
 }
 
-/// Two refusals are the same where they say the same. How long to wait, and
-/// which call it was, differ from time to time.
+/// Two refusals are equal if they say the same. How long to wait, and which call it
+/// was, do not count.
 impl PartialEq for Refusal {
     fn eq(&self, other: &Self) -> bool {
         (self.status, self.code, &self.message, &self.fields)
@@ -59,11 +59,11 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// Whether this status says for sure that nothing was done (7-10).
+    /// Whether this status makes it certain that nothing was done (7-10).
     ///
-    /// A short list of what it may be, rather than of what it may not be: a
-    /// status that nobody thought of is no proof. 408 and 409 are left out,
-    /// as both can follow a request that was carried out.
+    /// A list of the statuses that prove it, so that an unexpected status never
+    /// does. 408 and 409 are left out, because both can follow a request that was
+    /// carried out.
     pub(super) fn is_certain(&self) -> bool {
         matches!(
             self.status,

@@ -3,9 +3,8 @@
 use super::server::SystemFamily;
 use super::tag::MOST_TAGS;
 
-/// A rule that a request breaks: the API's, or where it states none, what no
-/// such value can be without being a mistake. Names the field as the API does,
-/// and never repeats a value.
+/// A rule that a request breaks: the API's, or, where it states none, a value that
+/// must be a mistake. Names the field as the API does, and never repeats a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequest {
     /// A text that is missing, too long, or has control characters. The API
@@ -35,8 +34,8 @@ pub enum InvalidRequest {
         /// Where it stands.
         field: String,
     },
-    /// More tags than a server may bear (8-1).
-    #[error("tags has {count} entries, the API takes {MOST_TAGS} at most")]
+    /// More tags than a server may have (8-1).
+    #[error("tags has {count} entries, the API accepts {MOST_TAGS} at most")]
     TooManyTags {
         /// How many there are.
         count: usize,
@@ -45,7 +44,7 @@ pub enum InvalidRequest {
     /// again.
     #[error("tags must hold the order tag")]
     OrderTag,
-    /// Not a contract identity.
+    /// Not a contract id.
     #[error("contractId must have at most 240 characters out of A-Z, 0-9, `_`, `.` and `-`")]
     ContractId,
     /// Neither a stored key nor a public one (2.7-6, 2.7-23).
@@ -90,7 +89,7 @@ pub enum InvalidRequest {
     /// Nothing in it.
     #[error("userData.data must not be blank")]
     UserData,
-    /// It says base64 and is something else.
+    /// Declared as base64, but it is not.
     #[error("userData.data is not base64, although isBase64 says so")]
     UserDataBase64,
     /// A parameter without a name, or with control characters.
@@ -118,9 +117,9 @@ pub enum InvalidRequest {
         "os.kernelParams must hold either siderolink.api (vanilla image) or factoryhash (factory image), once"
     )]
     Image,
-    /// Parameters that a factory image would forget (2.17-13).
+    /// Parameters that a factory image would ignore (2.17-13).
     #[error(
-        "os.kernelParams must hold factoryhash alone: other parameters belong into the factory image"
+        "os.kernelParams must hold factoryhash alone: other parameters belong in the factory image"
     )]
     FactoryParams,
     /// A partition that is not complete, or of no size.
@@ -158,13 +157,12 @@ pub enum InvalidRequest {
     /// Dates the wrong way round (4.7-4).
     #[error("endDate must not be before startDate")]
     Dates,
-    /// A token whose time is over (4.8-3).
-    #[error("the PAGE-TOKEN has expired: begin the list anew")]
+    /// An expired token (4.8-3).
+    #[error("the PAGE-TOKEN has expired: start the list again")]
     PageToken,
 }
 
-/// Checks the name of a machine for a system; `None` is one that nobody here
-/// knows.
+/// Checks the name of a machine for a system; `None` is an unknown system.
 pub(super) fn check_name(
     field: &'static str,
     name: &str,

@@ -27,7 +27,7 @@ pub enum KeyError {
         "the API key holds a line break: store the key as one line, for example with `printf %s`"
     )]
     LineBreak,
-    /// A blank at the begin, inside or at the end.
+    /// A blank at the start, inside or at the end.
     #[error("the API key holds a blank: store the key alone, without quotes, names or blanks")]
     Blank,
     /// A control character.
@@ -46,9 +46,9 @@ pub enum KeyError {
 impl ApiKey {
     /// Reads a key from the bytes of a Secret.
     ///
-    /// One line end (`\n` or `\r\n`) is taken off, because editors and `echo`
-    /// add it. Nothing else is repaired: a key that is changed in silence is
-    /// refused by the API with no hint at the cause.
+    /// One line end (`\n` or `\r\n`) is removed, because editors and `echo` add
+    /// it. Nothing else is repaired: the API would refuse a silently changed key
+    /// without a hint at the cause.
     ///
     /// # Errors
     ///
@@ -82,8 +82,7 @@ impl ApiKey {
     /// of a hash, far too short to find the key from.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
-        // A name of our own in front, so that the value is in no table of
-        // plain hashes.
+        // With our own prefix, so that the value is in no table of plain hashes.
         hash.update(b"flexmetal-operator/api-key\0");
         hash.update(self.expose().as_bytes());
         hash.finalize()[..6]
@@ -119,18 +118,18 @@ impl ApiKey {
 pub struct SecretText(SecretString);
 
 impl SecretText {
-    /// Takes a text into keeping.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(SecretString::from(text.into()))
     }
 
-    /// The text, for the one place that it is meant for.
+    /// The text, for the only place that may use it.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
     /// Whether there is nothing in it but blanks.
-    pub fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         self.expose().trim().is_empty()
     }
 }

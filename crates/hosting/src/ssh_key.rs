@@ -20,9 +20,9 @@ pub struct SshKey {
     pub id: SshKeyId,
     /// The name for people; not unique (2.19-6).
     pub name: String,
-    /// The public key with its comment, as it was stored (2.19-5); empty where
-    /// the answer has none that could be one: of more than 16384 bytes, or with
-    /// characters that no key has.
+    /// The public key with its comment, as it was stored (2.19-5); empty if the
+    /// answer's text cannot be one: more than 16384 bytes, or characters that no
+    /// key has.
     pub public_key: String,
     /// Unix seconds.
     pub created_at: Option<i64>,
@@ -98,7 +98,7 @@ impl Client {
             if found.id.is_same_as(id) {
                 Ok(found)
             } else {
-                Err("the answer shows another key than the one asked for".to_owned())
+                Err("the answer shows a key other than the one asked for".to_owned())
             }
         })
     }
@@ -108,8 +108,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSent`] for an empty name, for what is no public key in any
-    /// form, and above all for a private one, whatever the API would say to it;
+    /// [`Error::NotSent`] for an empty name, for a text that is not a public key,
+    /// and above all for a private one, whatever the API would do with it;
     /// [`Error::Refused`] with 422 for a key that the API cannot read (4.8-21);
     /// [`Error::Undecodable`] also when the answer shows another key.
     pub async fn create_ssh_key(&self, name: &str, public_key: &str) -> Result<SshKey, Error> {
@@ -128,7 +128,7 @@ impl Client {
             if untold || core(&stored.public_key) == core(public_key) {
                 Ok(stored)
             } else {
-                Err("the answer shows another key than the one sent".to_owned())
+                Err("the answer shows a key other than the one sent".to_owned())
             }
         })
     }
@@ -138,8 +138,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] where it is not there (4.8-25). The 400 for what is
-    /// no UUID (4.8-24) cannot come, as an [`SshKeyId`] is one.
+    /// [`Error::NotFound`] where it does not exist (4.8-25). The 400 for a text that
+    /// is not a UUID (4.8-24) cannot occur: an [`SshKeyId`] is one.
     pub async fn delete_ssh_key(&self, id: &SshKeyId) -> Result<(), Error> {
         let path = ["sshKey", id.as_str()];
         let call = Call::new(Method::DELETE, &path).idempotent();
@@ -157,15 +157,15 @@ fn ssh_key(record: &Record<'_>) -> Result<SshKey, Misfit> {
     })
 }
 
-/// The key to the letter (2.19-5), or nothing: a key that is cut or cleaned is
-/// another one.
+/// The key unchanged (2.19-5), or nothing: a cut or cleaned key would be a
+/// different one.
 fn public_key(record: &Record<'_>) -> String {
     let raw = record.raw_text("publicKey");
     // The usual cap on texts would cut an RSA key.
     let cleaned = record.exact("publicKey", LONGEST);
     let line = match is_key_block(raw) {
         true => raw.replace(['\r', '\n'], " "),
-        // Whoever stored a file stored its line end too.
+        // A key that was stored from a file has its line end too.
         false => raw.trim_end_matches(['\r', '\n']).to_owned(),
     };
     if raw.len() <= LONGEST && text::has_words_of(&line, &cleaned) {

@@ -10,18 +10,17 @@ use super::page::Page;
 use super::record::{self, Body, Misfit, Record};
 use super::request::InvalidRequest;
 
-/// The most tags that a server bears (8-1).
+/// The most tags that a server can have (8-1).
 pub const MOST_TAGS: usize = 60;
 
 /// One tag in the account's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagRecord {
-    /// The name. One that breaks the rule of tags is cleaned, and then never
-    /// equals a tag that fits it.
+    /// The name. An invalid one is cleaned, and never equals a valid tag.
     pub tag: String,
-    /// How many resources of any kind bear it, where the answer says so.
+    /// How many resources of any kind have it, where the answer says so.
     pub resources: Option<i64>,
-    /// How many on-demand servers bear it, where the answer says so.
+    /// How many on-demand servers have it, where the answer says so.
     pub servers: Option<i64>,
 }
 
@@ -66,8 +65,8 @@ impl Client {
         })
     }
 
-    /// Makes a tag: `POST /v3/flexMetal/tags` (4.6-3). Orders and servers make
-    /// theirs by use; this is for one that nothing bears yet.
+    /// Makes a tag: `POST /v3/flexMetal/tags` (4.6-3). Using a tag on an order or a
+    /// server makes it too; this is for one that nothing uses yet.
     ///
     /// # Errors
     ///
@@ -80,7 +79,7 @@ impl Client {
     }
 
     /// Renames a tag: `PUT /v3/flexMetal/tags/{tag}` (4.6-6). What that does to
-    /// servers that bear it is not documented.
+    /// servers that have it is not documented.
     ///
     /// # Errors
     ///
@@ -110,13 +109,13 @@ impl Client {
         answer.decode(|body| this(body, tag))
     }
 
-    /// Takes a tag out of the account's list:
-    /// `DELETE /v3/flexMetal/tags/{tag}` (4.6-10). What that does to servers that bear
-    /// it is not documented, so only tags out of use may go this way.
+    /// Removes a tag from the account's list:
+    /// `DELETE /v3/flexMetal/tags/{tag}` (4.6-10). What that does to servers that
+    /// have it is not documented, so remove only unused tags.
     ///
     /// # Errors
     ///
-    /// As [`Client::tag`], but for the answer, which holds none.
+    /// As [`Client::tag`], except that the answer has no tag.
     pub async fn delete_tag(&self, tag: &str) -> Result<(), Error> {
         check_tag(tag)?;
         let path = ["flexMetal", "tags", tag];
@@ -125,19 +124,19 @@ impl Client {
     }
 }
 
-/// The one tag of an answer, which must be this one.
+/// The only tag of an answer, which must be this one.
 fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, Misfit> {
     let found = decode(&record::one(body)?);
     if found.tag == tag {
         Ok(found)
     } else {
-        Err("the answer shows another tag than this one".to_owned())
+        Err("the answer shows a tag other than this one".to_owned())
     }
 }
 
-/// A tag of an answer, cleaned for people. One that is a tag only after the
-/// cleaning gets a character that no tag has: it must never equal a tag that
-/// somebody looks for, as that decides whose a machine is.
+/// A tag of an answer, cleaned for people. One that only cleaning turned into a
+/// valid tag gets a character that no tag has: it must never equal a tag that is
+/// looked for, because tags decide who owns a machine.
 pub(super) fn as_told(raw: &Value, cleaned: String) -> String {
     let came_so = raw.as_str().is_none_or(|raw| raw == cleaned);
     if came_so || !is_tag(&cleaned) {

@@ -1,11 +1,10 @@
-//! Texts from outside, made safe to show whatever they hold; our secrets are
-//! struck out in `hidden.rs`.
+//! Texts from outside, made safe to show whatever they contain; `hidden.rs` masks
+//! our secrets.
 
 /// The most bytes of a message that are kept.
 pub(super) const MESSAGE: usize = 1024;
 
-/// Takes out what could forge or disturb a line of a log, and cuts at `cap`
-/// bytes. A run of blanks and control characters becomes one blank.
+/// Removes what could forge or garble a log line, and cuts at `cap` bytes. A run of blanks and control characters becomes one blank.
 pub(super) fn clean(text: &str, cap: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(cap));
     let mut blank = false;
@@ -29,14 +28,14 @@ pub(super) fn clean(text: &str, cap: usize) -> String {
     clean
 }
 
-/// Whether a text is the cleaned one but for the number of its blanks, and so
-/// safe to show.
+/// Whether a text equals its cleaned form except for the number of blanks, and so
+/// is safe to show.
 pub(super) fn has_words_of(raw: &str, cleaned: &str) -> bool {
     let words = |text| str::split(text, ' ').filter(|word| !word.is_empty());
     !cleaned.is_empty() && words(raw).eq(words(cleaned))
 }
 
-/// Characters without a shape that reorder or hide what stands around them.
+/// Invisible characters that reorder or hide the text around them.
 fn is_invisible(letter: char) -> bool {
     matches!(
         letter,
@@ -49,8 +48,8 @@ fn is_invisible(letter: char) -> bool {
     )
 }
 
-/// What is left of a page of HTML for a reader: the text between the tags,
-/// without scripts and styles.
+/// The readable text of a page of HTML: the text between the tags, without scripts
+/// and styles.
 pub(super) fn without_markup(page: &str) -> String {
     // Once for the whole page. ASCII lowering keeps all byte positions.
     let lower = page.to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! How a request gets to the API and an answer back: one method, so that the
-//! real code runs under simulated time and faults.
+//! How a request reaches the API and an answer comes back: one method, so that the
+//! real code can run with simulated time and faults.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-/// The error of a layer below, kept as it came.
+/// The error of a layer below, unchanged.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// One request, complete with the key in its headers.
@@ -22,13 +22,13 @@ pub struct Request {
     pub headers: HeaderMap,
     /// The body, if there is one.
     pub body: Option<Vec<u8>>,
-    /// When to give up, from the begin of the call to the end of the body.
+    /// Time limit, from the start of the call to the end of the body.
     pub deadline: Duration,
-    /// How much of the answer to take.
+    /// How much of the answer to read.
     pub caps: Caps,
 }
 
-/// The most bytes of a body to take.
+/// The most bytes of a body to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caps {
     /// With a 2xx.
@@ -63,8 +63,8 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    /// Whether the request only asks.
-    pub fn is_read(&self) -> bool {
+    /// Whether the request only reads.
+    pub(crate) fn is_read(&self) -> bool {
         self.method == Method::GET
     }
 }
@@ -75,7 +75,7 @@ pub struct Response {
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, or as much of it as came.
+    /// The body, or the part of it that arrived.
     pub body: Vec<u8>,
     /// Why the body is not whole, if it is not.
     pub cut: Option<Cut>,
@@ -92,10 +92,10 @@ impl fmt::Debug for Response {
     }
 }
 
-/// Why a body ends before its end.
+/// Why a body is cut short.
 #[derive(Debug)]
 pub enum Cut {
-    /// It is larger than [`Request::caps`] let through.
+    /// It is larger than [`Request::caps`] allow.
     TooLarge,
     /// The connection broke or the deadline passed.
     Broken(Cause),
@@ -118,9 +118,9 @@ pub enum TransportError {
 /// Carries one request and brings back its answer.
 ///
 /// An implementation sends at most one request for each call, follows no
-/// redirect, repeats nothing, takes no more of a body than [`Request::caps`],
-/// and ends within [`Request::deadline`]. In doubt whether anything was sent it
-/// says [`TransportError::Interrupted`].
+/// redirect, repeats nothing, reads no more of a body than [`Request::caps`] allow,
+/// and ends within [`Request::deadline`]. If it cannot tell whether anything was
+/// sent, it returns [`TransportError::Interrupted`].
 pub trait Transport: Send + Sync {
     /// Sends one request.
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>>;

@@ -10,14 +10,14 @@ use super::record::{self, Misfit, Record};
 use super::request::InvalidRequest;
 use super::server::{Server, decode};
 
-/// What one server has used in a time.
+/// What one server has used in a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
     /// The server.
     pub server: Server,
-    /// Where counting begins.
+    /// Start of the period.
     pub started_at: Option<Timestamp>,
-    /// Where counting ends.
+    /// End of the period.
     pub ended_at: Option<Timestamp>,
     /// Hours, rounded up; what is billed (2.15-8).
     pub total_hours: Option<i64>,
@@ -34,7 +34,7 @@ pub struct Usage {
 impl Client {
     /// What all servers have used: `GET /v3/flexMetal/usage` (4.7-2), from the
     /// first to the last of these days, both included. Without them the API
-    /// chooses the time.
+    /// chooses the period.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! From where an API key may be used (sections 2.1 and 4.1 of
+//! The addresses from which an API key may be used (sections 2.1 and 4.1 of
 //! `docs/hosting-api.md`).
 
 use std::net::IpAddr;
@@ -15,8 +15,8 @@ use super::page::Page;
 use super::record::{self, Body, Misfit, Record};
 use super::request::InvalidRequest;
 
-/// An entry as the API shows it (2.1). The addresses stay as they came: an
-/// entry that cannot be read as a range still has to be shown and removed.
+/// An entry as the API shows it (2.1). The addresses are unchanged: an
+/// entry that is not a valid range must still be shown and removable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhitelistEntry {
     /// Names the entry.
@@ -29,8 +29,8 @@ pub struct WhitelistEntry {
     pub ip_range: Option<String>,
     /// Free text.
     pub comments: Option<String>,
-    /// Whether the entry counts; none where the answer does not tell it. Either
-    /// reading of doubt may shut somebody out, so none is made here.
+    /// Whether the entry counts; `None` where the answer does not say. Guessing
+    /// either way could lock somebody out.
     pub active: Option<bool>,
     /// When it was changed, in Unix seconds.
     pub updated_at: Option<i64>,
@@ -45,19 +45,19 @@ pub enum AddressRange {
     Span(IpAddr, IpAddr),
 }
 
-/// An entry to be added, or to take the place of one.
+/// An entry to add, or to replace another with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhitelistRule {
-    /// Which addresses.
+    /// The addresses.
     pub range: AddressRange,
-    /// Free text; none clears what was there.
+    /// Free text; none clears the old one.
     pub comments: Option<String>,
     /// Whether the entry counts.
     pub active: bool,
 }
 
-/// All fields, `null` where there is no value (2.1-2 to 2.1-5): one that is left
-/// out of a change may stay as it was, and with it a wider range in force.
+/// All fields, `null` where there is no value (2.1-2 to 2.1-5): a field that is left
+/// out of a change may keep its value, and so leave a wider range open.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RuleBody<'a> {
@@ -113,10 +113,11 @@ impl Client {
     }
 
     /// Adds an entry: `POST /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-3).
-    /// Answers the entries that the API shows, which may be the new one alone
-    /// or all of them.
+    /// Returns the entries that the API shows, which may be the new one alone or all
+    /// of them.
     ///
-    /// The first entry shuts out whoever is not in it, this program too.
+    /// The first entry locks out every address that is not in it, this program's
+    /// too.
     ///
     /// # Errors
     ///
@@ -136,7 +137,7 @@ impl Client {
 
     /// Changes an entry:
     /// `PUT /v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}`
-    /// (4.1-4). Answers as [`Client::add_to_whitelist`].
+    /// (4.1-4). Returns what [`Client::add_to_whitelist`] does.
     ///
     /// # Errors
     ///

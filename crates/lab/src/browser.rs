@@ -1,9 +1,9 @@
-//! Chromium, led by ChromeDriver over the W3C's WebDriver protocol: as much of
-//! it as looking at one page takes.
+//! Chromium, driven by ChromeDriver over the W3C's WebDriver protocol: only as
+//! much of it as one page needs.
 //!
-//! The library for it turns on `preserve_order` of `serde_json`, for every
-//! program that is built beside it: those under test would differ from those
-//! that are shipped.
+//! The usual library for it turns on `preserve_order` of `serde_json` for every
+//! program that is built with it: the programs under test would differ from the
+//! shipped ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::{Value, json};
 
-/// A browser's first start on a busy machine.
+/// Time for a browser's first start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The name under which the protocol gives an element's id.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -22,9 +22,9 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 pub(crate) enum BrowserError {
     #[error("ChromeDriver cannot be asked")]
     Unreachable(#[from] reqwest::Error),
-    #[error("ChromeDriver refuses {command}: {message}")]
+    #[error("ChromeDriver refused {command}: {message}")]
     Refused { command: String, message: String },
-    #[error("ChromeDriver answers {command} without {what}")]
+    #[error("ChromeDriver answered {command} without {what}")]
     Unreadable { command: String, what: &'static str },
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Opens a window of this size that asks nobody on the network for
-    /// anything.
+    /// Opens a window of this size that sends no requests of its own to the
+    /// network.
     pub(crate) async fn open(
         port: u16,
         profile: &Path,
@@ -83,8 +83,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Whether the page has an element of this XPath with a place on the
-    /// screen.
+    /// Whether the page has an element of this XPath that is visible.
     pub(crate) async fn shows(&self, path: &str) -> Result<bool, BrowserError> {
         let element = self.find(path).await?;
         let command = format!("/element/{element}/displayed");
@@ -117,7 +116,7 @@ impl Browser {
         text(&found[ELEMENT], command, "an element's id")
     }
 
-    /// Gives one command, and what came of it.
+    /// Sends one command and returns its result.
     async fn ask(&self, method: Method, path: &str, body: Value) -> Result<Value, BrowserError> {
         let mut request = self.http.request(method, format!("{}{path}", self.session));
         if !body.is_null() {

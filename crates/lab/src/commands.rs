@@ -2,8 +2,8 @@
 //!
 //! `lab build` makes sure that the programs exist, `lab control-plane` runs
 //! them until its standard input ends. Standard output of these carries results
-//! only (a path, one JSON line); what people should read goes to standard error.
-//! `lab demo`, `lab bench` and `lab load` add the product and talk to people.
+//! only (a path, one JSON line); messages for people go to standard error.
+//! `lab demo`, `lab bench` and `lab load` add the product and write for people.
 
 use std::error::Error;
 use std::io::Write;
@@ -37,7 +37,7 @@ enum Command {
         /// Do not watch standard input: live until SIGINT or SIGTERM
         #[arg(long)]
         stay: bool,
-        /// Have the API server log every write (user, object, response code) to this file, one JSON object a line
+        /// Have the API server log every write (user, object, response code) to this file, one JSON object per line
         #[arg(long)]
         audit_log: Option<PathBuf>,
     },
@@ -45,7 +45,7 @@ enum Command {
     Demo(demo::Arguments),
     /// Measure many servers from order to release, and a quiet time between
     Bench(bench::Arguments),
-    /// Measure how fast the simulator is, and its memory a machine
+    /// Measure the speed of the simulator, and its memory per machine
     Load(load::Arguments),
     /// Open the simulator's page in a browser, press its buttons, take a picture
     Page(page::Arguments),
@@ -88,7 +88,7 @@ async fn build() -> Result<(), Box<dyn Error>> {
 }
 
 async fn run_control_plane(settings: Settings, stay: bool) -> Result<(), Box<dyn Error>> {
-    // Listen for the end first: a signal during the build or the start must
+    // Listen for signals first: one during the build or the start must
     // not leave half a control plane behind.
     let end = supervisor::end_of_work(stay)?;
     tokio::pin!(end);
@@ -125,6 +125,6 @@ fn report(error: &dyn Error) {
         sentence.push_str(&inner.to_string());
         cause = inner.source();
     }
-    // Standard error may be closed already; there is nobody left to tell then.
+    // Standard error may be closed already; then nobody can be told.
     let _ = writeln!(std::io::stderr(), "lab: {sentence}");
 }

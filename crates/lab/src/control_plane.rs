@@ -23,9 +23,9 @@ const ETCD: &str = "etcd";
 const API_SERVER: &str = "kube-apiserver";
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
-/// From the first program to a ready control plane.
+/// Time from the first program to a ready control plane.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// A port may be taken between our look and the listener: then others are tried.
+/// How often to try: another process may take a port before the listener starts.
 const STARTS: usize = 3;
 const POLL: Duration = Duration::from_millis(25);
 /// The API server lets open requests end; watches make that take seconds.
@@ -91,7 +91,7 @@ pub(crate) enum ControlPlaneError {
     Kubeconfig(#[from] kube::config::KubeconfigError),
 }
 
-/// A control plane and everything that must be cleared away after it.
+/// A control plane and everything that must be removed after it.
 pub(crate) struct ControlPlane {
     folder: Folder,
     programs: Programs,
@@ -126,7 +126,7 @@ impl ControlPlane {
                 audit_log,
             }),
             Err(error) => {
-                // The first failure is the one to tell.
+                // The first failure is the one to report.
                 let _ = folder.remove();
                 Err(error)
             }
@@ -151,7 +151,7 @@ impl ControlPlane {
         }
     }
 
-    /// Waits until one of the programs ends, which none should.
+    /// Waits until one of the programs ends, which none should do.
     pub(crate) async fn first_failure(&mut self) -> ControlPlaneError {
         self.supervisor.first_end().await.into()
     }
@@ -163,7 +163,7 @@ impl ControlPlane {
 
     /// Ends the programs and removes the folder if we made it.
     pub(crate) async fn end(mut self) -> Result<(), ControlPlaneError> {
-        // etcd last: without it the API server cannot end in peace.
+        // etcd last: without it the API server cannot shut down cleanly.
         self.supervisor
             .end(&[CONTROLLER_MANAGER, API_SERVER], PATIENCE)
             .await;
@@ -188,7 +188,7 @@ impl ControlPlane {
             &self.programs.etcd(),
             &flags::etcd(&self.etcd_data(), etcd, etcd_peer),
         )?;
-        // The API server looks for etcd once a second only, so let it succeed at once.
+        // The API server tries etcd only once a second, so let it succeed at once.
         self.within_deadline(listens(etcd)).await?;
         self.supervisor.start(
             API_SERVER,
@@ -254,11 +254,11 @@ async fn listens(port: u16) {
     }
 }
 
-/// Asks `/readyz` until it answers, with the very kubeconfig that is handed out.
+/// Asks `/readyz` until it answers, with the same kubeconfig that users get.
 async fn answers_ready(kubeconfig: PathBuf) -> Result<Client, ControlPlaneError> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     loop {
-        // Made anew each time: the certificate comes into being meanwhile.
+        // A new client each time: the certificate is only being created.
         if let Ok(config) =
             Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await
             && let Ok(client) = Client::try_from(config)

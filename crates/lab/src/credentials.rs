@@ -10,7 +10,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 /// Logs each write once, when it is answered, without bodies: user, object and
-/// response code. Reads would drown it.
+/// response code. Reads would swamp the log.
 const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -50,7 +50,7 @@ impl Credentials {
         write_private(&this.service_account_key(), &key.serialize_pem())?;
         write_private(&this.service_account_public_key(), &key.public_key_pem())?;
         // A user of its own for the controller manager, so that the audit log
-        // tells its writes from everybody else's.
+        // tells its writes and everybody else's apart.
         let tokens = format!(
             "{},admin,admin,\"system:masters\"\n{},system:kube-controller-manager,controller-manager,\"system:masters\"\n",
             this.admin_token, this.controller_manager_token
@@ -71,7 +71,7 @@ impl Credentials {
         write_private(&self.controller_manager_kubeconfig(), &text)
     }
 
-    // JSON is YAML too, and needs no rules for quoting.
+    // JSON is also YAML, and needs no quoting rules.
     fn kubeconfig_for(&self, server: &str, user: &str, token: &str) -> String {
         let config = json!({
             "apiVersion": "v1",

@@ -1,14 +1,14 @@
-//! What each program of the control plane is told.
+//! The flags of each program of the control plane.
 
 use std::path::Path;
 
 use crate::credentials::Credentials;
 
-/// What works here, and nothing that a node or a cloud would be needed for.
+/// What works here, without anything that needs a node or a cloud.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
     serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
 
-/// A store of one member that need not outlive this machine's power.
+/// A store of one member that need not survive a power failure.
 pub(crate) fn etcd(data: &Path, port: u16, peer_port: u16) -> Vec<String> {
     let client = format!("http://127.0.0.1:{port}");
     let peer = format!("http://127.0.0.1:{peer_port}");
@@ -51,7 +51,7 @@ pub(crate) fn api_server(
             "service-account-signing-key-file",
             &credentials.service_account_key(),
         ),
-        // One API server: nobody to share the endpoints of `kubernetes` with.
+        // There is one API server only, so the endpoints of `kubernetes` are not shared.
         "--endpoint-reconciler-type=none".to_owned(),
     ];
     if let Some(audit_log) = audit_log {
@@ -72,7 +72,7 @@ pub(crate) fn controller_manager(credentials: &Credentials) -> Vec<String> {
         path("root-ca-file", &credentials.certificate_authority()),
         format!("--controllers={CONTROLLERS}"),
         "--leader-elect=false".to_owned(),
-        // No health port: one number less to find.
+        // No health port: one free port less to find.
         "--secure-port=0".to_owned(),
         // Each test makes and deletes namespaces; the default, 20 requests a
         // second, would make them queue.

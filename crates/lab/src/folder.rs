@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Folder {
     /// Made by us, under the temporary folder or where the user wanted it.
     Made(PathBuf),
-    /// Was there before us (empty): left in place, with what lies in it.
+    /// Existed before us (empty): left in place, with its contents.
     Found(PathBuf),
 }
 
 impl Folder {
     /// Opens `wanted`, or makes a temporary folder.
     ///
-    /// A folder with something in it is refused: old data with new keys makes
-    /// a control plane that nobody can sign in to.
+    /// A folder that is not empty is refused: nobody could sign in to a control
+    /// plane with old data and new keys.
     pub(crate) fn open(wanted: Option<PathBuf>) -> io::Result<Self> {
         let Some(wanted) = wanted else {
             return Ok(Self::Made(

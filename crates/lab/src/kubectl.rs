@@ -1,4 +1,4 @@
-//! The real kubectl, for what a user would type.
+//! The real kubectl, for commands that a user would type.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// No command here waits for anything but the API server.
+/// Time limit: no command here waits for anything but the API server.
 const WITHIN: Duration = Duration::from_secs(60);
 /// The custom resources, as `make generate` writes them.
 pub(crate) const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crds");
@@ -70,11 +70,11 @@ impl Kubectl {
         let stdin = child.stdin.take();
         let write = async move {
             if let Some(mut stdin) = stdin {
-                // kubectl may end without reading all; it says why itself.
+                // kubectl may end without reading everything; it says why itself.
                 let _ = stdin.write_all(input.as_bytes()).await;
             }
         };
-        // Together: a large input and a full output pipe would block each other.
+        // At the same time: a large input and a full output pipe would block each other.
         let both = async { tokio::join!(write, child.wait_with_output()).1 };
         let command = || arguments.join(" ");
         let output = timeout(WITHIN, both)

@@ -1,5 +1,5 @@
 //! The laboratory: a real Kubernetes control plane on this machine, for tests,
-//! benchmarks and the demo alike. No part of the product.
+//! benchmarks and the demo. Not part of the product.
 //!
 //! The program `lab` brings it up; [`rig`] is what tests are built on.
 

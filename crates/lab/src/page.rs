@@ -18,7 +18,7 @@ use crate::product::{Product, SIMULATOR, Simulator};
 use crate::supervisor::Supervisor;
 
 const DRIVER: &str = "chromedriver";
-/// A browser's first start on a busy machine.
+/// Time for a browser's first start on a busy machine.
 const WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,14 +34,14 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-/// What is wrong with the page, or kept it from being seen.
+/// What is wrong with the page, or why it could not be seen.
 #[derive(Debug, thiserror::Error)]
 enum PageError {
-    #[error("ChromeDriver takes no connections within {} s", WITHIN.as_secs())]
+    #[error("ChromeDriver did not accept connections within {} s", WITHIN.as_secs())]
     Silent,
-    #[error("the page does not show {path} within {} s", WITHIN.as_secs())]
+    #[error("the page did not show {path} within {} s", WITHIN.as_secs())]
     NotShown { path: String },
-    #[error("{path} is no picture of {} by {} pixels", WINDOW.0, WINDOW.1)]
+    #[error("{path} is not a picture of {} by {} pixels", WINDOW.0, WINDOW.1)]
     NoPicture { path: PathBuf },
 }
 
@@ -90,7 +90,7 @@ async fn order(simulator: &Simulator, name: &str) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Waits until ChromeDriver takes connections.
+/// Waits until ChromeDriver accepts connections.
 async fn listens(port: u16) -> Result<(), PageError> {
     let deadline = Instant::now() + WITHIN;
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port))
@@ -105,7 +105,7 @@ async fn listens(port: u16) -> Result<(), PageError> {
     Ok(())
 }
 
-/// Walks over the page: what it shows, what each kind of button does.
+/// Goes through the page: what it shows, and what each kind of button does.
 async fn visit(browser: &Browser, simulator: &Simulator, out: &Path) -> Result<(), Box<dyn Error>> {
     browser
         .go_to(&format!("{}/_simulator/", simulator.control))
@@ -142,7 +142,7 @@ async fn press(browser: &Browser, label: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Waits until the page shows an element with a place on the screen.
+/// Waits until the page shows a visible element.
 async fn shows(browser: &Browser, path: &str) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
@@ -158,7 +158,7 @@ async fn shows(browser: &Browser, path: &str) -> Result<(), Box<dyn Error>> {
     .into())
 }
 
-/// Takes the picture and looks at its head: a PNG of the window's width.
+/// Takes the picture and checks its header: a PNG of the window's width.
 async fn picture(browser: &Browser, out: &Path) -> Result<(), Box<dyn Error>> {
     if let Some(folder) = out.parent() {
         std::fs::create_dir_all(folder)?;

@@ -5,17 +5,17 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 
 /// Below the range from which Linux and macOS take the ports of outgoing
-/// connections, so that a busy test run cannot take a port between our look
-/// and the listener's start.
+/// connections, so that a busy test run cannot take a port before the listener
+/// starts.
 const RANGE: Range<u16> = 20_000..30_000;
 const TRIES: usize = 200;
 
 /// Finds `N` different ports on which nothing listens now.
 ///
-/// Another process may still be quicker; whoever starts the listener must be
-/// ready to try again with other ports.
+/// Another process may still be quicker; the caller must be ready to try again
+/// with other ports.
 pub(crate) fn free<const N: usize>() -> io::Result<[u16; N]> {
-    // Held together until all are found, so that no port comes out twice.
+    // Held together until all are found, so that no port is returned twice.
     let mut held = Vec::with_capacity(N);
     for _ in 0..TRIES {
         if held.len() == N {

@@ -15,7 +15,7 @@ pub(crate) const SIMULATOR: &str = "flexmetal-simulator";
 /// Where the operator would live in a real cluster.
 pub(crate) const OPERATOR_NAMESPACE: &str = "flexmetal-system";
 
-/// The simulator opens two ports and prints a line; more is wrong.
+/// The simulator only opens two ports and prints a line; longer means a fault.
 const SIMULATOR_WITHIN: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(25);
 
@@ -53,7 +53,7 @@ pub(crate) enum ProductError {
 }
 
 impl Product {
-    /// Looks beside this program, in `target/<profile>`.
+    /// Looks next to this program, in `target/<profile>`.
     pub(crate) fn find() -> Result<Self, ProductError> {
         let here = std::env::current_exe().map_err(|source| ProductError::Missing {
             path: OPERATOR.into(),
@@ -111,7 +111,7 @@ impl Product {
         Err(ProductError::Silent { log })
     }
 
-    /// Starts an operator that uses `kubeconfig` and answers for its health on `port`.
+    /// Starts an operator that uses `kubeconfig` and serves its health on `port`.
     pub(crate) fn start_operator(
         &self,
         supervisor: &mut Supervisor,

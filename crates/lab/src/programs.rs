@@ -56,7 +56,7 @@ pub(crate) enum ProgramsError {
 }
 
 impl Programs {
-    /// The folder; every program lies in it under its usual name.
+    /// The folder, with every program under its usual name.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -111,7 +111,7 @@ async fn build_into(cache: &Path, folder: &Path, version: &str) -> Result<(), Pr
     };
     fs::create_dir_all(cache).map_err(unusable)?;
     let lock = File::create(folder.with_added_extension("lock")).map_err(unusable)?;
-    // Held to the end of this function. The kernel gives it up when we die, so
+    // Held to the end of this function. The kernel releases it when we die, so
     // a killed build blocks nobody.
     lock.lock().map_err(unusable)?;
     if Programs::in_folder(folder.to_owned()).is_some() {
@@ -121,7 +121,7 @@ async fn build_into(cache: &Path, folder: &Path, version: &str) -> Result<(), Pr
         "building the Kubernetes {version} control plane, once on this machine (about 5 minutes) ..."
     ));
     let partial = folder.with_added_extension("partial");
-    // Either is left only by a build that was cut short, or we would not be here.
+    // Either exists here only if an earlier build was cut short.
     remove(&partial)
         .and_then(|()| remove(folder))
         .map_err(unusable)?;
@@ -129,7 +129,7 @@ async fn build_into(cache: &Path, folder: &Path, version: &str) -> Result<(), Pr
     go_build(&partial, version).await?;
     // etcd's main package is called `server`; everyone looks for `etcd`.
     fs::rename(partial.join("server"), partial.join("etcd")).map_err(unusable)?;
-    // All or nothing: half a build never looks like a whole one.
+    // All or nothing: a partial build never looks complete.
     fs::rename(partial, folder).map_err(unusable)
 }
 
@@ -148,11 +148,11 @@ async fn go_build(into: &Path, version: &str) -> Result<(), ProgramsError> {
         .arg(into)
         .arg("tool")
         .current_dir(MODULE_FOLDER)
-        // No C compiler, and no workspace of the user's around us.
+        // Without a C compiler, and without a surrounding workspace of the user.
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
         .stdin(Stdio::null())
-        // Standard output belongs to our own result.
+        // Standard output is for our own result.
         .stdout(Stdio::null())
         .kill_on_drop(true)
         .status()

@@ -13,13 +13,13 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// The value may not be above it; absent where there is no goal.
+    /// Upper limit of the value; absent where there is no goal.
     pub(crate) goal: Option<f64>,
     /// Where the value comes from.
     pub(crate) how: String,
 }
 
-/// What became of a goal.
+/// Whether a goal was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Reached,
@@ -32,7 +32,7 @@ impl Figure {
         match self.goal {
             None => Verdict::NoGoal,
             Some(goal) if self.value <= goal => Verdict::Reached,
-            // Also a value that is no number.
+            // Also a value that is not a number.
             Some(_) => Verdict::Missed,
         }
     }
@@ -59,13 +59,13 @@ pub(crate) fn table(figures: &[Figure]) -> String {
     text
 }
 
-/// What keeps a run from being a success, however quick it was.
+/// Why a run has failed, however quick it was.
 #[derive(Debug, thiserror::Error)]
 #[error("the run went wrong: {}", .0.join("; "))]
 struct Faulty(Vec<String>);
 
-/// Writes a run for people and as JSON, and says it. Fails where something
-/// went wrong in it: the files are there all the same.
+/// Writes a run as a page and as JSON, and prints the page. Fails if something
+/// went wrong in the run; the files are written all the same.
 pub(crate) fn publish(
     out: &Path,
     text: &str,

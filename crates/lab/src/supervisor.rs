@@ -63,8 +63,8 @@ impl Supervisor {
         }
     }
 
-    /// Starts a program in a process group of its own: a Ctrl-C at the terminal
-    /// reaches us alone, and we end the children in the right order.
+    /// Starts a program in a process group of its own: Ctrl-C at the terminal
+    /// reaches only us, and we end the children in the right order.
     pub(crate) fn start(
         &mut self,
         name: &'static str,
@@ -74,7 +74,7 @@ impl Supervisor {
         let failed = |source| SupervisorError::Start { name, source };
         let log = File::create(self.log_of(name)).map_err(failed)?;
         let mut command = if self.death_signal {
-            // Has the kernel end the child when we are killed outright. Setting
+            // Makes the kernel end the child when we are killed outright. Setting
             // this ourselves would take unsafe code; setpriv (util-linux) sets
             // it and then becomes the program, under the same process id.
             let mut command = Command::new("setpriv");
@@ -100,7 +100,7 @@ impl Supervisor {
 
     /// Waits until any child ends, which none should do.
     ///
-    /// Without children it waits for ever.
+    /// Without children it waits forever.
     pub(crate) async fn first_end(&mut self) -> SupervisorError {
         if self.children.is_empty() {
             return std::future::pending().await;
@@ -158,8 +158,8 @@ impl Supervisor {
 }
 
 async fn end_one(mut child: Child, patience: Duration) {
-    // A child that was waited for has no id any more, so no stranger that got
-    // the number since can be hit.
+    // A child that was waited for has no id any more, so a process that got the
+    // same number since cannot be hit.
     let pid = child
         .id()
         .and_then(|id| i32::try_from(id).ok())
@@ -178,7 +178,7 @@ async fn end_one(mut child: Child, patience: Duration) {
 /// Completes at SIGINT or SIGTERM and, unless `stay`, when standard input ends
 /// or SIGHUP arrives.
 ///
-/// Whoever holds the other end of standard input need not say goodbye: its
+/// The process at the other end of standard input need not do anything: its
 /// death closes the pipe.
 pub(crate) fn end_of_work(stay: bool) -> io::Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -205,7 +205,7 @@ pub(crate) fn end_of_work(stay: bool) -> io::Result<impl Future<Output = ()>> {
 
 fn input_end() -> io::Result<impl Future<Output = ()>> {
     let (send, receive) = oneshot::channel::<()>();
-    // A plain thread: at its end the runtime would wait for a blocked read.
+    // A plain thread: the runtime would wait for a blocked read when it ends.
     std::thread::Builder::new()
         .name("standard-input".to_owned())
         .spawn(move || {

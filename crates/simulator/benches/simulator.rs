@@ -19,7 +19,7 @@ const KEY: &str = "bench";
 const SERVERS: &str = "/v3/flexMetal/servers";
 const PLACE: &str = "EU: Rotterdam";
 const KIND: &str = "bm7.std.8";
-/// Its committed pool is empty: an order for it is looked at and refused.
+/// Its committed pool is empty: an order for it is checked and refused.
 const CONTRACT: &str = "EMPTY";
 
 type Failed = Box<dyn Error>;
@@ -45,7 +45,7 @@ impl Bench {
             runtime,
             running,
         };
-        // More on demand than any number of rounds orders.
+        // More on-demand quota than any number of rounds uses.
         bench.steer(
             "quota",
             &json!({"location": PLACE, "instanceType": KIND, "quota": u32::MAX}),
@@ -68,7 +68,7 @@ impl Bench {
         let client = reqwest::Client::builder()
             .timeout(Duration::from_secs(30))
             .build()?;
-        // Not begun before it is inside the runtime: it sets a timer.
+        // Created inside the runtime: it sets a timer.
         let sent = async { client.post(url).json(body).send().await };
         let sent = self.runtime.block_on(sent)?;
         sent.error_for_status()?;

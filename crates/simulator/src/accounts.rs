@@ -12,7 +12,7 @@ use super::state::{Account, Label, Login, Numbers};
 /// Why accounts cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidAccounts {
-    /// It is no JSON of the right shape.
+    /// It is not JSON of the right shape.
     #[error("cannot read them as JSON")]
     Json(#[from] serde_json::Error),
     /// There is none.
@@ -21,16 +21,16 @@ pub enum InvalidAccounts {
     /// Two have the same name.
     #[error("two accounts are called {0:?}")]
     Name(String),
-    /// A key stands twice; which one is not for an error to say.
-    #[error("a key is there twice")]
+    /// A key is listed twice; an error must not show which one.
+    #[error("a key is listed twice")]
     Key,
-    /// No header can hold a key; which one is not for an error to say.
+    /// A key cannot be sent in a header; an error must not show which one.
     #[error("a key must be one or more visible characters of ASCII")]
     Unsendable,
-    /// Ids of dedicated hosts would run into those of on-demand ones.
+    /// Ids of dedicated hosts would overlap with those of on-demand ones.
     #[error("they have more than {MOST_IN_ALL} hosts together")]
     Hosts,
-    /// A number of a contract or a line of a whitelist makes no sense.
+    /// A number of a contract or a whitelist entry is invalid.
     #[error("account {account:?}: {problem}")]
     Value {
         /// The account.
@@ -49,7 +49,7 @@ pub(crate) struct PlannedKey {
     pub(crate) whitelist: Vec<Range>,
 }
 
-/// A number of machines that a contract, or the account on demand, may have.
+/// The number of machines that a contract, or the on-demand pool, allows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PlannedQuota {
@@ -93,9 +93,9 @@ pub(crate) struct PlannedHost {
     labels: BTreeMap<String, String>,
 }
 
-/// Most dedicated hosts of an account: more than a person looks at.
+/// Most dedicated hosts of an account: more than a person would view.
 const MOST_HOSTS: usize = 10_000;
-/// Most of all accounts, with some room for accounts that come later.
+/// Most in all accounts, with room for accounts that are added later.
 const MOST_IN_ALL: usize = 90_000;
 
 impl Default for PlannedHosts {
@@ -154,7 +154,7 @@ struct AccountsFile {
     accounts: Vec<PlannedAccount>,
 }
 
-/// The one account without a file.
+/// The only account if there is no file.
 pub(crate) fn single(name: &str, api_key: Option<String>) -> Vec<PlannedAccount> {
     let keys = api_key.into_iter().map(|key| PlannedKey {
         key,
@@ -170,7 +170,7 @@ pub(crate) fn single(name: &str, api_key: Option<String>) -> Vec<PlannedAccount>
     }]
 }
 
-/// An account that comes while the simulator runs.
+/// An account that is added while the simulator runs.
 pub(crate) fn added(name: &str, catalogue: Arc<Catalogue>, numbers: Numbers) -> Account {
     Account::new(name, catalogue, numbers, Login::new(&email(), &password()))
 }
@@ -178,7 +178,7 @@ pub(crate) fn added(name: &str, catalogue: Arc<Catalogue>, numbers: Numbers) -> 
 /// Reads accounts from the text of a file.
 ///
 /// # Errors
-/// When it is no JSON of that shape, or contradicts itself.
+/// When it is not JSON of that shape, or contradicts itself.
 pub(crate) fn read(text: &str) -> Result<Vec<PlannedAccount>, InvalidAccounts> {
     let file: AccountsFile = serde_json::from_str(text)?;
     let mut keys = Vec::new();
@@ -230,7 +230,7 @@ mod tests {
         assert!(problem(r#"{"accounts": []}"#).contains("at least one"));
         let twice = r#"{"accounts": [{"name": "a", "keys": [{"key": "k-secret"}]},
             {"name": "b", "keys": [{"key": "k-secret"}]}]}"#;
-        assert_eq!(problem(twice), "a key is there twice");
+        assert_eq!(problem(twice), "a key is listed twice");
         let empty = r#"{"accounts": [{"name": "a", "keys": [{"key": ""}]}]}"#;
         assert!(problem(empty).contains("visible characters"));
         let same = r#"{"accounts": [{"name": "a", "keys": []}, {"name": "a", "keys": []}]}"#;

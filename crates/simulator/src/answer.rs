@@ -16,7 +16,7 @@ use super::profile::{SingleAnswer, Switches};
 pub(crate) mod code {
     /// Nothing of that name exists (seen in clients).
     pub(crate) const NOT_FOUND: i64 = 10_001;
-    /// The body is no JSON object.
+    /// The body is not a JSON object.
     pub(crate) const INVALID_BODY: i64 = 10_002;
     /// The key is missing, unknown or revoked.
     pub(crate) const INVALID_CREDENTIALS: i64 = 10_003;
@@ -30,24 +30,24 @@ pub(crate) mod code {
     pub(crate) const METHOD: i64 = 10_007;
     /// Too many attempts.
     pub(crate) const THROTTLED: i64 = 10_008;
-    /// Put there by a fault.
+    /// Caused by a fault.
     pub(crate) const FAULT: i64 = 10_999;
 }
 
-/// What a request changed, for the ledger; travels with the answer.
+/// What a request changed, for the ledger; attached to the answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Effect(pub(crate) Value);
 
 /// A successful answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Written already: records may borrow from the account.
+    /// Already serialised: records may borrow from the account.
     response: Response,
     effect: Option<Effect>,
     onward: Option<Onward>,
 }
 
-/// What leads to the next page.
+/// Token of the next page.
 #[derive(Debug)]
 pub(crate) struct Onward {
     pub(crate) token: String,
@@ -87,7 +87,7 @@ impl Answer {
         Self::new(StatusCode::NO_CONTENT)
     }
 
-    /// The same answer, with what leads to the next page.
+    /// The same answer, with the token of the next page.
     pub(crate) fn leading_to(self, onward: Option<Onward>) -> Self {
         Self { onward, ..self }
     }
@@ -113,7 +113,7 @@ impl IntoResponse for Answer {
             )
         {
             headers.insert(PAGE_TOKEN, token);
-            // Both by one clock, or a driven one would look long past.
+            // Both by the same clock, or a driven one would seem long expired.
             headers.insert(DATE, now);
             headers.insert(EXPIRES, until);
         }
@@ -131,8 +131,8 @@ pub(crate) struct Breach {
     pub(crate) message: String,
 }
 
-/// Most broken rules told at once: a body of one megabyte can break half a
-/// million, and the record would be many times as long as the body.
+/// Most broken rules in one record: a body of one megabyte can break half a
+/// million, and the record would be many times longer than the body.
 pub(crate) const TOLD: usize = 100;
 
 /// A refusal: a status and the error record. Nothing was changed.
@@ -160,7 +160,7 @@ impl Refusal {
         Self { code, ..self }
     }
 
-    /// 404: nothing of that name.
+    /// 404: nothing has that name.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, code::NOT_FOUND, "Entity not found")
     }

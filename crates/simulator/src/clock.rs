@@ -1,4 +1,4 @@
-//! Virtual time: starts at the wall clock, then runs as fast as it is told to.
+//! Virtual time: starts at the wall clock, then runs at a given speed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::time::Instant;
 
 /// A point in virtual time, kept as the time since the Unix epoch: in whole
-/// microseconds, so that its seconds come back from JSON as they were.
+/// microseconds, so that JSON keeps its seconds exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     micros: u64,
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let seconds = f64::deserialize(deserializer)?;
         let since = Duration::try_from_secs_f64(seconds).map_err(serde::de::Error::custom)?;
-        // To the nearest: the fraction of a double is finer than that.
+        // To the nearest microsecond: a double is finer than that.
         Ok(Self::whole(since.saturating_add(Duration::from_nanos(500))))
     }
 }
@@ -97,13 +97,13 @@ pub(crate) struct Clock {
     base: Duration,
     since: Instant,
     speed: f64,
-    /// The moment up to which answers may be given: it is in the state file,
-    /// or on its way there. None when another one has to be written.
+    /// The moment up to which answers may be given: it is in the state file, or
+    /// being written there. `None` when another one has to be written.
     horizon: Option<Moment>,
 }
 
 /// How far the horizon is ahead, in real time: the longer, the fewer lines are
-/// written, and the further a restart leaps.
+/// written, and the further a restart jumps.
 const HORIZON: Duration = Duration::from_secs(1);
 
 impl Clock {
@@ -129,14 +129,14 @@ impl Clock {
         self.base = self.base.saturating_add(by);
     }
 
-    /// Whether time has passed its horizon: an answer of now would show what a
-    /// restart could take back.
+    /// Whether time has passed its horizon: an answer given now would show what a
+    /// restart could undo.
     pub(crate) fn beyond(&self) -> bool {
         self.horizon.is_none_or(|horizon| self.now() > horizon)
     }
 
-    /// Sets the horizon anew; it is what belongs into the state file. Of a
-    /// clock that stands still it is the present moment.
+    /// Moves the horizon; the state file must hold it. For a clock that stands
+    /// still it is the present moment.
     pub(crate) fn look_ahead(&mut self) -> Moment {
         let horizon = self.now().after(scaled(HORIZON, self.speed));
         self.horizon = Some(horizon);
@@ -153,13 +153,13 @@ impl Clock {
         self.base = self.now().span();
         self.since = Instant::now();
         self.speed = speed;
-        // A slower clock shall not leap as far as the faster one would.
+        // A slower clock must not jump as far as the faster one would.
         self.horizon = None;
     }
 }
 
 fn scaled(real: Duration, speed: f64) -> Duration {
-    // Beyond the end of time it stays there: nothing would be a step back.
+    // At the end of time it stays there: it must not step back.
     Duration::try_from_secs_f64(real.as_secs_f64() * speed).unwrap_or(Duration::MAX)
 }
 
@@ -222,7 +222,7 @@ mod tests {
         assert!(clock.beyond());
         clock.set_speed(60.0);
         assert!(clock.look_ahead() >= Moment::from_unix(1_060));
-        // The minute that is ahead is not over, and yet to be taken back.
+        // The minute ahead has not passed yet, and must be undone.
         clock.set_speed(0.0);
         assert!(clock.beyond() && clock.look_ahead() == clock.now());
     }

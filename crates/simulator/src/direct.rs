@@ -1,4 +1,4 @@
-//! The API without sockets: what a request costs before any network.
+//! The API without sockets: the cost of a request without the network.
 
 use axum::Router;
 use axum::body::{Bytes, to_bytes};
@@ -8,7 +8,7 @@ use super::exchange::{Broken, exchange};
 use super::world::Shared;
 
 /// Answers requests as the port of the API does, ledger and faults included.
-/// Callers come from no address: a whitelist of IPv4 addresses shuts them out.
+/// Callers have no address: a whitelist of IPv4 addresses locks them out.
 #[derive(Clone, Debug)]
 pub struct Direct {
     shared: Shared,

@@ -27,14 +27,14 @@ use super::{routes, wire};
 
 /// Name of the header that carries the key.
 const PRIVATE_TOKEN: &str = "private-token";
-/// Name of the header in which a proxy says for whom it asks.
+/// Name of the header in which a proxy names its client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// Most bytes of a name, tag or header that the ledger keeps.
 const LONGEST_NOTE: usize = 1024;
 
-/// There is no answer: a fault wants the connection closed, or what was changed
-/// cannot be kept.
+/// There is no answer: a fault closes the connection, or the change cannot be
+/// stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the simulator closed the connection without an answer")]
 pub struct Broken;
@@ -42,7 +42,7 @@ pub struct Broken;
 /// Handles one request. `body` is the refusal when it could not be read.
 ///
 /// # Errors
-/// When a fault wants the connection closed.
+/// When a fault closes the connection.
 pub(crate) async fn exchange(
     shared: Shared,
     router: Router,
@@ -84,7 +84,7 @@ async fn answer(
     Ok(wire::mangle(response, harm).await)
 }
 
-/// What the API itself answers, with all that was changed on disk.
+/// The answer of the API itself, after all changes are on disk.
 async fn serve(
     shared: &Shared,
     router: Router,
@@ -118,7 +118,7 @@ async fn serve(
     Ok(response)
 }
 
-/// Writes the request down and looks whether a fault hits it.
+/// Records the request and checks whether a fault hits it.
 fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
     let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
     let (method, path) = (head.method.as_str(), head.uri.path());
@@ -179,7 +179,7 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
 fn order(body: &[u8]) -> Option<Value> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let name = body.get("name").and_then(Value::as_str).map(short);
-    // What no order can have is not kept: the ledger has many lines.
+    // Tags that no order can have are not kept: the ledger has many lines.
     let tags = body.get("tags").and_then(Value::as_array);
     let tags = tags.map(|tags| {
         let texts = tags.iter().filter_map(Value::as_str);
@@ -188,7 +188,7 @@ fn order(body: &[u8]) -> Option<Value> {
     Some(json!({"name": name, "tags": tags}))
 }
 
-/// As much of a text from outside as the ledger keeps.
+/// The part of a text from outside that the ledger keeps.
 fn short(text: &str) -> &str {
     text.get(..text.floor_char_boundary(LONGEST_NOTE))
         .unwrap_or_default()
@@ -222,8 +222,8 @@ fn instead(harm: &Harm, late: bool) -> Option<Response> {
     Some(response)
 }
 
-/// The address that the request came from: the peer's, or where that is a
-/// trusted proxy, the last one of `X-Forwarded-For` that is none.
+/// The address that the request came from: the peer's, or, if that is a trusted
+/// proxy, the last one in `X-Forwarded-For` that is not.
 fn origin(head: &Parts, proxies: &[IpNet]) -> IpAddr {
     let peer = head.extensions.get::<Peer>();
     let mut address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| *peer);
@@ -249,7 +249,7 @@ fn admit(shared: &Shared, head: &Parts) -> Result<Caller, Refusal> {
         .headers
         .get(PRIVATE_TOKEN)
         .and_then(|value| value.to_str().ok());
-    // Health is for everybody (seen in clients); it looks at no account.
+    // Health is for everybody (seen in clients); it needs no account.
     if head.uri.path() == routes::HEALTH {
         return Ok(Caller(0));
     }

@@ -1,5 +1,5 @@
-//! The judge: what no user of the API must ever do, read off the histories of
-//! the machines; calls with a wrong key are counted by `strangers`.
+//! The judge: finds in the histories of the machines what no user of the API may
+//! ever do; `strangers` counts calls with a wrong key.
 //!
 //! A *mark* is the first 24 hex after a prefix, in a tag such as
 //! `fmo-order:<24 hex mark><8 hex epoch>`: it stands for one object of the
@@ -57,12 +57,12 @@ pub(crate) enum Violation {
     },
 }
 
-/// All that happened under one mark.
+/// Everything that happened under one mark.
 #[derive(Debug, Default, Serialize)]
 struct Mark {
     /// Accepted orders: tag, machine, time.
     orders: Vec<Value>,
-    /// Machines that ever bore it, as they are now.
+    /// Machines that ever bore it, in their present state.
     machines: Vec<Value>,
     /// Accepted releases.
     releases: Vec<Value>,
@@ -86,7 +86,7 @@ pub(crate) struct Report {
     marks: BTreeMap<String, Mark>,
 }
 
-/// Judges all machines.
+/// Checks all machines.
 pub(crate) fn judge(machines: &[Machine], prefix: &str) -> Report {
     let mut marks: BTreeMap<String, Mark> = BTreeMap::new();
     let mut claims: BTreeMap<&str, Vec<Claim>> = BTreeMap::new();
@@ -153,8 +153,8 @@ pub(crate) fn judge(machines: &[Machine], prefix: &str) -> Report {
     Report { violations, marks }
 }
 
-/// The mark in a tag, if it is an order tag. Users with shorter marks have no
-/// epoch behind them: the whole text is the mark.
+/// The mark in a tag, if it is an order tag. Shorter marks have no epoch
+/// after them: the whole text is the mark.
 fn mark<'a>(tag: &'a str, prefix: &str) -> Option<&'a str> {
     let text = tag.strip_prefix(prefix).filter(|text| !text.is_empty())?;
     Some(text.get(..MARK).unwrap_or(text))

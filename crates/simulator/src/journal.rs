@@ -1,8 +1,8 @@
-//! Keeps the accounts in a file: a line a change, on disk before the answer.
+//! Keeps the accounts in a file: one line per change, on disk before the answer.
 //!
-//! Every line is whole in itself, so that a crash in the middle of one loses
-//! only a change that nobody was told of. At the start the file is read and
-//! written anew with one line for all there is, and so never grows for ever.
+//! Every line is complete in itself, so that a crash in the middle of one loses
+//! only a change that was not answered yet. At the start the file is read and
+//! rewritten as one line with the whole state, so that it does not grow forever.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Write};
@@ -21,12 +21,12 @@ use super::state::Change;
 /// Why a state file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
-    /// The system refuses it.
+    /// The system refused it.
     #[error("cannot use the state file {path}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Another simulator has it open.
@@ -44,13 +44,13 @@ pub enum StateFileError {
     },
 }
 
-/// All that changed since the line before, or that time has gone on.
+/// Everything that changed since the line before, or the progress of time.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Line {
-    /// Up to here answers may have been given; time goes on from here.
+    /// Answers may have been given up to here; time continues from here.
     pub(crate) at: Moment,
-    /// Generators drawn so far, see `Luck`.
+    /// Generators used so far, see `Luck`.
     pub(crate) draws: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<Keys>,
@@ -58,7 +58,7 @@ pub(crate) struct Line {
     pub(crate) accounts: Vec<(String, Vec<Change>)>,
 }
 
-/// How far the file is on disk, and whether it broke.
+/// How much of the file is on disk, and whether writing failed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     lines: u64,
@@ -86,13 +86,13 @@ pub(crate) struct Written {
 pub(crate) struct NotWritten;
 
 impl Written {
-    /// Comes back when the writer has closed the file, and another simulator
-    /// can have it.
+    /// Returns when the writer has closed the file, and another simulator can use
+    /// it.
     pub(crate) async fn closed(mut self) {
         while self.progress.changed().await.is_ok() {}
     }
 
-    /// Comes back when they are.
+    /// Returns when they are.
     ///
     /// # Errors
     /// When they never will be.
@@ -109,7 +109,7 @@ impl Written {
     }
 }
 
-/// A state file that is open and nobody else's.
+/// A state file that is open and locked.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -117,7 +117,7 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// Opens it, or makes it. It holds keys: nobody else may read it.
+    /// Opens or creates it. It holds keys: nobody else may read it.
     ///
     /// # Errors
     /// When the system refuses, or another simulator has it.
@@ -136,7 +136,7 @@ impl StateFile {
     /// Every whole line in it, oldest first.
     ///
     /// # Errors
-    /// When one cannot be read that ends as lines do.
+    /// When a complete line cannot be read.
     pub(crate) fn lines(&self) -> Result<Vec<Line>, StateFileError> {
         let mut reader = BufReader::new(&self.file);
         let mut lines = Vec::new();
@@ -157,7 +157,7 @@ impl StateFile {
         }
     }
 
-    /// Replaces all lines by one, and goes on behind it.
+    /// Replaces all lines by one, and continues after it.
     ///
     /// # Errors
     /// When the system refuses.
@@ -174,7 +174,7 @@ impl StateFile {
         file.write_all(&text(line)).map_err(failed)?;
         file.sync_all().map_err(failed)?;
         fs::rename(&fresh, &self.path).map_err(failed)?;
-        // The new name has to be on disk as well.
+        // The new name must be on disk too.
         let folder = match self.path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -195,14 +195,14 @@ impl StateFile {
 }
 
 impl Journal {
-    /// Hands a line over.
+    /// Queues a line.
     pub(crate) fn append(&mut self, line: &Line) {
         self.handed += 1;
-        // A writer that is gone has said so in its last report.
+        // A writer that has ended said so in its last report.
         let _ = self.lines.send(text(line));
     }
 
-    /// Waits for everything handed over so far.
+    /// Waits for everything queued so far.
     pub(crate) fn written(&self) -> Written {
         Written {
             line: self.handed,
@@ -232,8 +232,8 @@ fn text(line: &Line) -> Vec<u8> {
     text
 }
 
-/// Writes what there is in one go, and brings it to disk: many changes at
-/// once cost one wait.
+/// Writes everything queued at once and syncs it to disk: many changes cost one
+/// wait.
 fn write_all(mut file: File, inbox: &Receiver<Vec<u8>>, report: &watch::Sender<Progress>) {
     let mut lines = 0;
     while let Ok(mut batch) = inbox.recv() {

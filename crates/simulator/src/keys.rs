@@ -1,4 +1,4 @@
-//! API keys, and from where each may be used (section 4.1).
+//! API keys, and the addresses from which each may be used (section 4.1).
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::answer::Refusal;
 use super::clock::Moment;
 
-/// A range of addresses as it was written.
+/// A range of addresses, unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Range {
@@ -32,8 +32,8 @@ fn yes() -> i64 {
 }
 
 impl Range {
-    /// First and last address; `None` when it cannot be read, or names both
-    /// forms or none.
+    /// First and last address; `None` when it cannot be read, or has both forms or
+    /// neither.
     pub(crate) fn bounds(&self) -> Option<(IpAddr, IpAddr)> {
         match (&self.ip_range, &self.ip_start, &self.ip_end) {
             (Some(range), None, None) => {
@@ -60,13 +60,13 @@ impl Range {
     }
 }
 
-/// Whether a text can be sent as a key at all. An empty one would let in
-/// whoever sends an empty header.
+/// Whether a text can be sent as a key at all. An empty one would
+/// admit every caller that sends an empty header.
 pub(crate) fn can_be_sent(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// A line of a whitelist.
+/// An entry of a whitelist.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry {
     id: u64,
@@ -89,7 +89,7 @@ impl Entry {
     }
 }
 
-/// A key of one account. Its text is in no output but the kept state.
+/// A key of one account. Its text appears only in the stored state.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Key {
     /// The number in the whitelist's path.
@@ -126,7 +126,7 @@ pub(crate) struct KeyRecord {
     whitelist: Vec<Value>,
 }
 
-/// What stands for a key in the ledger: the first 8 hex of its SHA-256.
+/// The id of a key in the ledger: the first 8 hex digits of its SHA-256.
 pub(crate) fn key_id(key: &str) -> String {
     let hash = Sha256::digest(key.as_bytes());
     hash.iter()
@@ -136,7 +136,7 @@ pub(crate) fn key_id(key: &str) -> String {
 }
 
 impl Keys {
-    /// Adds a key, revokes it or takes it back; it stays with its account.
+    /// Adds a key, revokes it or restores it; it stays with its account.
     pub(crate) fn set(&mut self, text: &str, account: &str, valid: bool) -> u64 {
         self.touched = true;
         if let Some(key) = self.keys.iter_mut().find(|key| key.text == text) {
@@ -169,7 +169,7 @@ impl Keys {
         self.keys.iter().any(|key| key.text == text)
     }
 
-    /// What stands for each key in the ledger, valid or not.
+    /// The ledger's id of each key, valid or not.
     pub(crate) fn ids(&self) -> BTreeSet<String> {
         self.keys.iter().map(|key| key_id(&key.text)).collect()
     }
@@ -206,7 +206,7 @@ impl Keys {
         self.touched = true;
     }
 
-    /// Takes over keys that are not there yet, each with a number of its own.
+    /// Adds keys that do not exist yet, each with a number of its own.
     pub(crate) fn add_missing(&mut self, planned: Self) {
         for mut key in planned.keys {
             if self.keys.iter().any(|known| known.text == key.text) {
@@ -240,7 +240,7 @@ impl Keys {
         Ok(key.whitelist.iter().map(Entry::record).collect())
     }
 
-    /// Adds a line, or changes the one with this id.
+    /// Adds an entry, or changes the one with this id.
     ///
     /// # Errors
     /// 404.
@@ -277,7 +277,7 @@ impl Keys {
         Ok(record)
     }
 
-    /// Removes a line.
+    /// Removes an entry.
     ///
     /// # Errors
     /// 404.

@@ -1,4 +1,4 @@
-//! Every request that reached the API, and what became of it.
+//! Every request that reached the API, and its outcome.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ use super::clock::Moment;
 /// Entries kept; older ones are dropped and counted.
 const CAPACITY: usize = 200_000;
 
-/// How far a request came.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Outcome {
@@ -18,13 +18,13 @@ pub(crate) enum Outcome {
     Pending,
     /// Answered with `status`.
     Answered,
-    /// The connection was closed without an answer. `effect` tells whether
+    /// The connection was closed without an answer. `effect` shows whether
     /// anything was changed all the same.
     Broken,
 }
 
-/// A JSON object that is kept and read, but never changed: a fifth of what a
-/// map with room to grow takes, of which there would be several 100,000.
+/// A JSON object that is stored and read, but never changed: it takes a fifth of
+/// the memory of a growable map, of which there would be several 100,000.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Facts(Box<[(String, Value)]>);
 
@@ -66,9 +66,9 @@ pub(crate) struct Entry {
     pub(crate) template: Option<&'static str>,
     pub(crate) query: String,
     pub(crate) ranged_data: Option<String>,
-    /// Stands for the key; `None` when there was none.
+    /// Id of the key; `None` when there was none.
     pub(crate) key_id: Option<String>,
-    /// The key's account, if it was let in.
+    /// The key's account, if it was accepted.
     pub(crate) account: Option<String>,
     pub(crate) status: Option<u16>,
     pub(crate) outcome: Outcome,
@@ -96,7 +96,7 @@ pub(crate) struct Ledger {
     counts: BTreeMap<&'static str, BTreeMap<String, u64>>,
 }
 
-/// Which entries are wanted.
+/// Which entries to show.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) method: Option<String>,
@@ -110,7 +110,7 @@ pub(crate) struct Wanted {
 }
 
 impl Ledger {
-    /// Writes a request down as it arrives; gives it its number, from 1 on.
+    /// Records a request as it arrives; returns its number, from 1 on.
     pub(crate) fn open(&mut self, entry: Entry) -> u64 {
         self.next += 1;
         let template = entry.template.unwrap_or("(unknown)");
@@ -136,14 +136,14 @@ impl Ledger {
         self.entries.get_mut(place)
     }
 
-    /// Notes what the request changed, as soon as it did.
+    /// Records what the request changed, at once.
     pub(crate) fn affect(&mut self, seq: u64, effect: Value) {
         if let Some(entry) = self.entry(seq) {
             entry.effect = Some(effect.into());
         }
     }
 
-    /// Notes how it ended: with a status, or without an answer.
+    /// Records how it ended: with a status, or without an answer.
     pub(crate) fn close(&mut self, seq: u64, status: Option<u16>) {
         if let Some(entry) = self.entry(seq) {
             entry.status = status;
@@ -189,12 +189,12 @@ impl Ledger {
         counts.collect()
     }
 
-    /// Entries that had to make room.
+    /// Entries that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Forgets everything but the numbers given out.
+    /// Forgets everything but the next number.
     pub(crate) fn clear(&mut self) {
         *self = Self {
             next: self.next,

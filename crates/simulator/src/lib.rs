@@ -3,9 +3,9 @@
 //! Written from the API's description alone; it shares no type with
 //! [`the client of the API`], so that one misreading cannot hide in both.
 //!
-//! A request takes this way: `serve` reads it from the socket, `exchange`
-//! writes it into the `ledger`, asks `faults` what shall go wrong, checks the
-//! key, and hands it to `routes`; those check it with `rules` and change
+//! The path of a request: `serve` reads it from the socket, `exchange`
+//! writes it into the `ledger`, asks `faults` what goes wrong with it, checks
+//! the key, and passes it to `routes`; those check it with `rules` and change
 //! `state`. The `control` routes, on a port of their own, drive the clock, set
 //! faults and show what happened.
 

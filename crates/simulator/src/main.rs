@@ -112,8 +112,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
 }
 
-/// Reads the command line. A file of accounts goes with no key beside it; one
-/// that merely stands in the environment gives way.
+/// Reads the command line. A file of accounts excludes a key on the command line;
+/// a key in the environment is ignored then.
 fn arguments(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
     let mut arguments = Arguments::from_arg_matches(matches)?;
     if arguments.accounts.is_some() && arguments.api_key.is_some() {
@@ -136,7 +136,7 @@ async fn main() -> ExitCode {
     match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody is left to tell when standard error is closed too.
+            // Nobody can be told when standard error is closed too.
             let _ = writeln!(io::stderr(), "flexmetal-simulator: {}", chain(&*error));
             ExitCode::FAILURE
         }
@@ -180,7 +180,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         "control": running.control_url(),
         "page": format!("{}/_simulator/", running.control_url()),
     });
-    // Keys of a file are known to whom they belong; output ends up in logs.
+    // The user knows the keys of a file; output ends up in logs.
     if !from_file {
         ready["apiKey"] = json!(running.api_key);
     }

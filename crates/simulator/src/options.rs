@@ -12,7 +12,7 @@ use super::clock::span;
 /// Which reading of the API the switches start from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// As the document says, to the letter.
+    /// Exactly as the document says.
     #[default]
     Document,
     /// As real clients see it.
@@ -51,7 +51,7 @@ impl Delivery {
     }
 }
 
-/// All that can be set at the start.
+/// All options of a simulator.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Address of the API; port 0 picks a free one.
@@ -63,7 +63,7 @@ pub struct Options {
     pub api_key: Option<String>,
     /// Where the switches start from.
     pub profile: Profile,
-    /// Switches turned away from the profile: name and value.
+    /// Switches that differ from the profile: name and value.
     pub switches: Vec<(String, String)>,
     /// Who moves the clock.
     pub clock: ClockMode,

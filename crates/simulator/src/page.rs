@@ -7,7 +7,7 @@ use super::profile::{BadRange, ResultsAbove50, Switches};
 
 /// Name of the header.
 pub(crate) const RANGED_DATA: &str = "ranged-data";
-/// Name of the header that leads from one page of hosts to the next.
+/// Name of the header with the token of the next page of hosts.
 pub(crate) const PAGE_TOKEN: &str = "page-token";
 
 /// A part of a list.
@@ -19,7 +19,7 @@ pub(crate) struct Page {
     pub(crate) results: usize,
 }
 
-/// How a listing pages.
+/// The page sizes of a listing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paging {
     /// Page length without a header.

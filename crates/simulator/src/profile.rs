@@ -12,7 +12,7 @@ pub(crate) enum Origin {
     Documented,
     /// Real clients of the API see or rely on it.
     Seen,
-    /// Nobody says; this is our reading.
+    /// Not known; this is our reading.
     OurChoice,
 }
 
@@ -41,7 +41,7 @@ pub enum UnknownSwitch {
         name: &'static str,
         /// What was asked for.
         value: String,
-        /// The values there are, separated by commas.
+        /// The known values, separated by commas.
         known: String,
     },
 }
@@ -79,7 +79,7 @@ macro_rules! switches {
                 }
             }
 
-            /// Turns one switch.
+            /// Sets one switch.
             ///
             /// # Errors
             /// When no such switch or value exists.

@@ -1,5 +1,5 @@
-//! Who there is at the start: the accounts and keys of the state file, and
-//! behind them what is planned and not there yet.
+//! The accounts and keys at the start: those of the state file, and after them the
+//! configured ones that are not in it.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// Makes all written changes once more: accounts come in the order in
-    /// which the file first speaks of them.
+    /// Replays all stored changes: accounts come in the order in which the file
+    /// first mentions them.
     pub(super) fn kept(lines: Vec<Line>, catalogue: &Arc<Catalogue>) -> Self {
         let mut roster = Self::default();
         for line in lines {
@@ -58,11 +58,11 @@ impl Roster {
         self.accounts.first().map(|account| account.name.as_str())
     }
 
-    /// Takes in what is planned. A kept account, and a kept key, stay as they
-    /// are: what was revoked is not to become valid by a restart.
+    /// Adds the configured ones. A stored account, and a stored key, stay as they
+    /// are: a restart must not make a revoked key valid.
     ///
     /// # Errors
-    /// When a planned account makes no sense, be it kept or not.
+    /// When a configured account is invalid, stored or not.
     pub(super) fn admit(
         &mut self,
         planned: &[PlannedAccount],
@@ -76,7 +76,7 @@ impl Roster {
             let mut account = account(plan, known, &mut keys, now)?;
             let mut names = self.accounts.iter().map(|kept| &kept.name);
             if names.all(|name| *name != account.name) {
-                // Only now: the kept ones have their ids already.
+                // Only now: the stored ones have their ids.
                 account.house(plan.hosts.labels(), now);
                 self.accounts.push(account);
             }
@@ -85,13 +85,13 @@ impl Roster {
         Ok(())
     }
 
-    /// Makes up a key for the first account, unless it has a valid one.
+    /// Generates a key for the first account, unless it has a valid one.
     pub(super) fn make_up_key(&mut self) {
         let Some(first) = self.first().map(str::to_owned) else {
             return;
         };
         if self.keys.of(&first).is_none() {
-            // Not from the seed: a key that can be guessed is none.
+            // Not from the seed: a key must not be guessable.
             let made_up = format!("sim-{}", uuid::Uuid::new_v4().simple());
             self.keys.set(&made_up, &first, true);
         }

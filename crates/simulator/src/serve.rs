@@ -25,14 +25,14 @@ use super::world::Shared;
 /// Longest request body.
 const LONGEST_BODY: usize = 1024 * 1024;
 
-/// How much of a longer one is read before the connection is closed instead.
+/// How much of a longer one is read before the connection is closed.
 const LONGEST_PASSED: usize = 1024 * LONGEST_BODY;
 
 /// The address at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// All tasks of a simulator, and the word that ends them.
+/// All tasks of a simulator, and the signal that ends them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Service {
     tasks: TaskTracker,
@@ -58,7 +58,7 @@ impl Service {
         });
     }
 
-    /// Answers everybody who connects, in tasks of its own.
+    /// Serves each connection in a task of its own.
     pub(crate) fn listen<H, F>(&self, listener: TcpListener, handler: H)
     where
         H: Fn(Parts, Incoming) -> F + Clone + Send + Sync + 'static,
@@ -71,7 +71,7 @@ impl Service {
                     Ok((stream, peer)) => {
                         service.spawn(connection(stream, peer.ip(), handler.clone()));
                     }
-                    // Out of file descriptors, say. At once again would spin.
+                    // For example out of file descriptors. Retrying at once would spin.
                     Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                 }
             }
@@ -97,9 +97,9 @@ impl Service {
     }
 }
 
-/// Reads a body. One that is too long is read to its end all the same, and
-/// forgotten: a client that still sends would meet a closed connection instead
-/// of the answer.
+/// Reads a body. One that is too long is still read to its end, and dropped: a
+/// client that is still sending would see a closed connection instead of the
+/// answer.
 ///
 /// # Errors
 /// 413 when it is too long, 400 when it breaks off.
@@ -133,8 +133,8 @@ where
     H: Fn(Parts, Incoming) -> F,
     F: Future<Output = Result<Response, Broken>> + Send + 'static,
 {
-    // Both results are the client's business: it went away, or it gets the
-    // broken connection that a fault asked for.
+    // Neither result matters here: the client went away, or it gets the broken
+    // connection that a fault asked for.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request: http::Request<Incoming>| {
         let (mut head, body) = request.into_parts();

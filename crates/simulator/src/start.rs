@@ -39,14 +39,14 @@ pub enum StartError {
     Listen {
         /// The address asked for.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A switch that does not exist.
     #[error("unknown switch")]
     Switch(#[from] UnknownSwitch),
-    /// The failure rate is not a share.
-    #[error("the failure rate must be 0 to 1, and not {0}")]
+    /// The failure rate is not from 0 to 1.
+    #[error("the failure rate must be 0 to 1, not {0}")]
     FailureRate(f64),
     /// The API key cannot be sent in a header.
     #[error("the API key must be one or more visible characters of ASCII")]
@@ -56,20 +56,20 @@ pub enum StartError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The catalogue makes no sense.
-    #[error("the catalogue makes no sense")]
+    /// The catalogue is invalid.
+    #[error("the catalogue is invalid")]
     Catalogue(#[from] InvalidCatalogue),
-    /// The accounts make no sense.
-    #[error("the accounts make no sense")]
+    /// The accounts are invalid.
+    #[error("the accounts are invalid")]
     Accounts(#[from] InvalidAccounts),
-    /// The state cannot be kept.
+    /// The state cannot be stored.
     #[error(transparent)]
     State(#[from] StateFileError),
     /// The clock cannot run backwards.
-    #[error("the clock's speed must be 0 or more, and not {0}")]
+    #[error("the clock's speed must be 0 or more, not {0}")]
     Speed(f64),
 }
 
@@ -81,13 +81,13 @@ pub struct Running {
     pub api: SocketAddr,
     /// Where the control port answers.
     pub control: SocketAddr,
-    /// The key given, or a valid one of the first account; empty when a file
-    /// of accounts leaves that one without.
+    /// The given key, or a valid one of the first account; empty when a file of
+    /// accounts gives that one none.
     pub api_key: String,
     service: Service,
     stop: DropGuard,
     direct: Direct,
-    /// Knows when the state file is closed.
+    /// Shows when the state file is closed.
     state: Option<Written>,
 }
 
@@ -108,7 +108,7 @@ impl Running {
         self.direct.clone()
     }
 
-    /// Ends it at once; requests in flight are broken off.
+    /// Ends it at once; requests in flight are cut off.
     pub async fn stop(self) {
         drop(self.stop);
         // It holds the state file too.
@@ -123,7 +123,7 @@ impl Running {
 /// Starts a simulator inside this process; needs a tokio runtime.
 ///
 /// # Errors
-/// When an address is taken, or an option makes no sense.
+/// When an address is in use, or an option is invalid.
 pub async fn start(options: Options) -> Result<Running, StartError> {
     let world = world(&options)?;
     let first = world.accounts.first().map_or("", |account| &account.name);
@@ -207,7 +207,7 @@ fn world(options: &Options) -> Result<World, StartError> {
     let lines = state.as_ref().map(StateFile::lines).transpose()?;
     let lines = lines.unwrap_or_default();
 
-    // Virtual time never goes back, not over a restart either.
+    // Virtual time never goes back, not even across a restart.
     let given = options.clock_start.map(Moment::from_unix);
     let fresh = Clock::new(given, speed);
     let reached = lines
@@ -226,7 +226,7 @@ fn world(options: &Options) -> Result<World, StartError> {
         accounts::single(first, options.api_key.clone())
     });
     roster.admit(&planned, &catalogue, &switches, now)?;
-    // Beside a file of accounts nobody would be told of it.
+    // With a file of accounts nobody would be told about it.
     if !known {
         roster.make_up_key();
     }
@@ -259,7 +259,7 @@ fn world(options: &Options) -> Result<World, StartError> {
     Ok(world)
 }
 
-/// Everything there is, as one change.
+/// The whole state, as one change.
 fn whole(world: &mut World) -> Line {
     world.keys.touch();
     let accounts = world.accounts.iter_mut().map(|account| {

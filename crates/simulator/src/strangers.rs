@@ -9,8 +9,8 @@ use super::routes;
 use super::state::Account;
 use super::world::Caller;
 
-/// Most of either sort that are kept: a client goes astray in few ways, and
-/// one that makes up keys for ever shall not fill the memory.
+/// Most of either sort that are kept: a client goes wrong in few ways, and one that
+/// invents keys forever must not fill the memory.
 const MOST: usize = 1_000;
 
 /// How often, and the number of the first in the ledger.
@@ -20,16 +20,16 @@ struct Tally {
     calls: u64,
 }
 
-/// All of them since the start; clearing the ledger does not excuse them.
+/// All of them since the start; clearing the ledger does not clear them.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
-    /// By what stands for the key; `None` is no key at all.
+    /// By id of the key; `None` is no key at all.
     keys: BTreeMap<Option<String>, Tally>,
-    /// By the caller's account, the owner's, and what was asked for.
+    /// By the caller's account, the owner's, and the resource.
     things: BTreeMap<(String, String, Thing), Tally>,
 }
 
-/// What an account has, and what names it.
+/// A resource of an account, and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Thing {
     kind: &'static str,
@@ -37,7 +37,7 @@ struct Thing {
 }
 
 impl Thing {
-    /// What this part of a path names in an account.
+    /// The resource that this part of a path names.
     fn of(account: &Account, part: &str, among_hosts: bool) -> Option<Self> {
         let kind = match part.parse() {
             Ok(uuid) => account.owned(&uuid)?,
@@ -51,19 +51,19 @@ impl Thing {
     }
 }
 
-/// A request as it is looked at here.
+/// A request, as this module needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) seq: u64,
     pub(crate) path: &'a str,
     pub(crate) template: Option<&'static str>,
     pub(crate) key: Option<&'a str>,
-    /// Whose key it is, where it may be used.
+    /// The account of the key, if it may be used.
     pub(crate) caller: Option<Caller>,
 }
 
 impl Strangers {
-    /// Looks at a request as it arrives.
+    /// Checks a request as it arrives.
     pub(crate) fn watch(&mut self, call: Call<'_>, keys: &Keys, accounts: &[Account]) {
         // Health is for everybody, and a browser asks for icons.
         if call.template.is_none_or(|path| path == routes::HEALTH) {
@@ -72,7 +72,7 @@ impl Strangers {
         let caller = call.caller.and_then(|Caller(place)| accounts.get(place));
         match (caller, call.key) {
             (Some(caller), _) => self.meddled(call, &caller.name, accounts),
-            // Revoked, or not to be used from there: it is theirs all the same.
+            // Revoked, or locked out by its whitelist: still the account's own key.
             (None, Some(key)) if keys.knows(key) => {}
             (None, key) => count(&mut self.keys, key.map(key_id), call.seq),
         }
@@ -92,8 +92,8 @@ impl Strangers {
         }
     }
 
-    /// What speaks against the users of an account. A key that became known
-    /// afterwards is none of a stranger.
+    /// The violations by users of an account. A key that became known afterwards is
+    /// not foreign.
     pub(crate) fn violations(&self, account: &str, keys: &Keys) -> Vec<Violation> {
         let known = keys.ids();
         let strange = self.keys.iter().filter(|(id, _)| match id {

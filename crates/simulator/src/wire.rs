@@ -14,7 +14,7 @@ use super::faults::{Fault, Harm};
 /// Longest answer that the simulator itself gives.
 const LONGEST: usize = 64 * 1024 * 1024;
 
-/// Does to the body what the faults say.
+/// Applies the faults to the body.
 pub(crate) async fn mangle(response: Response, harm: &Harm) -> Response {
     let mut response = response;
     for fault in &harm.0 {
@@ -35,7 +35,7 @@ fn with_body(response: Response, body: Body) -> Response {
     Response::from_parts(parts, body)
 }
 
-/// Another text than the API's, as a proxy in between gives it.
+/// A text that is not the API's, as a proxy in between would send.
 fn written(response: Response, text: &str, content_type: &str) -> Response {
     let mut response = with_body(response, Body::from(text.to_owned()));
     if let Ok(kind) = HeaderValue::from_str(content_type) {
@@ -44,7 +44,7 @@ fn written(response: Response, text: &str, content_type: &str) -> Response {
     response
 }
 
-/// Promises the whole length, sends half and breaks off.
+/// Announces the whole length, sends half and closes.
 async fn truncated(response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     let Ok(whole) = to_bytes(body, LONGEST).await else {
@@ -55,8 +55,8 @@ async fn truncated(response: Response) -> Response {
         .insert(CONTENT_LENGTH, HeaderValue::from(whole.len()));
     let half = whole.slice(..whole.len() / 2);
     let broken = async {
-        // Lets the first half leave the socket's buffer; an error at once
-        // would take head and half with it.
+        // Lets the first half leave the socket's buffer; an immediate error would
+        // lose the head and that half.
         tokio::time::sleep(Duration::from_millis(20)).await;
         Err(io::Error::from(io::ErrorKind::ConnectionAborted))
     };
@@ -64,7 +64,7 @@ async fn truncated(response: Response) -> Response {
     Response::from_parts(parts, Body::from_stream(pieces))
 }
 
-/// Blanks before the real body, which stays readable for who takes it all.
+/// Blanks before the real body, which stays readable for a client that reads all.
 fn oversized(response: Response, bytes: u64) -> Response {
     const PIECE: usize = 64 * 1024;
     static BLANKS: [u8; PIECE] = [b' '; PIECE];

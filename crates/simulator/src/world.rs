@@ -17,8 +17,8 @@ use super::profile::Switches;
 use super::state::{Account, Settings};
 use super::strangers::Strangers;
 
-/// Randomness that can be gone on with after a restart: every draw has a
-/// number, and gives a generator of its own.
+/// Randomness that continues after a restart: every draw has a number, and gives a
+/// generator of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Luck {
     pub(crate) seed: u64,
@@ -35,7 +35,7 @@ impl Luck {
     }
 }
 
-/// Who makes a request: the place of the key's account.
+/// Who makes a request: the index of the key's account.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller(pub(crate) usize);
 
@@ -73,23 +73,23 @@ impl World {
         self.account_named(name).map(Caller)
     }
 
-    /// The place of an account.
+    /// The index of an account.
     pub(crate) fn account_named(&self, name: &str) -> Option<usize> {
         let mut accounts = self.accounts.iter();
         accounts.position(|account| account.name == name)
     }
 
-    /// Time that goes past its horizon counts: what was seen to end stays
+    /// Time past its horizon counts as a change: what was shown as ended stays
     /// ended, and most of that follows from the time alone.
     fn changed(&self) -> bool {
         self.clock.beyond() || self.keys.changed() || self.accounts.iter().any(Account::changed)
     }
 
-    /// Hands all changes so far to the journal: those of requests, of time
-    /// (a GET carries out what is due, too), and how far the clock may have
-    /// been seen to go. What is waited for is also there when nothing changed:
-    /// somebody else's change may be on its way, and an answer must not show
-    /// what a crash could take back.
+    /// Passes all changes so far to the journal: those of requests, of time (a GET
+    /// also carries out what is due), and how far the clock may have been shown.
+    /// The caller waits even when nothing changed: another request's change may
+    /// still be on its way to disk, and an answer must not show what a crash could
+    /// undo.
     pub(crate) fn record(&mut self) -> Option<Written> {
         if self.journal.is_none() {
             self.accounts.iter_mut().for_each(Account::unwritten);
@@ -123,8 +123,8 @@ impl Shared {
         Self(Arc::new(Mutex::new(world)))
     }
 
-    /// The world as it is. A request that panicked has not left it half
-    /// changed: every operation checks first and then changes.
+    /// The present world. A request that panicked has not left it half changed:
+    /// every operation checks first and then changes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, World> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,7 +132,7 @@ impl Shared {
     /// Waits until all that was changed so far is on disk.
     ///
     /// # Errors
-    /// Nothing may be acknowledged that a restart would not know.
+    /// Nothing may be acknowledged that a restart would forget.
     pub(crate) async fn on_disk(&self) -> Result<(), Broken> {
         let written = self.lock().record();
         match written {
@@ -141,7 +141,7 @@ impl Shared {
         }
     }
 
-    /// The world with everything done that is due, and the present moment.
+    /// The world after everything due is done, and the present moment.
     pub(crate) fn settled(&self) -> (MutexGuard<'_, World>, Moment) {
         let mut world = self.lock();
         let now = world.settle();

@@ -35,12 +35,12 @@
 - apiGroups: ["flexmetal.dev"]
   resources: ["clusterprovideraccounts/status"]
   verbs: ["patch"]
-# The identity of the cluster is a hash of this namespace's UID.
+# The identifier of the cluster is a hash of this namespace's UID.
 - apiGroups: [""]
   resources: ["namespaces"]
   resourceNames: ["kube-system"]
   verbs: ["get"]
-# When the definition goes, machines must stay: objects that end with it are not released.
+# When the definition is deleted, machines must stay: the objects deleted with it are not released.
 - apiGroups: ["apiextensions.k8s.io"]
   resources: ["customresourcedefinitions"]
   resourceNames: ["baremetalservers.flexmetal.dev"]

@@ -40,7 +40,7 @@ fn installed(name: &str) -> PathBuf {
 }
 
 impl Helm {
-    /// Runs it without any cluster.
+    /// Runs it without a cluster.
     pub(super) fn run(&self, arguments: &[&str]) -> Output {
         let kubeconfig = Path::new("/dev/null");
         self.run_with(kubeconfig, arguments)
@@ -94,7 +94,7 @@ impl Helm {
     }
 }
 
-/// The documents of a YAML stream, those without content left out.
+/// The non-empty documents of a YAML stream.
 pub(super) fn documents(stream: &str) -> Vec<Value> {
     let mut texts = vec![String::new()];
     for line in stream.lines() {

@@ -35,7 +35,7 @@ async fn operator_orders_and_releases_with_the_rights_of_its_release() {
     everywhere.order_and_release().await;
     everywhere.uninstall_keeps_the_definitions().await;
 
-    // The next release takes over the definitions that the first one has left.
+    // The next release takes over the definitions that the first one left behind.
     let mut some = Release::new(&cluster, &helm_4, Vec::new()).await;
     some.values
         .push(format!("watchNamespaces={{{}}}", some.work));
@@ -70,7 +70,7 @@ impl<'a> Release<'a> {
         let says = format!("deployment/{}", self.deployment_name());
         assert!(notes.contains(&says), "{notes}");
         assert_eq!(notes.contains("all namespaces"), self.watches_all());
-        // The notes show a manifest to begin with.
+        // The notes show a first manifest.
         let (_, manifest) = notes.split_once("<<EOF\n").unwrap();
         let (manifest, _) = manifest.split_once("  EOF\n").unwrap();
         let manifest = manifest.replace("NAMESPACE", &self.work);

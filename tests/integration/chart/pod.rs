@@ -1,6 +1,6 @@
 //! The pod of a release, played by a process of this machine, since there are no
 //! nodes: with the token of the release's ServiceAccount, and the arguments and the
-//! environment that stand in its Deployment.
+//! environment that its Deployment sets.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::helm::documents;
 use super::install::{Release, SOON};
 use super::render::strings;
 use super::rights::{compare, granted};
-use super::witness::Witness;
+use super::rights_proxy::RightsProxy;
 use lab::rig::{Program, Simulator, eventually, program};
 
 /// What the operator may take to end when asked.
@@ -23,8 +23,8 @@ impl Release<'_> {
     pub(super) async fn order_and_release(&self) {
         let folder = tempfile::tempdir().unwrap();
         let simulator = Simulator::start(&[], &folder.path().join("simulator.log"));
-        let witness = Witness::before(self.cluster).await;
-        let mut operator = self.operator(&witness, folder.path()).await;
+        let proxy = RightsProxy::start(self.cluster).await;
+        let mut operator = self.operator(&proxy, folder.path()).await;
         self.probes_answer(&operator).await;
 
         self.apply(&self.objects(&simulator)).await;
@@ -63,16 +63,16 @@ impl Release<'_> {
         let status = operator.wait(END_WITHIN).await;
         assert!(status.success(), "{status}: {}", operator.log());
         let manifest = documents(&self.helm(&["get", "manifest", "metal"]).await);
-        compare(&granted(&manifest), &witness.seen());
+        compare(&granted(&manifest), &proxy.seen());
     }
 
     /// The operator as the Deployment says, with the token of its ServiceAccount.
-    async fn operator(&self, witness: &Witness, folder: &Path) -> Program {
+    async fn operator(&self, proxy: &RightsProxy, folder: &Path) -> Program {
         let (_, account) = self.account().await;
         let create = ["-n", &self.system, "create", "token", &account];
         let token = self.cluster.kubectl_ok(&create).await;
         let kubeconfig = folder.join("kubeconfig");
-        witness.write_kubeconfig(self.cluster, token.trim(), &kubeconfig);
+        proxy.write_kubeconfig(self.cluster, token.trim(), &kubeconfig);
 
         let deployment = self.get("deployment", &self.deployment_name()).await;
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
@@ -80,7 +80,7 @@ impl Release<'_> {
         // The pod has its port to itself; here it is any free one, for this machine alone.
         arguments.retain(|a| a != "--listen=0.0.0.0:8081");
         arguments.push("--listen=127.0.0.1:0".to_owned());
-        // The pod finds its cluster by files that Kubernetes puts there.
+        // A real pod finds its cluster through files that Kubernetes mounts.
         arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
         let environment: Vec<(String, String)> = container["env"]
             .as_array()

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::of_kind;
 
-/// One request, as far as rights go.
+/// One request, as far as rights are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Use {
     /// Where; none is the whole cluster, or an object without namespace.

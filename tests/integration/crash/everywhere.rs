@@ -1,4 +1,4 @@
-//! Every blow at every place.
+//! Every fault at every place.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::{JoinError, JoinSet, LocalSet};
 
-use super::blow::{Blow, Phase, Point};
-use super::course::Place;
+use super::call_trace::Place;
+use super::fault_point::{Fault, FaultPoint, Phase};
 use super::judge;
-use super::life::{self, Blows};
-use super::stage::Stage;
+use super::life::{self, FaultPoints};
+use super::proxied_world::ProxiedWorld;
 use lab::rig::{cluster, quick_timing};
 
 /// Worlds at once. Each is mostly waiting; more of them only wait for the cores.
-const STAGES: usize = 5;
-/// A place that one run happened to pass by is tried again.
+const WORLDS: usize = 5;
+/// How often a place is tried that a run did not happen to reach.
 const TRIES: u32 = 3;
-/// What a recorded course must hold at the least; else the recording is wrong.
+/// What a recorded trace must hold at least; otherwise the recording is wrong.
 const EXPECTED: [(Phase, &str); 16] = [
     (Phase::Order, "cluster PATCH baremetalservers #1"),
     (Phase::Order, "cluster PATCH baremetalservers/status #1"),
@@ -40,11 +40,11 @@ const EXPECTED: [(Phase, &str); 16] = [
 /// A point to be tried, and how often it was already.
 #[derive(Clone)]
 struct Trial {
-    point: Point,
+    point: FaultPoint,
     tries: u32,
 }
 
-/// A life to be lived: of a server, or of an account.
+/// A life to run: of a server, or of an account.
 struct Turn {
     name: String,
     of_account: bool,
@@ -65,13 +65,13 @@ struct Book {
 async fn no_crash_and_no_loss_makes_it_order_twice_or_lose_a_machine() {
     // One thread: the closures of the rig borrow across their waits.
     LocalSet::new()
-        .run_until(Box::pin(strike_everywhere()))
+        .run_until(Box::pin(inject_everywhere()))
         .await;
 }
 
-async fn strike_everywhere() {
-    let ((stage, places), (other_stage, other_places)) = tokio::join!(recorded(), recorded());
-    // What one of two runs passes by cannot be asked of all others.
+async fn inject_everywhere() {
+    let ((proxied, places), (other, other_places)) = tokio::join!(recorded(), recorded());
+    // What only one of two runs reaches cannot be expected of all others.
     let places = places
         .into_iter()
         .filter(|place| other_places.contains(place));
@@ -89,9 +89,13 @@ async fn strike_everywhere() {
     let mut book = Book::default();
     for (phase, place) in places {
         say(&format!("{phase:?}: {place}"));
-        for blow in Blow::ALL {
+        for fault in Fault::ALL {
             let (place, tries) = (place.clone(), 0);
-            let point = Point { phase, place, blow };
+            let point = FaultPoint {
+                phase,
+                place,
+                fault,
+            };
             book.open
                 .entry(phase)
                 .or_default()
@@ -101,13 +105,13 @@ async fn strike_everywhere() {
     let all: usize = book.open.values().map(VecDeque::len).sum();
     let book = Arc::new(Mutex::new(book));
 
-    let mut stages = JoinSet::new();
-    let standing = [Some(stage), Some(other_stage)].into_iter();
-    for standing in standing.chain(std::iter::repeat_with(|| None)).take(STAGES) {
-        stages.spawn_local(play(book.clone(), standing));
+    let mut worlds = JoinSet::new();
+    let standing = [Some(proxied), Some(other)].into_iter();
+    for standing in standing.chain(std::iter::repeat_with(|| None)).take(WORLDS) {
+        worlds.spawn_local(play(book.clone(), standing));
     }
-    while let Some(ended) = stages.join_next().await {
-        ended.expect("a stage reports its failures");
+    while let Some(ended) = worlds.join_next().await {
+        ended.expect("a world reports its failures");
     }
 
     let book = lock(&book);
@@ -116,44 +120,44 @@ async fn strike_everywhere() {
     assert_eq!(book.well, all);
 }
 
-/// A stage, and the places that were seen on it.
-async fn recorded() -> (Stage, Vec<(Phase, Place)>) {
-    let mut stage = Stage::set(cluster(), quick_timing()).await;
-    let places = life::places(&mut stage).await;
-    (stage, places)
+/// A world, and the places that were seen in it.
+async fn recorded() -> (ProxiedWorld, Vec<(Phase, Place)>) {
+    let mut proxied = ProxiedWorld::start(cluster(), quick_timing()).await;
+    let places = life::places(&mut proxied).await;
+    (proxied, places)
 }
 
-/// Lives one life after the other until no point is left.
-async fn play(book: Arc<Mutex<Book>>, mut standing: Option<Stage>) {
+/// Runs one life after the other until no point is left.
+async fn play(book: Arc<Mutex<Book>>, mut standing: Option<ProxiedWorld>) {
     loop {
         // Not in a `while let`: that would keep the lock for the whole round.
         let next = lock(&book).next();
         let Some(turn) = next else { break };
-        let mut stage = match standing.take() {
-            Some(stage) => stage,
-            None => Stage::set(cluster(), quick_timing()).await,
+        let mut proxied = match standing.take() {
+            Some(proxied) => proxied,
+            None => ProxiedWorld::start(cluster(), quick_timing()).await,
         };
         let points =
             [&turn.first, &turn.second].map(|trial| trial.as_ref().map(|t| t.point.clone()));
         let (name, of_account) = (turn.name.clone(), turn.of_account);
-        // A task of its own: when it panics its stage falls with it and shows
-        // its logs, and the other points go on.
+        // A task of its own: when it panics, its world is dropped with it and
+        // shows its logs, and the other points go on.
         let mut alone = JoinSet::new();
         alone.spawn_local(async move {
-            let blows = Blows {
+            let faults = FaultPoints {
                 first: points[0].as_ref(),
                 second: points[1].as_ref(),
             };
             let lived = if of_account {
-                life::of_account(&mut stage, &name, blows).await
+                life::of_account(&mut proxied, &name, faults).await
             } else {
-                life::of_server(&mut stage, &name, blows).await
+                life::of_server(&mut proxied, &name, faults).await
             };
-            (stage, lived.reached)
+            (proxied, lived.reached)
         });
         match alone.join_next().await {
-            Some(Ok((stage, (first, second)))) => {
-                standing = Some(stage);
+            Some(Ok((proxied, (first, second)))) => {
+                standing = Some(proxied);
                 let mut book = lock(&book);
                 book.settle(turn.first, first);
                 book.settle(turn.second, second);
@@ -167,8 +171,8 @@ async fn play(book: Arc<Mutex<Book>>, mut standing: Option<Stage>) {
             None => unreachable!("one task was spawned"),
         }
     }
-    if let Some(stage) = standing {
-        let findings = judge::after_anything(&stage.world).await;
+    if let Some(proxied) = standing {
+        let findings = judge::after_anything(&proxied.world).await;
         lock(&book).failures.extend(findings);
     }
 }
@@ -229,7 +233,7 @@ fn words(error: JoinError) -> String {
     text.unwrap_or("a panic without words").to_owned()
 }
 
-/// Past the capture of the test program: these lines are wanted when all is well, too.
+/// Past the output capture of the test program: these lines are wanted when all is well, too.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -1,5 +1,5 @@
-//! The judge: reads the simulator's books, and believes nothing that the
-//! operator says without looking there.
+//! The judge: reads the simulator's records, and believes nothing that the
+//! operator says without checking it there.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const MARK: usize = 24;
 /// What is wrong, in sentences. Empty when all is well.
 pub(crate) type Findings = Vec<String>;
 
-/// What an order must have come to: one accepted request to order, one live
+/// What an order must have led to: one accepted request to order, one live
 /// machine, and the object says which.
 pub(crate) async fn after_order(world: &World, object: &Value) -> Findings {
     let mut findings = after_anything(world).await;
@@ -42,7 +42,7 @@ pub(crate) async fn after_order(world: &World, object: &Value) -> Findings {
     findings
 }
 
-/// What a release must have come to: no object, and its machine released.
+/// What a release must have led to: no object, and its machine released.
 /// `object` is how it was before.
 pub(crate) async fn after_release(world: &World, object: &Value) -> Findings {
     let mut findings = after_anything(world).await;
@@ -111,7 +111,7 @@ async fn unclaimed(world: &World) -> Findings {
         .collect()
 }
 
-/// How many orders reached the hosting API under each order tag, whatever came of them.
+/// How many orders reached the hosting API under each order tag, whatever their outcome.
 fn orders_by_tag(ledger: &[Value]) -> BTreeMap<String, usize> {
     let mut sent = BTreeMap::new();
     for entry in ledger {

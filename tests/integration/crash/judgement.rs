@@ -1,5 +1,5 @@
-//! The judge bites, and the proxies do what they say: else the crash test would
-//! prove nothing.
+//! The judge finds what is wrong, and the proxies do what they say: otherwise the
+//! crash test would prove nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use kube::api::WatchParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::course::{Act, Course, Place, Release, Side};
+use super::call_trace::{Act, CallTrace, Place, Release, Side};
 use super::judge;
+use super::proxied_world::kubeconfig;
 use super::proxy::Proxy;
-use super::stage::kubeconfig;
 use lab::rig::{Plan, World, cluster, eventually, server};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -65,8 +65,8 @@ async fn the_judge_sees_a_machine_that_was_lost() {
 #[tokio::test]
 async fn the_proxy_loses_what_it_says_and_holds_what_it_says() {
     let world = World::prepare(cluster(), "proxy", Plan::default()).await;
-    let course = Arc::new(Course::new());
-    let proxy = Proxy::to_hosting(world.simulator.api(), course.clone()).await;
+    let trace = Arc::new(CallTrace::new());
+    let proxy = Proxy::to_hosting(world.simulator.api(), trace.clone()).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("{}{SERVERS}", proxy.url());
     let key = world.simulator.api_key().to_owned();
@@ -88,7 +88,7 @@ async fn the_proxy_loses_what_it_says_and_holds_what_it_says() {
         (Act::HoldAnswer, Some(Release::Forward), true, true),
     ] {
         world.simulator.clear_ledger().await;
-        let mut watch = course.begin_with_trap("subject", &place, act);
+        let mut watch = trace.start_with_trap("subject", &place, act);
         assert!(post("00000001").await.unwrap().status().is_success());
         assert!(watch.try_caught().is_none(), "the first passes");
         let held = async {
@@ -106,16 +106,16 @@ async fn the_proxy_loses_what_it_says_and_holds_what_it_says() {
         let requests = world.simulator.ledger().await.len();
         assert_eq!(requests, 1 + usize::from(arrives), "{act:?} {release:?}");
     }
-    let seen: Vec<String> = course.seen().iter().map(ToString::to_string).collect();
+    let seen: Vec<String> = trace.seen().iter().map(ToString::to_string).collect();
     assert_eq!(seen, ["hosting POST servers #1", "hosting POST servers #2"]);
 }
 
 #[tokio::test]
 async fn the_proxy_to_the_cluster_lets_watches_through_as_they_come() {
     let world = World::prepare(cluster(), "proxy", Plan::default()).await;
-    let course = Arc::new(Course::new());
-    course.begin("first");
-    let proxy = Proxy::to_cluster(cluster().access(), course.clone()).await;
+    let trace = Arc::new(CallTrace::new());
+    trace.start("first");
+    let proxy = Proxy::to_cluster(cluster().access(), trace.clone()).await;
     let options = kube::config::KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig(&proxy.url()), &options).await;
     let client = Client::try_from(config.unwrap()).unwrap();
@@ -140,7 +140,7 @@ async fn the_proxy_to_the_cluster_lets_watches_through_as_they_come() {
         .await
         .unwrap();
 
-    let seen: Vec<String> = course.seen().iter().map(ToString::to_string).collect();
+    let seen: Vec<String> = trace.seen().iter().map(ToString::to_string).collect();
     assert_eq!(seen, ["cluster PATCH baremetalservers #1"]);
 }
 
@@ -154,7 +154,7 @@ async fn planted(prefix: &str) -> (World, Value) {
     (world, made)
 }
 
-/// The object once its status claims the one machine that there is.
+/// The object once its status claims the only machine.
 async fn claimed(world: &World, object: Value) -> Value {
     let machines = world.simulator.live_machines().await;
     let status = json!({"status": {"uuid": machines[0]["uuid"]}});

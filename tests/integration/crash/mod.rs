@@ -1,13 +1,13 @@
 //! Nothing is ordered twice and nothing is lost, wherever the operator dies and
 //! whichever request or answer is lost.
 
-mod blow;
-mod course;
+mod call_trace;
 mod everywhere;
+mod fault_point;
 mod judge;
 mod judgement;
 mod life;
+mod proxied_world;
 mod proxy;
 mod sort;
-mod stage;
 mod terminate;

@@ -1,5 +1,5 @@
 //! A forwarding HTTP/1.1 proxy between the operator and one server, outside the
-//! product: it reports every request that belongs to the course, and holds or
+//! product: it reports every request that belongs to the trace, and holds or
 //! loses the one in the trap.
 
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::course::{Act, Course, Release, Side, Trapped};
+use super::call_trace::{Act, CallTrace, Release, Side, Trapped};
 use super::sort::sort;
 use lab::rig::Access;
 
@@ -39,23 +39,23 @@ pub(crate) struct Proxy {
 /// What all connections share.
 struct Way {
     side: Side,
-    course: Arc<Course>,
+    trace: Arc<CallTrace>,
     upstream: String,
     /// For the Kubernetes API, who we are there.
     authorization: Option<String>,
     client: reqwest::Client,
-    /// Requests of the course go on when the operator dies: on a real network
+    /// Requests of the trace go on when the operator dies: on a real network
     /// a request that was sent arrives as well.
     underway: Mutex<JoinSet<()>>,
 }
 
 impl Proxy {
     /// A proxy to the hosting API at `upstream`.
-    pub(crate) async fn to_hosting(upstream: &str, course: Arc<Course>) -> Self {
+    pub(crate) async fn to_hosting(upstream: &str, trace: Arc<CallTrace>) -> Self {
         let client = client().pool_max_idle_per_host(0).build();
         Self::start(Way {
             side: Side::Hosting,
-            course,
+            trace,
             upstream: upstream.to_owned(),
             authorization: None,
             client: client.expect("a plain client can be made"),
@@ -65,13 +65,13 @@ impl Proxy {
     }
 
     /// A proxy to the API server, where it is the administrator.
-    pub(crate) async fn to_cluster(access: &Access, course: Arc<Course>) -> Self {
+    pub(crate) async fn to_cluster(access: &Access, trace: Arc<CallTrace>) -> Self {
         let pem = std::fs::read(&access.ca_file).expect("the authority can be read");
         let roots = reqwest::Certificate::from_pem_bundle(&pem).expect("the authority is PEM");
         let client = client().tls_certs_only(roots).build();
         Self::start(Way {
             side: Side::Cluster,
-            course,
+            trace,
             upstream: access.server.clone(),
             authorization: Some(format!("Bearer {}", access.token)),
             client: client.expect("a client with one root can be made"),
@@ -130,7 +130,7 @@ async fn answer(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<Bo
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Lost)?.to_bytes();
     let mut counted = false;
-    let trapped = way.course.arrive(way.side, |subject| {
+    let trapped = way.trace.arrive(way.side, |subject| {
         let sort = sort(way.side, &head.method, &head.uri, &body, subject);
         counted = sort.is_some();
         sort
@@ -156,7 +156,7 @@ async fn answer(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<Bo
     told.await.unwrap_or(Err(Lost))
 }
 
-/// One request of the course, past the trap if there is one.
+/// One request of the trace, past the trap if there is one.
 async fn go(
     way: &Way,
     head: &http::request::Parts,

@@ -3,13 +3,13 @@
 use http::{Method, Uri};
 use serde_json::Value;
 
-use super::course::Side;
+use super::call_trace::Side;
 
 /// The sort of a request about the object `subject` (a server, or an account and
 /// the Secret of its name), with what varies replaced; `None` for requests that change nothing, or something else.
 ///
 /// At the hosting API a GET of one machine or one tag counts as well: effects
-/// lean on what it says. One object is in motion at a time, so all machines
+/// depend on what it says. One object is in motion at a time, so all machines
 /// there are the subject's.
 pub(crate) fn sort(
     side: Side,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::course::{Act, Place, Release, Side};
+use super::call_trace::{Act, Place, Release, Side};
 use super::judge;
-use super::stage::{AT_ITS_END, Stage};
+use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 use lab::rig::{cluster, server};
 
 /// The order's time-out here: the test holds the answer for part of it.
@@ -20,38 +20,38 @@ async fn a_graceful_end_waits_for_the_answer_to_an_order_and_records_it() {
         "settle": "12s", "listingSpacing": "300ms", "pollMoving": "200ms",
         "pollStill": "1s", "sweep": "1s", "orderTimeout": ORDER_TIMEOUT,
     });
-    let mut stage = Stage::set(cluster(), timing).await;
+    let mut proxied = ProxiedWorld::start(cluster(), timing).await;
     let place = Place {
         side: Side::Hosting,
         sort: "POST servers".into(),
         nth: 1,
     };
     for (name, act) in [("before", Act::HoldRequest), ("after", Act::HoldAnswer)] {
-        let mut watch = stage.course.begin_with_trap(name, &place, act);
-        stage.world.create(&server(name)).await;
+        let mut watch = proxied.trace.start_with_trap(name, &place, act);
+        proxied.world.create(&server(name)).await;
         let caught = watch.caught(AT_ITS_END).await.expect("the order is sent");
-        stage.world.operator().signal_terminate();
+        proxied.world.operator().signal_terminate();
         // The only way to see that something waits is to wait a while.
         tokio::time::sleep(STAYS).await;
         assert_eq!(
-            stage.world.operator().ended(),
+            proxied.world.operator().ended(),
             None,
             "{act:?}: it did not wait"
         );
 
         caught.release(Release::Forward);
 
-        let status = stage.world.operator().wait().await;
+        let status = proxied.world.operator().wait().await;
         assert!(status.success(), "{act:?}: {status}");
-        let object = stage.world.get(name).await.expect("the object is there");
+        let object = proxied.world.get(name).await.expect("the object is there");
         assert_eq!(
             object["status"]["order"]["outcome"], "Created",
             "{act:?}: {object:#}"
         );
         assert!(object["status"]["uuid"].is_string(), "{act:?}: {object:#}");
-        stage.world.operator().restart();
-        let object = stage.world.wait_ready(name, AT_ITS_END).await;
-        let findings = judge::after_order(&stage.world, &object).await;
+        proxied.world.operator().restart();
+        let object = proxied.world.wait_ready(name, AT_ITS_END).await;
+        let findings = judge::after_order(&proxied.world, &object).await;
         assert!(findings.is_empty(), "{act:?}: {findings:#?}");
     }
 }

@@ -10,17 +10,17 @@ use serde_json::{Map, Value, json};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
-    /// The kinds that it speaks of.
+    /// The kinds that it describes.
     pub(super) kinds: Vec<String>,
     /// A valid object, without apiVersion, kind and name.
     pub(super) valid: Value,
-    /// Objects that the API takes.
+    /// Objects that the API accepts.
     pub(super) accepted: Vec<Accepted>,
     /// What keeps and what breaks each rule.
     pub(super) rules: Vec<Case>,
 }
 
-/// An object that is taken.
+/// An object that is accepted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Accepted {
@@ -76,7 +76,7 @@ impl Table {
     }
 }
 
-/// Writes out what stands for long texts and lists.
+/// Expands the placeholders for long texts and lists.
 fn expanded(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(expanded).collect(),

@@ -131,7 +131,7 @@ async fn api_server_takes_what_keeps_a_rule_and_refuses_what_breaks_it() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("rules judged by the API server, both sides each: {judged:?}");
+    println!("rules checked by the API server, accepted and refused: {judged:?}");
 }
 
 async fn judge(
@@ -156,7 +156,7 @@ async fn judge(
                 edit(api, &name, &case.accept).await,
                 edit(api, &name, &case.reject).await,
             );
-            // No operator of another test is to find it.
+            // No operator of another test should find it.
             let _ = api.delete(&name, &DeleteParams::default()).await;
             answers
         }
@@ -206,7 +206,7 @@ fn api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
     }
 }
 
-/// Has the API server judge an object without keeping it.
+/// Lets the API server check an object without keeping it.
 async fn create(api: &Api<DynamicObject>, object: Value) -> kube::Result<()> {
     let params = PostParams {
         dry_run: true,
@@ -216,7 +216,7 @@ async fn create(api: &Api<DynamicObject>, object: Value) -> kube::Result<()> {
     api.create(&params, &object).await.map(|_| ())
 }
 
-/// Has the API server judge an edit without making it.
+/// Lets the API server check an edit without making it.
 async fn edit(api: &Api<DynamicObject>, name: &str, patch: &Value) -> kube::Result<()> {
     let params = PatchParams::default().dry_run();
     api.patch(name, &params, &Patch::Merge(patch))

@@ -1,4 +1,4 @@
-//! What takes an operator that sees all namespaces, and so a cluster of its own.
+//! Tests that need an operator that sees all namespaces, and so a cluster of its own.
 //!
 //! One cluster and one operator serve all of it. Each scenario has a namespace,
 //! an account and a simulator of its own; they run side by side, and the end of
@@ -27,7 +27,7 @@ impl Host {
         Self { world, cluster }
     }
 
-    /// A world that the host's operator looks after.
+    /// A world that the host's operator serves.
     pub(super) async fn guest(&self, prefix: &str) -> World {
         World::prepare(&self.cluster, prefix, Plan::default()).await
     }
@@ -36,7 +36,7 @@ impl Host {
 #[tokio::test]
 async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
     let host = Host::start().await;
-    // Kept to the end: without its provider no object lets go, of its kind's end neither.
+    // Kept to the end: without its provider no object is freed, not even when its kind is deleted.
     let _guests = tokio::join!(
         manifests::copied(&host),
         manifests::applied_again(&host),
@@ -46,7 +46,7 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         disasters::orphan(&host),
         disasters::namespace_not_allowed(&host),
     );
-    // These change the kind itself, under the feet of everybody.
+    // These change the kind itself, which affects all others.
     let _guest = disasters::undecodable(&host).await;
     disasters::end_of_the_kind(&host).await;
 }

@@ -48,7 +48,7 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
         &["account-key", "\"apiKey\"", "line break"],
     )
     .await;
-    // Wrong on purpose: the judge must not take it for a stranger's.
+    // Wrong on purpose: the judge must not count it as a foreign key.
     let wrong = "a-key-that-nobody-knows";
     world.simulator.key(wrong, false).await;
     write("apiKey", wrong).await;
@@ -93,7 +93,7 @@ async fn a_rejected_key_changes_no_object_that_is_ready() {
     let request =
         json!({"metadata": {"annotations": {"flexmetal.dev/reconcile-requested-at": "now"}}});
     world.merge("one", &request).await;
-    // Deleted in this time, nothing is let go either.
+    // An object deleted in this time is not freed either.
     world
         .create(&with("three", &json!({"deletionPolicy": "Retain"})))
         .await;
@@ -137,7 +137,7 @@ async fn another_account_behind_the_same_object_changes_nothing() {
     for remedy in [world.simulator.api(), "knownMachines"] {
         assert!(message.contains(remedy), "{remedy} is not in {message}");
     }
-    // In this time nothing is ordered, and nothing is let go.
+    // In this time nothing is ordered, and no object is freed.
     world.create(&server("two")).await;
     stalled(&world, "two", "AccountChanged", &[]).await;
     world.delete("one").await;

@@ -1,5 +1,5 @@
-//! What goes wrong around the objects: machines without one, accounts that are
-//! not for them, a kind that is changed or deleted.
+//! What goes wrong around the objects: machines without one, accounts that they
+//! may not use, a kind that is changed or deleted.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -15,7 +15,7 @@ use lab::rig::{World, eventually, install_kinds, quick_timing, server};
 
 const KIND: &str = "baremetalservers.flexmetal.dev";
 
-/// A machine with our cluster's mark that no object claims is told, and only told.
+/// A machine with our cluster's mark that no object claims is reported, and only reported.
 pub(super) async fn orphan(host: &Host) -> World {
     let world = host.guest("orphan").await;
     world.create(&server("one")).await;
@@ -32,7 +32,7 @@ pub(super) async fn orphan(host: &Host) -> World {
     assert_eq!(account["status"]["orphans"], orphans, "{account:#}");
     assert_eq!(account["status"]["servers"]["orphans"], 1, "{account:#}");
     told(&world, "OrphansFound").await;
-    // Machines of somebody else are none of ours.
+    // Other people's machines are not ours.
     world
         .simulator
         .appear(&json!({"name": "stranger", "tags": ["web"]}))
@@ -123,7 +123,7 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
     world
 }
 
-/// An object that was stored by other rules, and does not decode by ours.
+/// An object that was stored under another schema and cannot be decoded.
 pub(super) async fn undecodable(host: &Host) -> World {
     let world = host.guest("undecodable").await;
     let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
@@ -139,7 +139,7 @@ pub(super) async fn undecodable(host: &Host) -> World {
         .unwrap();
     let broken = with("broken", &json!({"os": "a word where a structure belongs"}));
     let servers = world.servers();
-    eventually("the loose schema is in force", SOON, async || {
+    eventually("the loose schema is served", SOON, async || {
         let object = serde_json::from_value(broken.clone()).unwrap();
         servers.create(&Default::default(), &object).await.ok()
     })
@@ -153,7 +153,7 @@ pub(super) async fn undecodable(host: &Host) -> World {
     assert_eq!(orders(&world).await, 1);
     // Repaired, it goes on like any other.
     let repaired = json!({"spec": {"os": {"slug": "debian-12"}}});
-    eventually("the strict schema is in force", SOON, async || {
+    eventually("the strict schema is served", SOON, async || {
         let patch = Patch::Merge(&repaired);
         servers
             .patch("broken", &PatchParams::default(), &patch)
@@ -202,7 +202,7 @@ pub(super) async fn end_of_the_kind(host: &Host) {
     let counts = world.simulator.counts().await;
     assert_eq!(counts.get("DELETE /v3/flexMetal/servers/{uuid}"), None);
 
-    // The operator outlives it, and goes on when the kind is there again.
+    // The operator outlives it, and goes on when the kind is back.
     install_kinds(&world.client).await;
     let servers = world.servers();
     eventually("the kind is served again", SOON, async || {

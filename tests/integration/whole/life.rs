@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::film::Film;
+use super::watch_log::WatchLog;
 use super::{SERVERS, SOON, held, judge, machine, orders, told};
 use lab::rig::{Fault, Health, Plan, World, cluster, condition, health, server};
 
@@ -23,7 +23,7 @@ async fn a_server_goes_from_order_to_ready_to_released() {
     let fresh = world.create(&server("one")).await;
     assert_eq!(fresh["status"]["observedGeneration"], -1, "{fresh}");
     assert_eq!(health(&fresh), Health::InProgress);
-    let film = Film::of(world.servers(), &fresh);
+    let log = WatchLog::of(world.servers(), &fresh);
     world.start_operator();
 
     held(&world, "one", "Provisioning", &["created"]).await;
@@ -65,7 +65,7 @@ async fn a_server_goes_from_order_to_ready_to_released() {
         1
     );
     judge(&world).await;
-    watch_the(&film.versions());
+    watch_the(&log.versions());
     told(&world, "Delivered").await;
     told(&world, "Released").await;
 }
@@ -101,25 +101,25 @@ async fn columns(world: &World, ready: &Value) {
 
 /// Every version of the object reads right, not only those that were waited for.
 fn watch_the(versions: &[Value]) {
-    let mut stage = Health::InProgress;
+    let mut last = Health::InProgress;
     let mut reasons: Vec<String> = Vec::new();
     for version in versions {
         let now = health(version);
-        let follows = match stage {
+        let follows = match last {
             Health::InProgress => now != Health::Failed,
             Health::Current => matches!(now, Health::Current | Health::Terminating),
             Health::Terminating => now == Health::Terminating,
             Health::Failed => false,
         };
-        assert!(follows, "{now:?} after {stage:?}: {version:#}");
-        stage = now;
+        assert!(follows, "{now:?} after {last:?}: {version:#}");
+        last = now;
         let reason = condition(version, "Ready").map(|found| super::text(&found["reason"]));
         reasons.extend(reason.filter(|reason| reasons.last() != Some(reason)));
     }
-    assert_eq!(stage, Health::Terminating);
+    assert_eq!(last, Health::Terminating);
     let expected = ["Ordering", "Provisioning", "Delivered", "Releasing"];
     assert_eq!(reasons[..expected.len()], expected, "{reasons:?}");
-    // Begin, intent, outcome, delivered, the deletion itself, release-begun, releasing, end: one more is noise.
+    // Start, intent, outcome, delivered, the deletion itself, release-begun, releasing, end: one more is noise.
     assert!(
         versions.len() <= 10,
         "{} writes in one life",

@@ -1,4 +1,4 @@
-//! What stands against an order: each cause has a reason of its own, and the
+//! What can prevent an order: each cause has a reason of its own, and the
 //! object moves on by itself when the cause is gone.
 
 use serde_json::json;

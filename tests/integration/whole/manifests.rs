@@ -1,4 +1,4 @@
-//! Manifests that tell of an order: copied, applied again, restored, carried over.
+//! Manifests with an order annotation: copied, applied again, restored, carried over.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{
 };
 use lab::rig::{World, server};
 
-/// `kubectl get -o yaml` of a server, without the version: the API server takes none for a new object.
+/// `kubectl get -o yaml` of a server, without the resource version, which a new object must not have.
 async fn manifest(host: &Host, world: &World, name: &str) -> String {
     let get = ["get", "bms", name, "-n", &world.namespace, "-o", "yaml"];
     let whole = host.cluster.kubectl_ok(&get).await;
@@ -41,7 +41,7 @@ fn marks(machine: &Value) -> Vec<String> {
     tags
 }
 
-/// The one live machine of the world.
+/// The only live machine of the world.
 async fn only_live(world: &World) -> Value {
     let mut live = world.simulator.live_machines().await;
     assert_eq!(live.len(), 1, "{live:#?}");
@@ -82,7 +82,7 @@ pub(super) async fn copied(host: &Host) -> World {
     world
 }
 
-/// Deleted, its machine released, and applied again from what it was: a new machine.
+/// Deleted, its machine released, and applied again from its old manifest: a new machine.
 pub(super) async fn applied_again(host: &Host) -> World {
     let world = host.guest("again").await;
     world.create(&server("one")).await;
@@ -138,7 +138,7 @@ pub(super) async fn restored(host: &Host) -> World {
     let before = world.wait_ready("one", SOON).await;
     let old = marks(&machine_of(&world, &before).await);
     let yaml = manifest(host, &world, "one").await;
-    // Lost with its cluster, as far as the machine is concerned: held by suspend, freed by hand.
+    // Lost with its cluster, as far as the machine can tell: held by suspend, its finalizer removed by hand.
     world
         .merge("one", &json!({"spec": {"suspend": true}}))
         .await;
@@ -148,7 +148,7 @@ pub(super) async fn restored(host: &Host) -> World {
         .servers()
         .patch("one", &PatchParams::default(), &freed)
         .await;
-    freed.expect("a finalizer can be taken off by hand");
+    freed.expect("a finalizer can be removed by hand");
     world.wait_gone("one", SOON).await;
     assert_eq!(only_live(&world).await["uuid"], uuid(&before));
 
@@ -178,14 +178,14 @@ async fn is_taken_over(world: &World, before: &Value, after: &Value, old: &[Stri
     );
     assert_eq!(settled["status"], "delivered");
     assert_eq!(orders(world).await, 1);
-    // The annotation speaks of the new object by now, so that nothing is taken over twice.
+    // The annotation names the new object by now, so that nothing is taken over twice.
     let uid = after["metadata"]["uid"].as_str().unwrap().to_owned();
     let rewritten = |now: &Value| {
         let annotation = now["metadata"]["annotations"][ORDER_ANNOTATION].as_str()?;
         annotation.contains(&uid).then_some(())
     };
     world
-        .wait_for("one", "annotated anew", SOON, rewritten)
+        .wait_for("one", "annotated again", SOON, rewritten)
         .await;
 }
 

@@ -1,4 +1,4 @@
-//! What befalls a machine: it fails, somebody else releases it, it comes without
+//! What can happen to a machine: it fails, somebody else releases it, it comes without
 //! an address, loses its marks, has a twin, or its object is edited.
 
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ async fn a_failed_machine_is_shown_and_let_go_only_when_it_is_certain() {
     let deletes = of("DELETE");
     assert_eq!(deletes.len(), 1, "{ledger:#?}");
     let reads_after = of("GET").into_iter().filter(|at| *at > deletes[0]).count();
-    assert!(reads_after >= 2, "let go after {reads_after} reads");
+    assert!(reads_after >= 2, "freed after {reads_after} reads");
     judge(&world).await;
 }
 
@@ -273,7 +273,7 @@ async fn answers_that_say_nothing_change_nothing() {
     ] {
         let read = Fault::new(fault.clone()).on("GET", "/v3/flexMetal/servers*");
         let rule = world.simulator.fault(read).await;
-        // One look may be chance; the pauses between them grow.
+        // One look may be chance; the pauses between looks grow.
         eventually(&format!("{fault} has hit"), SOON, async || {
             let faults = world.simulator.faults().await;
             let rule = faults.iter().find(|fault| fault["id"] == rule)?;

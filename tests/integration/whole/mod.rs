@@ -5,15 +5,15 @@ mod bad_input;
 mod cluster_wide;
 mod credentials;
 mod disasters;
-mod film;
 mod life;
 mod limits;
 mod manifests;
 mod mishaps;
-mod multitude;
 mod namespace_end;
 mod policies;
+mod scale;
 mod traces;
+mod watch_log;
 
 use std::time::Duration;
 
@@ -66,8 +66,8 @@ async fn apply(client: &Client, namespace: Option<&str>, object: &Value) -> Valu
     serde_json::to_value(applied).expect("an object is JSON")
 }
 
-/// A Secret with one entry. As `data`: what a later apply does not name any more goes, which
-/// `stringData` does not give.
+/// A Secret with one entry. As `data`: a later apply then removes entries that it does not name,
+/// which `stringData` does not do.
 fn secret(name: &str, entry: &str, text: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -92,7 +92,7 @@ async fn held(world: &World, name: &str, reason: &str, words: &[&str]) -> String
     message
 }
 
-/// As [`held`], and a person is needed.
+/// Like [`held`], and a person is needed.
 async fn stalled(world: &World, name: &str, reason: &str, words: &[&str]) -> String {
     let message = held(world, name, reason, words).await;
     world
@@ -127,7 +127,7 @@ async fn change_account(world: &World, name: &str, change: &Value) {
     changed.unwrap_or_else(|error| panic!("cannot change account {name}: {error}"));
 }
 
-/// Changes what the account asks for, and waits until the operator goes by it.
+/// Changes the spec of the account, and waits until the operator follows it.
 async fn set_account(world: &World, name: &str, spec: &Value) {
     change_account(world, name, &json!({"spec": spec})).await;
     let accounts = world.accounts();

@@ -1,4 +1,4 @@
-//! What people say about a server: keep it, protect it, hold it, give it up in the middle.
+//! What people ask for: keep a server, protect it, suspend it, give it up half-way.
 
 use serde_json::json;
 

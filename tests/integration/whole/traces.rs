@@ -1,4 +1,4 @@
-//! An object that lost what it knew of its order: finalizer, annotation, status.
+//! An object that lost its record of the order: finalizer, annotation, status.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};

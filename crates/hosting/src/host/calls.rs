@@ -14,14 +14,14 @@ impl Client {
     /// A part of the list of hosts: `GET /v3/host` (4.8-1). On-demand servers
     /// are in it too (2.20-16).
     ///
-    /// `labels` is a filter in the API's own words (4.8-4), which counts for
-    /// nothing on a page that is asked for by its token.
+    /// `labels` is a filter in the API's own syntax (4.8-4), which is ignored on a
+    /// page that is asked for by its token.
     ///
     /// # Errors
     ///
     /// [`Error::NotSent`] for a token that has expired; [`Error::Undecodable`]
-    /// when a single record cannot be read, or the answer goes on at a token
-    /// that cannot be sent back.
+    /// when any record cannot be read, or the token of the next page cannot be
+    /// sent back.
     pub async fn hosts(&self, labels: Option<&str>, at: &HostCursor) -> Result<HostPage, Error> {
         let mut call = Call::new(Method::GET, &["host"]).large();
         match at {
@@ -65,8 +65,7 @@ impl Client {
     ///
     /// [`Error::NotFound`] where it is not there (4.8-15);
     /// [`Error::Undecodable`] where a success is neither empty nor records.
-    /// What is in those is not described, so a field that is missing is no
-    /// error.
+    /// Their content is not described, so a missing field is not an error.
     pub async fn start_host(&self, id: HostId) -> Result<HostResult, Error> {
         self.act_on_host(id, "start").await
     }
@@ -112,11 +111,11 @@ impl Client {
     }
 
     /// Installs a system on a host: `POST /v3/host/{hostId}/os/install`
-    /// (4.8-11). **All its data are lost.** How far it is tells
-    /// [`Host::install_status`].
+    /// (4.8-11). **All its data is lost.** [`Host::install_status`] shows the
+    /// progress.
     ///
-    /// The answer repeats the request (4.8-12). Nothing of it is kept: it may
-    /// hold the script.
+    /// The answer repeats the request (4.8-12). None of it is kept: it may contain
+    /// the script.
     ///
     /// # Errors
     ///
@@ -124,8 +123,8 @@ impl Client {
     /// host is not there (4.8-15), [`Error::Refused`] with 422 where a rule is
     /// broken that is not known here (4.8-16), for an on-demand server (4.8-17),
     /// or while an installation is under way (3.3-2), [`Error::Undecodable`]
-    /// where a success is neither empty nor records. An error that may have
-    /// taken effect is no reason to send it again before the host was looked at.
+    /// where a success is neither empty nor records. After an error that may
+    /// have taken effect, read the host before sending it again.
     pub async fn install_host(&self, id: HostId, request: &HostInstall) -> Result<(), Error> {
         request.check()?;
         let id = id.to_string();

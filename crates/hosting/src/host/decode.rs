@@ -6,7 +6,7 @@ use crate::host::{
 use crate::identity::HostId;
 use crate::record::{Misfit, Record};
 
-/// Reads one host. Only `id` can spoil it.
+/// Reads one host. Only a bad `id` makes it unreadable.
 pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
     let id = record
         .identity("id")

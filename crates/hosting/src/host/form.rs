@@ -1,4 +1,4 @@
-//! How an installation is written down: two descriptions of it contradict each
+//! How an installation request is written: two descriptions of it contradict each
 //! other (2.17), and an account may follow either in each point.
 
 /// The form of an installation request. The default is the document's in all

@@ -15,13 +15,13 @@ use crate::server::{
 /// The parameter that names a factory image (2.17-13).
 const FACTORY: &str = "factoryhash";
 
-/// How to install a host. All its data are lost.
+/// How to install a host. All its data is lost.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HostInstall {
     /// The number of the operating system.
     pub os_id: u64,
-    /// Its family, which decides about the rules: the number alone does not
-    /// tell. See [`SystemFamily::of_slug`].
+    /// Its family, which decides the rules and cannot be told from the number. See
+    /// [`SystemFamily::of_slug`].
     pub family: SystemFamily,
     /// The host name; the API makes one up where there is none. Only the
     /// Kubernetes-focused system needs a proper one, as its machine is named by
@@ -56,7 +56,7 @@ impl fmt::Debug for HostInstall {
 }
 
 impl HostInstall {
-    /// The least that an installation needs besides its key.
+    /// An installation with the required fields only, besides its key.
     pub fn new(os_id: u64, family: SystemFamily) -> Self {
         Self {
             os_id,
@@ -115,7 +115,7 @@ impl HostInstall {
                 .filter(move |param| param.key == key)
                 .map(InstallParam::given)
         };
-        // Of two, nobody could say which one counts.
+        // With two it would be unclear which one counts.
         if values(HUB).count() > 1 {
             return Err(InvalidRequest::Image);
         }

@@ -16,7 +16,7 @@ pub use form::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
 pub use install::HostInstall;
 pub use param::InstallParam;
 
-/// A host (2.20): what of its sixty fields is of use here.
+/// A host (2.20): those of its sixty fields that are useful here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// `id`.
@@ -45,12 +45,12 @@ pub struct Host {
     pub addresses: Vec<HostAddress>,
     /// Whether it runs, in the API's word, which is not described.
     pub status: String,
-    /// How far its installation is.
+    /// The state of its installation.
     pub install_status: InstallStatus,
-    /// `uptime`, where it is told; its unit is not described.
+    /// `uptime`, where the answer has it; its unit is not described.
     pub uptime: Option<i64>,
-    /// How many uplinks it has, where they are told: what each of them holds is
-    /// not described. The count decides about interface names (2.17-15).
+    /// How many uplinks it has, where the answer has them; their content is not
+    /// described. The count decides the interface names (2.17-15).
     pub uplinks: Option<usize>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
@@ -61,24 +61,24 @@ pub struct Host {
 pub enum HostKind {
     /// A dedicated host.
     Dedicated,
-    /// An on-demand server, which the operations on servers are for (2.20-16).
+    /// An on-demand server, to be used through the operations on servers (2.20-16).
     OnDemand,
     /// A virtual machine.
     Virtual,
-    /// A number that is not known here, or none.
+    /// An unknown number, or none.
     Other(Option<i64>),
 }
 
 /// The hardware of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostHardware {
-    /// Who made it.
+    /// The manufacturer.
     pub brand: String,
-    /// Which model it is.
+    /// The model.
     pub model: String,
-    /// The number on its case.
+    /// The serial number.
     pub service_tag: String,
-    /// Where it stands.
+    /// The rack that it is in.
     pub rack: String,
     /// The processors in the API's words: `cpu.info`, or `cpuInfo` where that
     /// is empty.
@@ -102,7 +102,7 @@ pub struct HostHardware {
 pub struct HostDisk {
     /// The kind, in the API's word.
     pub kind: String,
-    /// What it stores on, in the API's word.
+    /// The storage medium, in the API's word.
     pub medium: String,
     /// The model.
     pub model: String,
@@ -119,19 +119,19 @@ pub struct HostAddress {
     pub version: Option<i64>,
     /// 1 is an ordinary address, 2 a console; the rest belongs to the network.
     pub kind: Option<i64>,
-    /// Whether it is not reachable from everywhere.
+    /// Whether it is private.
     pub is_private: bool,
     /// The interface.
     pub interface: String,
     /// The hardware address of the interface.
     pub mac_address: String,
-    /// The name that the address leads back to; empty where there is none.
+    /// The reverse DNS name; empty where there is none.
     pub reverse_dns: String,
     /// The gateway.
     pub gateway: Option<String>,
-    /// The mask of the network, as it came.
+    /// The network mask, unchanged.
     pub netmask: Option<String>,
-    /// The length of the network's prefix.
+    /// The prefix length of the network.
     pub prefix: Option<i64>,
     /// The number of the VLAN.
     pub vlan_id: Option<i64>,
@@ -142,15 +142,15 @@ pub struct HostAddress {
 pub enum InstallStatus {
     /// Nothing was ever installed through the API.
     None,
-    /// Taken on.
+    /// Accepted.
     Created,
     /// Under way.
     Installing,
     /// Done.
     Finished,
-    /// Not done.
+    /// Failed.
     Failed,
-    /// A word that is not known here: taken as under way.
+    /// An unknown word: counts as under way.
     Other(String),
 }
 
@@ -168,7 +168,7 @@ impl InstallStatus {
         }
     }
 
-    /// Whether an installation is on its way.
+    /// Whether an installation is under way.
     pub fn is_under_way(&self) -> bool {
         !matches!(self, Self::None | Self::Finished | Self::Failed)
     }
@@ -200,7 +200,7 @@ pub struct InstallLogEntry {
     pub category_name: String,
     /// What happened.
     pub description: String,
-    /// What became of it.
+    /// The result.
     pub resolved: String,
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::secret::SecretText;
 use crate::server::{KernelParam, KernelParamBody};
 
-/// A kernel parameter. Unlike that of an order it may be a bare word, such as
+/// A kernel parameter. Unlike in an order it may be a bare word, such as
 /// `quiet`; its value may hold a token to join a cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InstallParam {

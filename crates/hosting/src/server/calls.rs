@@ -18,16 +18,15 @@ impl Client {
     /// Orders a server: `POST /v3/flexMetal/servers` (4.4-10), one request at
     /// most.
     ///
-    /// `order_tag` must be one of the order's tags. It is what proves that the
-    /// answer speaks of this order, and what the machine is found by when no
-    /// answer came.
+    /// `order_tag` must be one of the order's tags. It proves that the
+    /// answer is about this order, and finds the machine when no answer came.
     ///
     /// [`OrderOutcome::Refused`] holds a 400 for a body that the API cannot take
     /// (4.4-11), a 422 for a broken rule, a quota that is used up, or no machine
     /// that is free (4.4-12 to 4.4-14).
     ///
-    /// Once polled, the future must be polled to its end: dropped on the way
-    /// it leaves an outcome that nobody knows.
+    /// Once polled, the future must be polled to its end: dropping it midway
+    /// leaves an unknown outcome.
     pub async fn order(&self, order: &Order, order_tag: &str) -> OrderOutcome {
         match self.send_order(order, order_tag).await {
             Ok(answer) => Self::created(&answer, order_tag),
@@ -48,7 +47,7 @@ impl Client {
         self.call(call.json(&order.body())?).await
     }
 
-    /// A success is one only with a record that is surely this order's.
+    /// A success needs a record that certainly belongs to this order.
     fn created(answer: &Answer, order_tag: &str) -> OrderOutcome {
         let server = match one_server(answer) {
             Ok(server) => server,
@@ -106,18 +105,18 @@ impl Client {
         Self::this_server(&answer, id)
     }
 
-    /// Installs a server anew: `PATCH /v3/flexMetal/servers/{uuid}` (4.4-16).
-    /// **All its data are lost.**
+    /// Re-installs a server: `PATCH /v3/flexMetal/servers/{uuid}` (4.4-16).
+    /// **All its data is lost.**
     ///
-    /// The server stays `delivered` meanwhile (3.1-12); how far it is tell its
-    /// commands of the kind [`REINSTALLATIONS`].
+    /// The server stays `delivered` meanwhile (3.1-12); its commands of the kind
+    /// [`REINSTALLATIONS`] show the progress.
     ///
     /// # Errors
     ///
     /// [`Error::NotSent`] where a rule is broken; 404 for no such server;
     /// [`Error::Refused`] for one that is not delivered (4.4-19) or being
-    /// re-installed already (4.4-20). An error that may have taken effect is no
-    /// reason to send it again before the commands were looked at.
+    /// re-installed already (4.4-20). After an error that may have taken
+    /// effect, read the commands before sending it again.
     ///
     /// [`REINSTALLATIONS`]: crate::command::REINSTALLATIONS
     pub async fn reinstall(&self, id: &ServerId, request: &Reinstall) -> Result<Server, Error> {
@@ -132,16 +131,16 @@ impl Client {
         Self::this_server(&answer, id)
     }
 
-    /// Gives a server back: `DELETE /v3/flexMetal/servers/{uuid}` (4.4-21). All
+    /// Releases a server: `DELETE /v3/flexMetal/servers/{uuid}` (4.4-21). All
     /// its data is erased.
     ///
-    /// The answer shows the begin of the release; its end is the status
-    /// `released` in a later look. A failed server may be refused.
+    /// The answer shows the start of the release; its end is the status `released`
+    /// in a later read. The release of a failed server may be refused.
     ///
     /// # Errors
     ///
-    /// As [`Client::server`]; and [`Error::Refused`] with 422 for a server that
-    /// is failed (4.4-22) or released already (4.4-24).
+    /// As [`Client::server`]; and [`Error::Refused`] with 422 for a server that has
+    /// failed (4.4-22) or is already released (4.4-24).
     pub async fn release(&self, id: &ServerId) -> Result<Server, Error> {
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str()];
@@ -156,20 +155,20 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::Refused`] with
-    /// 422 where the server bears 60 already (4.6-18), which only the API can
-    /// tell; else as [`Client::server`].
+    /// 422 where the server already has 60 (4.6-18), which only the API knows;
+    /// otherwise as [`Client::server`].
     pub async fn add_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
         self.change_tag(Method::POST, id, tag).await
     }
 
-    /// Takes a tag off a server:
+    /// Removes a tag from a server:
     /// `DELETE /v3/flexMetal/servers/{uuid}/tag/{tag}` (4.6-16). The tag stays in the
     /// account's list.
     ///
     /// # Errors
     ///
     /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::NotFound`]
-    /// also where the server does not bear it (4.6-17); else as
+    /// also where the server does not have it (4.6-17); otherwise as
     /// [`Client::server`].
     pub async fn remove_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
         self.change_tag(Method::DELETE, id, tag).await
@@ -184,8 +183,8 @@ impl Client {
         Self::this_server(&answer, id)
     }
 
-    /// The one server of an answer, which must be the one asked for: what is
-    /// read here decides about releases.
+    /// The only server of an answer, which must be the one asked for: releases
+    /// depend on it.
     fn this_server(answer: &Answer, id: &ServerId) -> Result<Server, Error> {
         let server = one_server(answer)?;
         if server.id.is_same_as(id) {

@@ -4,8 +4,8 @@ use crate::record::{Misfit, Record};
 use crate::server::{Server, ServerId, ServerStatus};
 use crate::tag;
 
-/// Reads one server. Only two fields can spoil it: `uuid`, without which the
-/// record says nothing, and `tags`, which tell whose the machine is.
+/// Reads one server. Only two fields can make it unreadable: `uuid`, without which
+/// the record says nothing, and `tags`, which show the owner of the machine.
 pub(crate) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
     let id = ServerId::parse(record.raw_text("uuid"))
         .map_err(|_| "a server record has no usable uuid".to_owned())?;
@@ -28,7 +28,8 @@ pub(crate) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
     })
 }
 
-/// Tags decide whose a machine is: what only became one by cleaning is none.
+/// Tags decide who owns a machine: a text that only cleaning turned into a tag is
+/// not one.
 fn tags(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
     let texts = record.texts("tags")?.into_iter();
     Ok(texts
@@ -39,7 +40,7 @@ fn tags(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
 fn addresses(record: &Record<'_>) -> Vec<String> {
     let objects = record.records("ipAddresses");
     if objects.is_empty() {
-        // Plain texts; anything else is as good as no address.
+        // Plain texts; anything else counts as no address.
         let texts = record.texts("ipAddresses").unwrap_or_default();
         let texts = texts.into_iter().map(|(_, text)| text);
         return texts.filter(|text| !text.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What a machine told of itself: its hardware and the password of its root.
+//! What a machine reported about itself: its hardware and its root password.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ use crate::server::ServerId;
 pub struct HardwareListing {
     /// When the machine made it, in Unix seconds; the API's 0 is `None`.
     pub created_at: Option<i64>,
-    /// The listing, an object whose fields are not described; none is known
-    /// before the machine ran once. Texts inside are cleaned as any other.
+    /// The listing, an object whose fields are not described; absent before the
+    /// machine has run once. Texts inside are cleaned like any other.
     pub listing: Option<Value>,
 }
 
 impl fmt::Debug for HardwareListing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The listing is megabytes that a machine of somebody's wrote.
+        // The listing is megabytes of text from somebody's machine.
         f.debug_struct("HardwareListing")
             .field("created_at", &self.created_at)
             .field("is_known", &self.listing.is_some())
@@ -52,13 +52,13 @@ impl Client {
         })
     }
 
-    /// The password of a Windows server's root:
+    /// The root password of a Windows server:
     /// `GET /v3/flexMetal/servers/{uuid}/rootPassword` (4.4-26). It can be had
     /// for 24 hours after the installation (2.11-3).
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] where there is none, or none any more (4.4-27).
+    /// [`Error::NotFound`] where there is none, or no longer one (4.4-27).
     pub async fn root_password(&self, id: &ServerId) -> Result<SecretText, Error> {
         let path = ["flexMetal", "servers", id.as_str(), "rootPassword"];
         self.get(&path)
@@ -68,7 +68,7 @@ impl Client {
 }
 
 fn root_password(record: &Record<'_>) -> Result<SecretText, Misfit> {
-    // As it came, to the letter: a password that is cleaned is another one.
+    // Unchanged: a cleaned password would be a different one.
     match record.raw_text("rootPassword") {
         "" => Err("the answer holds no rootPassword".to_owned()),
         password => Ok(SecretText::new(password)),

@@ -46,8 +46,8 @@ pub struct Server {
     /// IP addresses as text, in the API's order; empty until the network is
     /// configured.
     pub addresses: Vec<String>,
-    /// All tags. One that fits the rule of tags (8-2) is here to the letter; any
-    /// other is cleaned, and never equals one that fits.
+    /// All tags. A valid one (8-2) is unchanged; any other is cleaned, and never
+    /// equals a valid one.
     pub tags: Vec<String>,
     /// Unix seconds.
     pub created_at: Option<i64>,
@@ -55,24 +55,24 @@ pub struct Server {
     pub delivered_at: Option<i64>,
     /// Unix seconds; the API's 0 is `None`.
     pub released_at: Option<i64>,
-    /// Only of servers out of a committed quota.
+    /// Only for servers from a committed quota.
     pub contract_id: Option<String>,
 }
 
 impl Server {
-    /// Whether the server bears this tag, to the letter.
+    /// Whether the server has exactly this tag.
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.iter().any(|own| own == tag)
     }
 }
 
-/// Which servers to list. All conditions hold at once; none means all servers,
-/// the released ones included.
+/// Which servers to list. All conditions apply at once; none means all servers,
+/// including released ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerFilter {
     /// A state as the API filters by it. Which states a word covers is not
-    /// documented, so nothing may be proved by it.
+    /// documented, so it proves nothing.
     pub status: Option<StatusFilter>,
-    /// Only servers that bear all of these tags.
+    /// Only servers that have all of these tags.
     pub tags: Vec<String>,
 }

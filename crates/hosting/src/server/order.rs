@@ -1,5 +1,4 @@
-//! The order of a server: its rules, its body, and the four ends that it can
-//! have.
+//! The order of a server: its rules, its body, and its four possible outcomes.
 
 use std::fmt;
 
@@ -14,8 +13,7 @@ use crate::server::system::{OsBody, SystemChoice, UserData, UserDataBody, check_
 use crate::ssh_key::{is_key_line, is_private_key};
 use crate::tag::{MOST_TAGS, is_tag};
 
-/// What to order (2.7). `Order::default()` is an empty one, for the fields that
-/// an order has no use for.
+/// What to order (2.7). `Order::default()` is empty, to fill unused fields.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Order {
     /// The host name.
@@ -32,7 +30,7 @@ pub struct Order {
     pub tags: Vec<String>,
     /// The contract whose committed quota pays.
     pub contract_id: Option<String>,
-    /// Take from the on-demand pool where the committed quota is used up.
+    /// Use the on-demand pool if the committed quota is used up.
     pub overflow: bool,
     /// Runs once, at the first boot: a shell script with a shebang on Linux,
     /// PowerShell on Windows (2.7-9 to 2.7-12).
@@ -58,14 +56,14 @@ impl fmt::Debug for Order {
     }
 }
 
-/// What became of an order: the four cases that the protocol tells apart.
+/// The outcome of an order: the four cases that the protocol tells apart.
 #[derive(Debug)]
 pub enum OrderOutcome {
     /// No byte left this process: there is no machine.
     NotSent(Error),
-    /// The API said no in a way that leaves no doubt: there is no machine.
+    /// The API refused it beyond doubt: there is no machine.
     Refused(Error),
-    /// There is one machine, it has an identity and bears the order tag.
+    /// There is one machine, which has an identifier and the order tag.
     Created(Box<Server>),
     /// There may be a machine. Says why; the text is safe to show.
     Unknown(String),
@@ -73,7 +71,7 @@ pub enum OrderOutcome {
 
 impl Order {
     /// Checks the order by the API's rules (2.7, 2.8 and section 8), so that
-    /// no call is spent on what can only be refused.
+    /// no call is wasted on an order that would be refused.
     ///
     /// # Errors
     ///
@@ -110,7 +108,7 @@ impl Order {
         Ok(())
     }
 
-    /// What no text may show, should the API echo the order.
+    /// What no text may show if the API echoes the order.
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let data = self.user_data.iter().map(|data| &data.data);
         let secrets = self.post_install_script.iter().chain(data).cloned();

@@ -11,10 +11,10 @@ use crate::server::system::{
     OsBody, SystemChoice, SystemFamily, UserData, UserDataBody, check_script,
 };
 
-/// How to install a server anew (2.9). Everything but the wipe is optional:
-/// without `os` the present system is installed again (2.9-6).
+/// How to re-install a server (2.9). Everything but the wipe is optional: without
+/// `os` the present system is installed again (2.9-6).
 ///
-/// All data of the server are lost, whatever is given here.
+/// All data of the server is lost, whatever is given here.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Reinstall {
     /// The new host name.
@@ -28,18 +28,18 @@ pub struct Reinstall {
     pub os: Option<SystemChoice>,
     /// What the machine reads from its metadata service.
     pub user_data: Option<UserData>,
-    /// How the disks are cleared before.
+    /// How the disks are cleared first.
     pub wipe: DiskWipe,
 }
 
-/// The query `wipeDisk` (4.4-17). It is always sent, so that nothing hangs on
-/// a default.
+/// The query `wipeDisk` (4.4-17). It is always sent, so that nothing depends on a
+/// default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DiskWipe {
     /// The whole disk is wiped.
     #[default]
     Whole,
-    /// The quick format in front of the installation is left out.
+    /// The quick format before the installation is skipped.
     Skip,
 }
 

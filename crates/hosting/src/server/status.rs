@@ -1,9 +1,9 @@
 //! The states of a server, and the words that its list is filtered by.
 
-/// The state of a server (section 3.1), in both views that the API gives.
+/// The state of a server (section 3.1), in both views of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerStatus {
-    /// Accepted; provisioning has begun.
+    /// Accepted; provisioning has started.
     Created,
     /// In progress; a word of the list filter.
     Creating,
@@ -27,16 +27,16 @@ pub enum ServerStatus {
     Delivered,
     /// Provisioning failed; the status message has the cause.
     Failed,
-    /// On its way to released.
+    /// Being released.
     Releasing,
-    /// Gone for good; the record stays.
+    /// Released; the record stays.
     Released,
-    /// A word that is not known here: taken as in progress.
+    /// An unknown word: counts as in progress.
     Other(String),
 }
 
 impl ServerStatus {
-    /// Reads the API's word. Never fails: a word that is not known is kept.
+    /// Reads the API's word. Never fails: an unknown word is kept.
     pub fn parse(word: &str) -> Self {
         match word {
             "created" => Self::Created,
@@ -57,7 +57,7 @@ impl ServerStatus {
         }
     }
 
-    /// The word as it came.
+    /// The API's word, unchanged.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Created => "created",
@@ -78,16 +78,16 @@ impl ServerStatus {
         }
     }
 
-    /// Whether the machine is there or on its way: anything but failed,
-    /// releasing and released. A word that is not known counts as live, since
-    /// to take a paid machine for gone is the worse mistake.
+    /// Whether the machine exists or is being provisioned: anything but failed,
+    /// releasing and released. An unknown word counts as live, because missing a
+    /// paid machine is the worse mistake.
     pub fn is_live(&self) -> bool {
         !matches!(self, Self::Failed | Self::Releasing | Self::Released)
     }
 }
 
-/// A word that the list of servers is filtered by (4.4-2). Which states a word
-/// covers is documented of none.
+/// A word that filters the list of servers (4.4-2). Which states each covers is
+/// not documented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StatusFilter {
     /// `creating`

@@ -1,5 +1,5 @@
-//! The operating system of an order or a re-installation, with what is given
-//! to it (sections 2.7 to 2.9 of `docs/hosting-api.md`).
+//! The operating system of an order or a re-installation, with its settings
+//! (sections 2.7 to 2.9 of `docs/hosting-api.md`).
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use crate::server::partition::{Partition, check_partitions};
 /// Kubernetes-focused system joins (2.8-16, 2.17-12).
 pub(crate) const HUB: &str = "siderolink.api";
 
-/// What a slug says about the system behind it. The rules for scripts, keys
-/// and iPXE differ by this.
+/// The family of a system, by its slug. The rules for scripts, keys and iPXE
+/// depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemFamily {
     /// Any system that is not one of the others.
@@ -23,12 +23,12 @@ pub enum SystemFamily {
     Windows,
     /// The Kubernetes-focused system: no scripts, no keys, kernel parameters.
     Talos,
-    /// The machine boots what an iPXE script says.
+    /// The machine boots from an iPXE script.
     CustomIpxe,
 }
 
 impl SystemFamily {
-    /// The family, by the begin of the slug; the API does not tell it.
+    /// The family, by the start of the slug; the API does not say it.
     pub fn of_slug(slug: &str) -> Self {
         let slug = slug.trim().to_ascii_lowercase();
         if slug == "custom-ipxe" {
@@ -61,7 +61,7 @@ impl fmt::Debug for KernelParam {
 }
 
 /// Data that the machine can read from its metadata service (2.7-13). Nothing
-/// runs them.
+/// runs it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserData {
     /// The data.
@@ -126,7 +126,7 @@ impl SystemChoice {
         }
     }
 
-    /// The object `os`, without what is not given.
+    /// The object `os`, without absent fields.
     pub(super) fn body(&self) -> OsBody<'_> {
         OsBody {
             slug: &self.slug,
@@ -136,7 +136,7 @@ impl SystemChoice {
         }
     }
 
-    /// What no text may show, should the API echo the request.
+    /// What no text may show if the API echoes the request.
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let params = self.kernel_params.iter().map(|param| &param.value);
         params.chain(&self.ipxe_script_url).cloned()
@@ -200,7 +200,7 @@ impl UserData {
 }
 
 /// Checks a script for a system. `None` is a re-installation that keeps the
-/// system, which nobody here knows: then only what holds for all is checked.
+/// system, which is unknown here: then only the rules for all systems are checked.
 pub(crate) fn check_script(
     script: &SecretText,
     family: Option<SystemFamily>,

@@ -1,6 +1,6 @@
-//! Kept answers: the good ones of every operation as the simulator gives them
-//! in both profiles, ones that are odd and read all the same, and nasty ones;
-//! each as it is, and with something done to it.
+//! Stored answers: good ones of every operation as the simulator gives them in both
+//! profiles, odd ones that are still readable, and malicious ones; each unchanged,
+//! and mutated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -147,7 +147,7 @@ const WORDS: [&str; 14] = [
     "\"9999-12-31T23:59:60Z\"",
 ];
 
-/// A body with one thing done to it.
+/// A body with one mutation.
 fn changed(mut body: Vec<u8>, kind: u8, at: &Index, other: &Index) -> Vec<u8> {
     if body.is_empty() {
         return body;

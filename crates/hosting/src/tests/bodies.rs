@@ -1,4 +1,4 @@
-//! A success is one only with a body that the operation may give.
+//! A success counts only with a body that fits the operation.
 
 use super::script::{Script, answer};
 use super::{UUID, id, record};

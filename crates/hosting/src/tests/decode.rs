@@ -81,7 +81,7 @@ async fn missing_null_and_empty_are_the_same() {
     assert_eq!(missing.contract_id, None);
     assert_eq!(missing.created_at, None);
     assert!(missing.tags.is_empty() && missing.addresses.is_empty());
-    // A machine whose state is not told is not taken for gone.
+    // A machine without a state is not assumed deleted.
     assert!(missing.status.is_live());
 }
 

@@ -1,4 +1,4 @@
-//! An API that says our own secrets back: none of its texts shows them.
+//! An API that echoes our own secrets: none of its texts shows them.
 
 use serde_json::{Value, json};
 
@@ -28,12 +28,12 @@ async fn the_begin_of_the_key_is_hidden_as_the_whole_is() {
             Cut::Broken("reset".into()),
         ),
         answer(403, format!("bad key {}", &KEY[..5])),
-        // Whoever said it, shortened it.
+        // Shortened in the echo.
         answer(
             403,
             json!({"errorMessage": format!("no key {}...", &KEY[..16])}).to_string(),
         ),
-        // Written as in an address, and further on than that spelling goes.
+        // Percent-encoded, and longer than that encoding goes.
         answer(403, format!("{}-and-more", KEY.replace('/', "\\/"))),
     ];
     for body in bodies {

@@ -99,7 +99,7 @@ async fn a_list_that_grows_at_its_end_can_be_read_on() {
         assert_eq!(growing.records().len(), few + 30);
         assert!(starts.lock().unwrap().len() < 40, "{few}");
     }
-    // It is not believed for ever.
+    // It is not followed forever.
     let (shown, _) = list(50, |call| (0..61 - call % 2).collect());
     assert!(matches!(gap(shown.growing().collect().await), Gap::Short));
     let (single, _) = list(1, |_| (0..3).collect());
@@ -114,7 +114,7 @@ async fn a_list_that_changes_meanwhile_is_incomplete() {
     assert!(matches!(gap(gone), Gap::Shifted));
     let (came, _) = read(50, 50, |call| (usize::from(call == 0)..120).collect()).await;
     assert!(matches!(gap(came), Gap::Shifted));
-    // Everything goes: an empty page in the middle is no end.
+    // All records vanish: an empty page in the middle is not the end.
     let (emptied, _) = read(50, 50, |call| {
         (0..if call == 0 { 120 } else { 0 }).collect()
     })

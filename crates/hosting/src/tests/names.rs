@@ -1,5 +1,4 @@
-//! What is compared or sent back stays as it came, or never equals what it is
-//! not.
+//! What is compared or sent back stays unchanged, or never equals anything else.
 
 use serde_json::{Value, json};
 
@@ -105,7 +104,7 @@ async fn names_keep_their_blanks_and_lose_what_is_no_text() {
         .await;
         assert_eq!(server.unwrap().location, read);
     }
-    // Blanks are no way around the cap.
+    // Blanks do not get around the cap.
     let wide = json!([{"id": 6, "name": format!("a{}b", " ".repeat(5000))}]).to_string();
     let (_, locations) = sent(200, &wide, async |client| client.locations().await).await;
     assert_eq!(locations.unwrap()[0].name, "a b");

@@ -76,7 +76,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Puts one body through every reading, and holds what any reading must hold.
+/// Reads one body in every way, and checks what must always hold.
 fn read_everywhere(status: u16, body: &[u8]) -> Result<(), TestCaseError> {
     let (client, _) = Script::client((0..8).map(|_| Ok(answer(status, body))).collect());
     block_on(async {
@@ -106,7 +106,7 @@ fn read_everywhere(status: u16, body: &[u8]) -> Result<(), TestCaseError> {
     })
 }
 
-/// The same through every operation there is.
+/// The same through every operation.
 fn read_by_all(status: u16, body: &[u8]) -> Result<(), TestCaseError> {
     for name in NAMES {
         let (client, _) = Script::client(vec![Ok(answer(status, body))]);

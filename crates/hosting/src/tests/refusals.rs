@@ -143,7 +143,7 @@ async fn texts_are_cleaned_capped_and_free_of_the_key() {
     assert_eq!(escaped.message, "not json: [API key]");
     let encoded = refusal("?token=k3y%2FOf%2Ban-Account%3D0123456789&a").await;
     assert_eq!(encoded.message, "?token=[API key]&a");
-    // Cut by whoever echoes it.
+    // Cut in the echo.
     let begin = refusal(format!("no such key: {}...", &KEY[..20])).await;
     assert_eq!(begin.message, "no such key: [API key]...");
     let field = json!({"errorCode": 1, "errorMessage": KEY,

@@ -1,4 +1,4 @@
-//! What may be asked for twice when nobody knows what became of it.
+//! Which calls may be repeated when their outcome is unknown.
 
 use super::script::{Script, answer};
 use super::{UUID, id};
@@ -11,7 +11,7 @@ use crate::{ApiKeyId, Client, Error, HostId, Page, SecretText, SshKeyId, Whiteli
 
 type Outcome = Result<Response, TransportError>;
 
-/// What leaves open whether it was done; each may pass by itself.
+/// Failures that leave the outcome open; each may pass by itself.
 fn unclear() -> Vec<Outcome> {
     vec![
         Ok(answer(503, "")),
@@ -23,7 +23,7 @@ fn unclear() -> Vec<Outcome> {
     ]
 }
 
-/// What says that nothing was done, and may pass by itself.
+/// Failures that show that nothing was done, and may pass by itself.
 fn clear() -> Vec<Outcome> {
     vec![
         Ok(answer(429, "")),
@@ -35,7 +35,7 @@ fn client(outcome: Outcome) -> Client {
     Script::client(vec![outcome]).0
 }
 
-/// The errors of all calls that only do once what they do twice.
+/// The errors of all idempotent calls.
 async fn harmless(outcomes: impl Fn() -> Vec<Outcome>) -> Vec<(&'static str, Error)> {
     let (api_key, entry) = (ApiKeyId(1), WhitelistEntryId(1));
     let mut errors = Vec::new();

@@ -31,7 +31,7 @@ impl Transport for Script {
     }
 }
 
-/// As every transport has to, no more than was asked for.
+/// As every transport must, no more than was asked for.
 fn within(mut response: Response, caps: Caps) -> Response {
     let cap = caps.of(response.status);
     if response.body.len() > cap {

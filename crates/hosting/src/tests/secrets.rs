@@ -109,7 +109,7 @@ async fn an_echo_of_the_request_is_shown_without_its_secrets() {
             let answers = (0..6).map(|_| Ok(answer(status, echo.as_str()))).collect();
             let (client, _) = Script::client(answers);
             let texts = every_text(&client).await;
-            // A call knows what it carried itself, and no more.
+            // A call knows only the secrets that it carried itself.
             for (text, secrets) in texts.iter().zip(own) {
                 let lines = secrets.iter().flat_map(|secret| secret.lines());
                 for line in lines {

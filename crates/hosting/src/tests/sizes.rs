@@ -1,4 +1,4 @@
-//! How much of an answer is taken, and how much memory it may need.
+//! How much of an answer is read, and how much memory it may need.
 
 use serde_json::json;
 
@@ -27,13 +27,13 @@ async fn of_an_error_page_only_the_begin_is_read() {
         let page = format!("soon{}late", " ".repeat(64 * 1024));
         assert_eq!(refused(answer(status, page)).await, "soon");
     }
-    // What is short enough is read whole, whatever script stands in front.
+    // A short enough page is read whole, even with a script before the text.
     let page = format!(
         "{}late",
         "<SCRIPT>a<b</script><style>c>d</STYLE>".repeat(50)
     );
     assert_eq!(refused(answer(502, page)).await, "late");
-    // No secret shows where the begin ends.
+    // No secret shows where the text is cut.
     let page = format!("{}{KEY}", " ".repeat(64 * 1024 - 10));
     let told = refused(answer(502, page)).await;
     assert!(!told.contains(&KEY[..4]), "{told}");

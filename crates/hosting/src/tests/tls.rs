@@ -1,4 +1,4 @@
-//! Whom the client trusts.
+//! Which servers the client trusts.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ async fn a_server_without_tls_gets_no_request() {
         let mut received = Vec::new();
         stream.read_buf(&mut received).await.unwrap();
         stream.write_all(&http(400, "no tls here")).await.unwrap();
-        // Whatever the client says to that, to its end.
+        // Reads until the client closes.
         let _ = stream.read_to_end(&mut received).await;
         String::from_utf8_lossy(&received).into_owned()
     });

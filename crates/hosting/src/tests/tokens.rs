@@ -1,4 +1,4 @@
-//! Lists of hosts, which go on by a token.
+//! Lists of hosts, whose pages follow by token.
 
 use serde_json::json;
 
@@ -73,7 +73,7 @@ async fn tokens_lead_through_the_hosts() {
     // Without any token, as any other list.
     let (hosts, requests) = read(vec![page(&[1, 2], None), page(&[], None)]).await;
     assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 2));
-    // A token in the midst of ranges.
+    // A token in the middle of ranges.
     let full: Vec<_> = (1..=50).collect();
     let (hosts, _) = read(vec![page(&full, None), page(&[50], Some("a"))]).await;
     assert!(matches!(hosts, Err((_, Gap::Shifted))));

@@ -20,8 +20,8 @@ fn created() -> Vec<u8> {
     http(200, &format!("[{}]", record()))
 }
 
-/// Orders once from a server with this reply, and holds that exactly one
-/// request came.
+/// Orders once from a server with this reply, and checks that exactly one request
+/// came.
 async fn order_once(reply: Reply) -> OrderOutcome {
     let server = WireServer::start(vec![reply]).await;
     let outcome = client(&server.url()).order(&order(), ORDER_TAG).await;

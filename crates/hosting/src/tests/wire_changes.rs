@@ -1,5 +1,5 @@
-//! Changes whose answer is lost: one request each, and nobody is told that
-//! nothing was done.
+//! Changes whose answer is lost: one request each, and the error does not
+//! claim that nothing was done.
 
 use super::wire_server::{Reply, WireServer, http};
 use super::{UUID, base_url, id, key};

@@ -1,4 +1,4 @@
-//! A server written by hand, down to the bytes, that counts what it is asked.
+//! A hand-written server, down to the bytes, that counts its requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ pub(super) enum Reply {
     Reset,
     /// Never answer.
     Stall,
-    /// Answer, and go on with the body for ever.
+    /// Answer, and send the body forever.
     Flood(Vec<u8>),
 }
 
@@ -44,8 +44,8 @@ impl Drop for WireServer {
 }
 
 impl WireServer {
-    /// Starts a server that gives these replies in turn, the last one for
-    /// ever.
+    /// Starts a server that gives these replies in turn, then the last one
+    /// forever.
     pub(super) async fn start(replies: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -97,7 +97,7 @@ async fn serve(mut stream: TcpStream, log: Arc<Mutex<Log>>, replies: Vec<Reply>)
                 stream.set_zero_linger().unwrap();
                 return;
             }
-            // The client goes first.
+            // The client closes first.
             Reply::Stall => {
                 while !matches!(stream.read(&mut [0; 64]).await, Ok(0) | Err(_)) {}
                 return;

@@ -22,7 +22,7 @@ impl fmt::Debug for Kept {
 }
 
 impl Operation {
-    /// Makes the call as the scene wishes it.
+    /// Makes the call as the scene asks for it.
     pub(crate) async fn call(self, scene: &Scene) -> Reply {
         self.call_with(&scene.client, scene).await
     }

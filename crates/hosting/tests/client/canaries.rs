@@ -1,5 +1,5 @@
-//! Secrets that can be found again: each begins and ends with a mark that
-//! stands nowhere else, and no text may hold either.
+//! Recognisable secrets: each starts and ends with a mark that occurs nowhere else,
+//! and no text may contain either.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -7,10 +7,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// What every secret begins with, behind a letter of its own: two that began
-/// alike could be taken for each other.
+/// Start of every secret, after a letter of its own: two secrets with the same
+/// start could be confused.
 pub(crate) const BEGIN: &str = "q7vK2xW9pLm";
-/// What every secret ends with.
+/// End of every secret.
 pub(crate) const END: &str = "tR4nB8cY6hJd";
 
 pub(crate) const KEY: &str = "Kq7vK2xW9pLm/api+key=1tR4nB8cY6hJd";
@@ -23,10 +23,10 @@ pub(crate) const SCRIPT: &str =
 pub(crate) const USER_DATA: &str = "Dq7vK2xW9pLm: user data\nin lines: tR4nB8cY6hJd";
 pub(crate) const KERNEL_VALUE: &str = "https://Pq7vK2xW9pLm.example:443?jointoken=tR4nB8cY6hJd";
 
-/// What gives away a secret that the simulator makes up: a root password or
-/// the hash of a reset. A beginning counts as much as the whole.
+/// The recognisable part of a secret that the simulator generates: a root password
+/// or the hash of a reset. Its start counts as much as the whole.
 static MADE_UP: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// The same of the marks.
+/// The same for the marks.
 static MARKS: LazyLock<Vec<String>> =
     LazyLock::new(|| [BEGIN, END].into_iter().flat_map(spellings).collect());
 
@@ -52,7 +52,7 @@ fn spellings(secret: &str) -> Vec<String> {
 }
 
 /// The letters of base64 that depend on the secret alone, for each place at
-/// which it may begin.
+/// which it may start.
 fn in_base64(secret: &str) -> Vec<String> {
     let codes = (0..3).flat_map(|shift| {
         let padded = format!("{}{secret}", &"   "[..shift]);

@@ -19,7 +19,7 @@ use crate::scene::{AGE, DEBIAN, ORDER_TAG, PUBLIC_KEY, SPARE, Scene, USED};
 
 const NET: &str = "127.0.0.0/8";
 
-/// A 204 has nothing to look at; its effect stands in the ledger.
+/// A 204 has nothing to check; its effect is in the ledger.
 pub(crate) fn nothing(_: &Scene, (): ()) {}
 
 fn one<T>(records: Vec<T>) -> T {

@@ -1,5 +1,5 @@
-//! What can be wrong with an account, a machine or a wish, so that the API
-//! refuses a call. Each ends in a state in which the call is one request.
+//! What can be wrong with an account, a machine or a request, so that the API
+//! refuses a call. Each leaves a state in which the call is one request.
 
 use std::time::Duration;
 

@@ -13,9 +13,9 @@ use crate::page;
 use crate::scene::Scene;
 use crate::verdict::Verdict;
 
-/// What section 4 calls possible and no circumstance here leads to: the
-/// client asks for nothing that gives it, or the simulator has no such rule.
-/// Each is given on demand.
+/// Errors that section 4 calls possible and no circumstance here leads to: the
+/// client never causes them, or the simulator has no such rule. Faults give them
+/// on demand.
 const ON_DEMAND: &[(&str, u16, Operation)] = &[
     // The client checks entries, bodies, dates and tags itself.
     ("4.1-9", 422, Operation::AddToWhitelist),

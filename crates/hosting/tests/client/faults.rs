@@ -1,6 +1,6 @@
-//! Every operation through every fault of the simulator: what the caller is
-//! told, that one call is one request, and that nobody is told of a change
-//! that was made: it was not.
+//! Every operation through every fault of the simulator: what the caller is told,
+//! that one call is one request, and that a change that was made is never reported
+//! as not made.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -86,7 +86,7 @@ fn with_effect(reads: bool) -> Vec<Fault> {
             Body::Unread => Outcome::Silent,
             _ => Outcome::Bad(UNDECODABLE),
         }),
-        // A proxy in between, with a page of its own.
+        // A proxy in between, with its own page.
         fault(page, true, |it| match it.body() {
             Body::Nothing => Outcome::Good,
             _ => Outcome::Bad(UNDECODABLE),
@@ -117,7 +117,7 @@ fn of_lists() -> Vec<Fault> {
                 Operation::Server | Operation::Commands | Operation::Command | Operation::Tag => {
                     Outcome::Bad(Verdict::of(404))
                 }
-                // Dedicated hosts have been there for ever.
+                // Dedicated hosts have always existed.
                 Operation::Hosts => Outcome::Silent,
                 _ => Outcome::Good,
             },

@@ -1,5 +1,5 @@
-//! What the API takes on and cannot carry out: the call succeeds, and a later
-//! look tells of the failure.
+//! What the API accepts and cannot carry out: the call succeeds, and a later read
+//! shows the failure.
 
 use hosting::command::{CommandState, PowerCommand, REINSTALLATIONS};
 use hosting::host::InstallStatus;
@@ -10,7 +10,7 @@ use crate::canaries::KEY;
 use crate::rig::LASTING;
 use crate::scene::{ORDER_TAG, Scene};
 
-/// What is begun from now on will fail, and say this.
+/// What is started from now on will fail with this message.
 async fn doomed(scene: &Scene, message: &str) {
     for method in ["POST", "PATCH"] {
         let fail = json!({"fail": {"message": message}});

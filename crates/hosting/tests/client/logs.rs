@@ -1,5 +1,5 @@
-//! Every line that anything in this process logs, of every crate and level,
-//! is looked through for secrets.
+//! Every line that anything in this process logs, of every crate and level, is
+//! searched for secrets.
 
 use std::collections::BTreeSet;
 use std::io;

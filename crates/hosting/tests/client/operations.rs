@@ -71,7 +71,7 @@ macro_rules! operations {
 }
 
 impl Operation {
-    /// Whether twice is as good as once.
+    /// Whether it is idempotent.
     pub(crate) fn is_idempotent(self) -> bool {
         let same_twice = [
             Self::ChangeWhitelist,
@@ -85,13 +85,13 @@ impl Operation {
         self.kind() == Kind::Read || same_twice.contains(&self)
     }
 
-    /// Whether it begins what can fail later.
+    /// Whether it starts something that can fail later.
     pub(crate) fn begins(self) -> bool {
         use Operation as O;
         [O::Order, O::Reinstall, O::SendCommand, O::InstallHost].contains(&self)
     }
 
-    /// Whether it can be answered as of a former moment.
+    /// Whether it can be answered with a former state.
     pub(crate) fn is_dated(self) -> bool {
         let lists = [Self::Servers, Self::Tags, Self::Commands, Self::Hosts];
         let records = [Self::Server, Self::Tag, Self::Command, Self::InstallLog];

@@ -36,10 +36,10 @@ const PAGES: &[&str] = &[
     "switches",
 ];
 
-/// Far longer than it takes.
+/// A generous time limit.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The program of another package of this workspace lies beside this one's folder.
+/// The program of another package of this workspace is next to this one's folder.
 fn simulator() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     let program = this.ancestors().nth(2).unwrap().join("flexmetal-simulator");

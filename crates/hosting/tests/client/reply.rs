@@ -1,4 +1,4 @@
-//! What came back from a call, whatever its type.
+//! The result of a call, whatever its type.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use hosting::{Error, OrderOutcome};
 use crate::canaries;
 use crate::scene::Scene;
 
-/// The four ends of an order, and the two of all other calls.
+/// The four outcomes of an order, and the two of all other calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Good,
@@ -20,7 +20,7 @@ pub(crate) enum End {
 
 type Check = Box<dyn FnOnce(&Scene) + Send>;
 
-/// The end of a call, all that it says, and what must hold of a good one.
+/// The outcome of a call, all its texts, and the check of a good one.
 pub(crate) struct Reply {
     pub(crate) end: End,
     pub(crate) error: Option<Error>,
@@ -80,7 +80,7 @@ impl Reply {
         matches!(self.end, End::Good | End::Created)
     }
 
-    /// Whether the caller has to reckon with an effect.
+    /// Whether the caller must expect an effect.
     pub(crate) fn may_have_taken_effect(&self) -> bool {
         match &self.error {
             Some(error) => error.may_have_taken_effect(),
@@ -88,7 +88,7 @@ impl Reply {
         }
     }
 
-    /// Holds what a good answer shows against what is there.
+    /// Compares a good answer with the real state.
     pub(crate) fn check(self, scene: &Scene) {
         canaries::none_in("a reply", &self.text);
         let Some(check) = self.check else {
@@ -103,7 +103,7 @@ pub(crate) fn texts(value: &impl Debug) -> String {
     format!("{value:?} {value:#?}")
 }
 
-/// An error with all that it can say, its causes too.
+/// An error with all its texts, including its causes.
 fn told(error: &Error) -> String {
     let mut text = format!("{error} {} {error:?} {error:#?}", error.explain());
     let mut cause = std::error::Error::source(error);

@@ -19,9 +19,9 @@ use crate::rig::{EMAIL, KIND, LOCATION, Rig};
 
 pub(crate) const ORDER_TAG: &str = "fmo-order:0123456789abcdef0123456700000001";
 pub(crate) const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@here";
-/// A tag that machines bear.
+/// A tag that machines have.
 pub(crate) const USED: &str = "team:web";
-/// A tag that none bears.
+/// A tag that no machine has.
 pub(crate) const SPARE: &str = "spare";
 /// The Debian of the catalogue.
 pub(crate) const DEBIAN: u64 = 104;
@@ -53,7 +53,7 @@ pub(crate) struct Wishes {
     pub(crate) tag: String,
     /// A tag to create, or to rename to.
     pub(crate) new_tag: String,
-    /// A tag to take off the machine.
+    /// A tag to remove from the machine.
     pub(crate) borne: String,
     /// Which hosts are listed.
     pub(crate) labels: Option<&'static str>,
@@ -75,7 +75,7 @@ impl Scene {
         Self::on(Rig::start().await).await
     }
 
-    /// Sets a fresh simulator up.
+    /// Sets up a fresh simulator.
     pub(crate) async fn on(rig: Rig) -> Self {
         let client = rig.client(KEY, Duration::from_secs(30));
         let mut machines = Vec::new();

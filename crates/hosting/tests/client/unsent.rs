@@ -47,7 +47,7 @@ async fn without_a_connection_nothing_was_sent() {
 
 type Spoil = fn(&mut Scene);
 
-/// Wishes that break a rule, and the field that the client names.
+/// Requests that break a rule, and the field that the client names.
 const SPOILED: &[(Operation, &str, Spoil)] = &[
     (Operation::ChangePassword, "newPassword", |scene| {
         scene.wishes.new_password = SecretText::new("");

@@ -1,4 +1,4 @@
-//! How an answer that is no success has to look to a caller.
+//! How a failed call must look to the caller.
 
 use crate::operations::{Kind, Operation};
 use crate::reply::{End, Reply};
@@ -8,8 +8,8 @@ use crate::reply::{End, Reply};
 pub(crate) struct Verdict {
     pub(crate) category: &'static str,
     pub(crate) status: Option<u16>,
-    /// Whether the same call may simply succeed later. After a doubtful answer
-    /// it may be made again only where twice is as good as once.
+    /// Whether the same call may simply succeed later. After a doubtful answer only
+    /// an idempotent call may be repeated.
     pub(crate) retryable: bool,
     /// Whether it may have been done all the same.
     pub(crate) doubtful: bool,
@@ -58,7 +58,7 @@ impl Verdict {
         }
     }
 
-    /// Holds a reply against it.
+    /// Compares a reply with it.
     pub(crate) fn judge(&self, operation: Operation, reply: &Reply, what: &str) {
         let told = &reply.text;
         let expected = match (operation.kind(), self.doubtful) {

@@ -23,9 +23,9 @@ use tokio::net::TcpStream;
 static HEAP: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
-/// Longest body that the simulator takes.
+/// Longest body that the simulator accepts.
 const BODY: usize = MIB;
-/// Longest listing that the client takes: one of hosts.
+/// Longest listing that the client accepts: one of hosts.
 const ANSWER: usize = 8 * MIB;
 
 const KEY: &str = "memory-key";
@@ -38,7 +38,7 @@ async fn rise<T>(work: impl Future<Output = T>) -> (usize, T) {
     (HEAP.peak_usage().saturating_sub(before), done)
 }
 
-/// Tells a figure, and holds it to `factor` times the cap.
+/// Prints a figure, and checks that it is at most `factor` times the cap.
 fn hold(what: &str, rise: usize, cap: usize, factor: usize) {
     // Straight to the terminal, so that it is seen without --nocapture.
     let _ = writeln!(
@@ -157,11 +157,11 @@ async fn bodies(running: &Running) {
         let (peak, (status, answer)) = rise(send(running, false, order, &body, 1)).await;
         assert_eq!(status, expected, "{what}");
         assert!(answer < 64 * 1024, "{what}: an answer of {answer} bytes");
-        // A small object is a whole node of a tree: 8 bytes become
-        // 650. No order gets a hold of more than this for its moment.
+        // A small object is a whole node of a tree: 8 bytes become 650. This is
+        // the most that an order can occupy for a moment.
         hold(&format!("1 MiB of {what}"), peak, BODY, 100);
     }
-    // Nothing of it stays, in the ledger above all.
+    // None of it stays, above all not in the ledger.
     let large = filled(
         &format!("{ORDER}\"tags\":["),
         "\"tttttttttttttttt\",",

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 /// The writes of one user in one stretch of the log, by verb, resource and
-/// whether the API server took them.
+/// whether the API server accepted them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Writes {
     by_kind: BTreeMap<String, u64>,
@@ -41,7 +41,7 @@ struct Answer {
     code: u16,
 }
 
-/// How many lines the log has: where a stretch begins.
+/// How many lines the log has: where a stretch starts.
 pub(crate) fn length(log: &Path) -> io::Result<usize> {
     Ok(std::fs::read_to_string(log)?.lines().count())
 }
@@ -80,7 +80,7 @@ fn count<'a>(lines: impl Iterator<Item = &'a str>, user: &str) -> Writes {
 }
 
 impl Writes {
-    /// All that were taken.
+    /// All that were accepted.
     pub(crate) fn total(&self) -> u64 {
         self.by_kind.values().sum()
     }
@@ -97,7 +97,7 @@ impl Writes {
         sum
     }
 
-    /// Those that were taken, and those that were not.
+    /// Those that were accepted, and those that were not.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (&str, u64)> {
         let all = self.by_kind.iter().chain(&self.refused);
         all.map(|(kind, number)| (kind.as_str(), *number))

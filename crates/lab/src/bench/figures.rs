@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::results::{Figure, table};
 
-/// All of one run: what the JSON file holds.
+/// All of one run: the content of the JSON file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Run {
@@ -19,12 +19,12 @@ pub(crate) struct Run {
     pub(crate) figures: Vec<Figure>,
     /// What happened, by kind: calls to the hosting API and writes to Kubernetes.
     pub(crate) details: BTreeMap<&'static str, BTreeMap<String, u64>>,
-    /// What went wrong; a run with any of it is no success however quick it was.
+    /// What went wrong; a run with an entry here has failed, however quick it was.
     pub(crate) faults: Vec<String>,
 }
 
 impl Run {
-    /// The same for people.
+    /// The same as a page for people.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!(
             "# First figures\n\n\

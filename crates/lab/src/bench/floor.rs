@@ -1,4 +1,4 @@
-//! The least that any client could do, from what really happened in the run.
+//! The least that any client could do, computed from what happened in the run.
 
 /// One machine's life, in virtual Unix seconds.
 #[derive(Debug, Clone, Copy)]
@@ -18,9 +18,9 @@ pub(crate) const CALLS_PER_LIFE: usize = 3;
 const ORDERS_PER_SECOND: f64 = 20.0;
 const ORDERS_AT_ONCE: f64 = 40.0;
 
-/// Pages that must be read to see every machine move, when looking every
-/// `interval` (virtual seconds): at each look, the machines that were in motion
-/// since the look before it fill at least so many pages, and at least one.
+/// Pages that must be read to see every machine move, when polling every
+/// `interval` (virtual seconds): at each poll, the machines that were in motion
+/// since the poll before fill at least so many pages, and at least one.
 pub(crate) fn pages_in_motion(spans: &[(f64, f64)], interval: f64) -> usize {
     let first = spans
         .iter()
@@ -60,8 +60,8 @@ pub(crate) fn releases(lives: &[Life]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Real seconds from the first order until the last delivery, had the orders
-/// gone out as fast as the budget lets them, in the order in which they came.
+/// Real seconds from the first order until the last delivery if the orders had
+/// been sent as fast as the budget allows, in the same sequence.
 pub(crate) fn until_delivered(lives: &[Life], clock_speed: f64) -> f64 {
     let mut spans = deliveries(lives);
     spans.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -77,8 +77,8 @@ pub(crate) fn until_delivered(lives: &[Life], clock_speed: f64) -> f64 {
 
 /// Reads that polling every `still` and sweeping every `sweep` may cost in
 /// `window` (real seconds), with this many servers: a poll listing is one page
-/// for each 50 servers, a sweep ends with an empty page more. Half-begun
-/// intervals count as whole.
+/// for each 50 servers, a sweep ends with one more, empty page. Intervals that
+/// have only started count in full.
 pub(crate) fn poll_budget(servers: usize, window: f64, still: f64, sweep: f64) -> f64 {
     #[expect(
         clippy::cast_precision_loss,
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn each_look_costs_the_pages_that_moved_since_the_last() {
-        // 60 machines for 25 s, looked at every 10 s: three looks, two pages each.
+        // 60 machines for 25 s, polled every 10 s: three polls, two pages each.
         assert_eq!(pages_in_motion(&[(0.0, 25.0); 60], 10.0), 6);
-        // One that stops before the second look is not read again.
+        // One that stops before the second poll is not read again.
         let spans = [vec![(0.0, 5.0); 10], vec![(0.0, 25.0); 50]].concat();
         assert_eq!(pages_in_motion(&spans, 10.0), 4);
         assert_eq!(pages_in_motion(&[], 10.0), 0);

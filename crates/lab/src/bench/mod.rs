@@ -1,7 +1,7 @@
 //! `lab bench`: many servers from order to release, and a quiet time between.
 //!
 //! Judged by what the hosting API and the API server saw, not by what the
-//! operator says of itself.
+//! operator reports.
 
 mod audit;
 mod figures;
@@ -31,7 +31,8 @@ use crate::results::{Figure, publish};
 
 const ORDER_WITHIN: Duration = Duration::from_secs(360);
 const RELEASE_WITHIN: Duration = Duration::from_secs(300);
-/// Nothing written for so long is quiet; it has to come within the second time.
+/// Quiet means that nothing is written for the first time span; it must set in
+/// within the second.
 const QUIET_AFTER: Duration = Duration::from_secs(15);
 const QUIET_WITHIN: Duration = Duration::from_secs(120);
 const SAMPLE: Duration = Duration::from_secs(2);
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
     /// How many servers
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=9999))]
     servers: u32,
-    /// How long to look at the quiet, in real minutes; each stands for ten
+    /// How long to observe the quiet, in real minutes; each stands for ten
     #[arg(long, default_value_t = 6.0)]
     quiet_minutes: f64,
     /// Where the results go, without `.md` and `.json`
@@ -57,7 +58,7 @@ struct Stretch {
     cpu: f64,
 }
 
-/// Where a stretch begins.
+/// Where a stretch starts.
 struct Mark {
     seq: u64,
     audited: usize,
@@ -77,7 +78,7 @@ struct Measured {
     last: Option<Use>,
 }
 
-/// Runs it all and writes the results.
+/// Runs everything and writes the results.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let quiet = Duration::try_from_secs_f64(arguments.quiet_minutes * 60.0)?;
     say("Starting control plane, simulator and operator ...");
@@ -105,7 +106,9 @@ async fn measure(
     quiet: Duration,
 ) -> Result<Measured, Box<dyn Error>> {
     let ceiling = world.write_ceiling().await?;
-    say(&format!("The API server takes {ceiling:.0} writes/s here."));
+    say(&format!(
+        "The API server accepts {ceiling:.0} writes/s here."
+    ));
 
     let begin = mark(world).await?;
     let ready = alongside(world, servers.order(ORDER_WITHIN)).await??;
@@ -119,7 +122,7 @@ async fn measure(
     await_quiet(world).await?;
     let begin = mark(world).await?;
     say(&format!(
-        "Quiet; looking at it for {:.0} s.",
+        "Quiet; observing it for {:.0} s.",
         quiet.as_secs_f64()
     ));
     alongside(world, sleep(quiet)).await?;
@@ -180,7 +183,7 @@ async fn since(world: &World, begin: &Mark) -> Result<Stretch, Box<dyn Error>> {
 async fn await_quiet(world: &mut World) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + QUIET_WITHIN;
     let mut last = (world.writes(0, usize::MAX)?, Instant::now());
-    // If it never comes, the quiet time shows the writes.
+    // If it never becomes quiet, the quiet time shows the writes.
     while last.1.elapsed() < QUIET_AFTER && Instant::now() < deadline {
         alongside(world, sleep(SAMPLE)).await?;
         let now = world.writes(0, usize::MAX)?;
@@ -213,7 +216,7 @@ async fn conclude(
         (wanted - gone.done, "objects were not gone in time"),
         (
             lives.len().abs_diff(wanted),
-            "machines too many or too few were ordered",
+            "more or fewer machines than wanted were ordered",
         ),
         (left, "machines were not released"),
     ] {
@@ -223,7 +226,7 @@ async fn conclude(
     }
     let pages = floor::pages_in_motion(&floor::deliveries(&lives), POLL_MOVING * PACE)
         + floor::pages_in_motion(&floor::releases(&lives), POLL_MOVING * PACE);
-    // One more: nothing is ordered before one complete listing.
+    // One more, because nothing is ordered before one complete listing.
     let least = floor::CALLS_PER_LIFE * wanted + pages + 1;
     let figures = figures_of(&measured, wanted, least, pages, &lives);
     let details = BTreeMap::from([
@@ -329,9 +332,9 @@ fn figures_of(
             "Events a server",
             events / n,
             "",
-            // The audit log does not tell whom an event is about.
+            // The audit log does not say which object an event is about.
             Some(2.0 + 1.0 / n),
-            "audit log; goal: 2, and one of the account in all".to_owned(),
+            "audit log; goal: 2, plus one for the account in total".to_owned(),
         ),
         figure(
             "Refused writes a server",
@@ -422,7 +425,7 @@ fn operator_build() -> String {
     format!("version {}, {profile} build", env!("CARGO_PKG_VERSION"))
 }
 
-/// Tells the user how far it is. Nobody may be listening any more.
+/// Reports progress to the user. Standard output may be closed already.
 fn say(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -1,22 +1,22 @@
-//! What a process uses, as Linux tells it.
+//! What a process uses, according to Linux.
 
 use std::fs;
 
 use serde::Serialize;
 
-/// Every Linux that Rust runs on counts processor time in hundredths of a
-/// second towards programs, whatever the kernel's own tick is.
+/// Every Linux that Rust runs on reports processor time in hundredths of a
+/// second to programs, whatever the kernel's own tick is.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Memory and processor time of one process.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Use {
-    /// Resident now, KiB.
+    /// Resident memory now, KiB.
     pub(crate) resident: u64,
-    /// Most that was ever resident, KiB.
+    /// Peak resident memory, KiB.
     pub(crate) peak: u64,
-    /// Processor seconds since its start, in programs and kernel.
+    /// Processor seconds since its start, in user space and kernel.
     pub(crate) cpu: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What the hosting API saw, asked of the simulator's control port.
+//! What the hosting API saw, read from the simulator's control port.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -70,10 +70,10 @@ impl Provider {
         Ok(machines.iter().filter_map(life).collect())
     }
 
-    /// What speaks against one order, one machine; nothing if all is well.
+    /// Violations of "one order, one machine"; empty if all is well.
     pub(crate) async fn violations(&self) -> Result<Vec<Value>, reqwest::Error> {
         let report: Value = self.get("invariants?prefix=fmo-order:").await?;
-        // Absent would be no proof of anything.
+        // An absent list proves nothing.
         Ok(report["violations"]
             .as_array()
             .cloned()
@@ -100,7 +100,7 @@ pub(crate) fn by_kind(calls: &[Call]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for call in calls {
         let template = call.template.as_deref().unwrap_or("(unknown path)");
-        // Values of a filter differ with every server; its name tells enough.
+        // Values of a filter differ with every server; its name is enough.
         let names = call
             .query
             .split('&')

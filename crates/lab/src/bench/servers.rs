@@ -17,10 +17,10 @@ use super::world::{INSTANCE_TYPE, LOCATION, NAMESPACE};
 
 const AT_ONCE: usize = 32;
 
-/// Where the objects of a phase stand when it ends.
+/// State of the objects when a phase ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reached {
-    /// How many came to the end of the phase.
+    /// How many reached the end of the phase.
     pub(crate) done: usize,
     /// Until the last of them did.
     pub(crate) took: Duration,
@@ -45,7 +45,7 @@ impl Servers {
         }
     }
 
-    /// Makes them, and waits until all are Ready or the deadline is there.
+    /// Makes them, and waits until all are Ready or the deadline has passed.
     pub(crate) async fn order(&self, within: Duration) -> Result<Reached, kube::Error> {
         let began = Instant::now();
         let parameters = PostParams::default();
@@ -66,7 +66,7 @@ impl Servers {
         })
     }
 
-    /// Deletes them, and waits until all are gone or the deadline is there.
+    /// Deletes them, and waits until all are gone or the deadline has passed.
     pub(crate) async fn release(&self, within: Duration) -> Result<Reached, kube::Error> {
         let began = Instant::now();
         // One request, as `kubectl delete --all` would, and no waiting inside it.
@@ -85,7 +85,7 @@ impl Servers {
         usize::try_from(self.number).unwrap_or(usize::MAX)
     }
 
-    /// Follows the objects until `end` holds of them; returns them, and the time it took.
+    /// Follows the objects until `end` holds for them; returns them and the time it took.
     async fn watch(
         &self,
         began: Instant,
@@ -109,7 +109,7 @@ impl Servers {
                 Ok(Event::Delete(object)) => {
                     seen.remove(&object.metadata.name.unwrap_or_default());
                 }
-                // The watcher begins anew by itself.
+                // The watcher starts again by itself.
                 Err(_) => {}
             }
         }

@@ -21,7 +21,7 @@ use crate::supervisor::{Supervisor, TAIL, tail};
 use crate::{ports, programs};
 
 /// All times of the account are divided by this, and the simulator's clock
-/// runs as many times as fast.
+/// runs faster by the same factor.
 pub(crate) const PACE: f64 = 10.0;
 /// The account's own times at that pace, in seconds.
 pub(crate) const POLL_MOVING: f64 = 3.0;
@@ -34,7 +34,7 @@ pub(crate) const INSTANCE_TYPE: &str = "bm7.std.8";
 /// The user whose writes are counted.
 pub(crate) const OPERATOR_USER: &str = "system:serviceaccount:flexmetal-system:flexmetal-operator";
 
-/// Writes that measure what the API server takes.
+/// Writes that measure how many the API server accepts.
 const PROBES: usize = 400;
 const AT_ONCE: usize = 32;
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Brings all up, with an account that allows `servers`.
+    /// Starts everything, with an account that allows `servers`.
     pub(crate) async fn start(servers: u32) -> Result<Self, Box<dyn Error>> {
         let folder = tempfile::Builder::new()
             .prefix("flexmetal-bench-")
@@ -103,7 +103,7 @@ impl World {
         audit::writes(&self.audit_log(), OPERATOR_USER, from, to)
     }
 
-    /// Completes when a part ends, which none should.
+    /// Completes when a part ends, which none should do.
     pub(crate) async fn first_failure(&mut self) -> Box<dyn Error> {
         tokio::select! {
             failure = self.plane.first_failure() => failure.into(),
@@ -123,7 +123,7 @@ impl World {
         Ok(self.plane.end().await?)
     }
 
-    /// Writes a second that the API server takes here from many clients at once.
+    /// Writes per second that the API server accepts here from many clients at once.
     pub(crate) async fn write_ceiling(&self) -> Result<f64, kube::Error> {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
         let began = Instant::now();
@@ -158,8 +158,8 @@ async fn bring_up(
 ) -> Result<(Client, Provider, u32), Box<dyn Error>> {
     let product = Product::find()?;
     let speed = format!("--clock-speed={PACE}");
-    // Deliveries and releases as long as the simulator's defaults and the
-    // hosting API's own word: minutes, here tenths of them.
+    // Deliveries and releases take as long as the simulator's defaults and the
+    // hosting API's documentation say: minutes, here a tenth of that.
     let simulator = product
         .start_simulator(parts, &[&speed, "--release-seconds=120", "--seed=1"])
         .await?;
@@ -174,7 +174,7 @@ async fn bring_up(
     kubectl
         .run_with_input(&["apply", "-f", "-"], &objects.to_string())
         .await?;
-    // A user of its own, so that the audit log tells its writes from ours.
+    // A user of its own, so that the audit log tells its writes and ours apart.
     let token = kubectl
         .run(&["-n", OPERATOR_NAMESPACE, "create", "token", OPERATOR])
         .await?;
@@ -208,7 +208,7 @@ fn objects(api: &str, key: &str) -> serde_json::Value {
         { "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } },
         { "apiVersion": "v1", "kind": "ServiceAccount",
           "metadata": { "name": OPERATOR, "namespace": OPERATOR_NAMESPACE } },
-        // What it may do is the chart's matter; here its writes are counted.
+        // Its rights are tested with the chart; here its writes are counted.
         { "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
           "metadata": { "name": OPERATOR },
           "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },

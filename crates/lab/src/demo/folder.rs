@@ -18,7 +18,7 @@ pub(crate) struct DemoFolder {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct State {
-    /// The process that keeps it; SIGTERM to it ends all of it.
+    /// The keeper; SIGTERM to it ends the whole demo.
     pub(crate) pid: i32,
     /// All others, by name.
     pub(crate) parts: Vec<(String, u32)>,
@@ -29,10 +29,10 @@ pub(crate) struct State {
     pub(crate) stamp: String,
 }
 
-/// What stands in the folder.
+/// State of the folder.
 #[derive(Debug)]
 pub(crate) enum Look {
-    /// Nothing, or nothing that is left of a demo.
+    /// No demo and no remains of one.
     Absent,
     /// A process keeps a demo there that is not up yet, or that is ending.
     Busy,
@@ -51,7 +51,7 @@ pub(crate) enum FolderError {
         #[source]
         source: io::Error,
     },
-    #[error("{path} holds other things than a demo: name another folder with --dir")]
+    #[error("{path} holds something other than a demo: name another folder with --dir")]
     Foreign { path: PathBuf },
 }
 
@@ -82,7 +82,7 @@ impl DemoFolder {
         self.path.join("logs")
     }
 
-    /// What the keeper itself says.
+    /// The keeper's own log.
     pub(crate) fn keeper_log(&self) -> PathBuf {
         self.logs().join("lab.log")
     }
@@ -101,7 +101,7 @@ impl DemoFolder {
         self.path.join("lock")
     }
 
-    /// Looks what stands there.
+    /// Finds out the state of the folder.
     pub(crate) fn look(&self) -> Result<Look, FolderError> {
         let Some(mut entries) = fs::read_dir(&self.path).ok() else {
             return Ok(Look::Absent);
@@ -114,7 +114,7 @@ impl DemoFolder {
                 }),
             };
         };
-        // Shared: two that look do not take each other for a keeper.
+        // Shared, so that two observers do not mistake each other for a keeper.
         match lock.try_lock_shared() {
             Ok(()) => Ok(Look::Dead),
             Err(TryLockError::WouldBlock) => Ok(fs::read(self.state())
@@ -158,17 +158,17 @@ impl DemoFolder {
         fs::read_to_string(self.lock()).ok()?.parse().ok()
     }
 
-    /// Says that the demo is up: whole or not at all.
+    /// Records that the demo is up, atomically.
     pub(crate) fn write(&self, state: &State) -> Result<(), FolderError> {
         let partial = self.path.join("demo.json.partial");
         let text = serde_json::to_vec_pretty(state).unwrap_or_default();
-        // It names the simulator's key.
+        // It contains the simulator's key.
         fs::write(&partial, text)
             .and_then(|()| fs::rename(&partial, self.state()))
             .map_err(|source| self.unusable(source))
     }
 
-    /// Says that it is up no more.
+    /// Records that it is no longer up.
     pub(crate) fn unwrite(&self) {
         // Not there when the demo never came up.
         let _ = fs::remove_file(self.state());
@@ -182,7 +182,7 @@ impl DemoFolder {
             .map_err(|source| self.unusable(source))
     }
 
-    /// Removes the folder. Call it only when it is a demo's and nobody keeps it.
+    /// Removes the folder. Only for a demo's folder without a keeper.
     pub(crate) fn remove(&self) -> Result<(), FolderError> {
         match fs::remove_dir_all(&self.path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(self.unusable(source)),

@@ -12,11 +12,11 @@ use crate::product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR};
 use crate::supervisor::{self, Supervisor};
 use crate::{ports, programs};
 
-/// Virtual seconds a second: a delivery of some minutes takes some seconds.
+/// Virtual seconds per second: a delivery of some minutes takes some seconds.
 const CLOCK_SPEED: &str = "--clock-speed=60";
 const DELIVERY: &str = "--delivery-seconds=180..480";
 const RELEASE: &str = "--release-seconds=120";
-/// An order that is under way is awaited; the quickstart's account gives it 10 s.
+/// An order under way is finished first; the quickstart's account gives it 10 s.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
 const SIMULATOR_PATIENCE: Duration = Duration::from_secs(5);
 

@@ -29,17 +29,17 @@ use crate::supervisor::{TAIL, tail};
 
 /// Control plane, simulator and operator together.
 const UP_WITHIN: Duration = Duration::from_secs(120);
-/// The operator awaits an order that is under way, and the API server its watches.
+/// The operator waits for an order under way, and the API server for its watches.
 const DOWN_WITHIN: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
-/// The keeper's last words may hold those of the part that failed.
+/// The end of the keeper's log may contain that of the part that failed.
 const KEEPER_TAIL: usize = 2 * TAIL;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     step: Step,
-    /// Folder for all that the demo makes
+    /// Folder for everything that the demo makes
     #[arg(
         long,
         global = true,
@@ -82,7 +82,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 
 async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let stamp = Product::find()?.stamp()?;
-    // Here and not in the keeper: the first time takes minutes and says so.
+    // Here and not in the keeper: the first build takes minutes and reports that.
     programs::find_or_build().await?;
     let state = match settled(folder).await? {
         Look::Up(state) if state.stamp == stamp && answers(folder).await => {
@@ -100,7 +100,7 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
             if !last_words.is_empty() {
                 say(&format!("It last said: {}", last_words.trim_end()));
             }
-            say("Setting it up anew.");
+            say("Setting it up again.");
             end(folder).await?;
             start(folder).await?
         }
@@ -126,8 +126,8 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     show(folder, &kubectl, &state, began.elapsed()).await
 }
 
-/// Looks once nobody is busy any more: another `make demo` may be at work, or
-/// a keeper may be ending.
+/// Looks at the folder once no process is busy with it: another `make demo` may
+/// be at work, or a keeper may be ending.
 async fn settled(folder: &DemoFolder) -> Result<Look, FolderError> {
     let deadline = Instant::now() + UP_WITHIN;
     loop {
@@ -138,7 +138,7 @@ async fn settled(folder: &DemoFolder) -> Result<Look, FolderError> {
     }
 }
 
-/// Starts a keeper that outlives us and the terminal, and waits until it has all up.
+/// Starts a keeper that outlives us and the terminal, and waits until everything is up.
 async fn start(folder: &DemoFolder) -> Result<State, Box<dyn Error>> {
     say(
         "Starting etcd, kube-apiserver, kube-controller-manager, the simulator and the operator ...",
@@ -151,7 +151,7 @@ async fn start(folder: &DemoFolder) -> Result<State, Box<dyn Error>> {
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
-        // Ctrl-C at this terminal is not meant for it.
+        // Ctrl-C at this terminal must not reach it.
         .process_group(0)
         .spawn()?;
     match await_up(folder, &mut keeper).await? {
@@ -170,7 +170,7 @@ async fn await_up(folder: &DemoFolder, keeper: &mut Child) -> Result<Option<Stat
         if let Look::Up(state) = folder.look()? {
             return Ok(Some(state));
         }
-        // It says why in its log. Waited for, so that it is no zombie of ours.
+        // Its log says why. Waited for, so that it does not stay as a zombie.
         if !matches!(keeper.try_wait(), Ok(None)) {
             return Ok(None);
         }
@@ -195,7 +195,7 @@ async fn down(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Ends whatever stands in the folder, and removes it.
+/// Ends what runs in the folder, and removes the folder.
 async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + DOWN_WITHIN;
     let mut asked = None;
@@ -204,7 +204,7 @@ async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
         let keeper = folder.keeper();
         if let Some(pid) = keeper.filter(|_| asked != keeper) {
             if let Some(pid) = Pid::from_raw(pid) {
-                // It may be gone by now: the next look tells.
+                // It may be gone by now: the next look shows it.
                 let _ = kill_process(pid, Signal::TERM);
             }
             asked = keeper;
@@ -251,7 +251,7 @@ async fn show(
     Ok(())
 }
 
-/// Tells the user something. Nobody may be listening any more.
+/// Tells the user something. Standard output may be closed already.
 fn say(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -16,13 +16,13 @@ use crate::kubectl::{Kubectl, KubectlError};
 use crate::product::Simulator;
 
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart");
-/// Where the manifests put everything.
+/// Namespace of the manifests.
 pub(crate) const NAMESPACE: &str = "demo";
-/// For all servers together.
+/// Time limit for all servers together.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(200);
 
-/// Why the quickstart did not come to its end.
+/// Why the quickstart did not finish.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum QuickstartError {
     #[error("cannot read {path}")]
@@ -57,7 +57,7 @@ pub(crate) fn key() -> Result<String, QuickstartError> {
 }
 
 /// Applies the manifests as they are, but for the simulator's port, which is
-/// another one in every demo. Again is harmless.
+/// another one in every demo. Repeating it is harmless.
 pub(crate) async fn apply(kubectl: &Kubectl, simulator: &Simulator) -> Result<(), QuickstartError> {
     let mut manifests = read()?;
     for object in &mut manifests {
@@ -108,7 +108,7 @@ fn servers() -> Result<Vec<String>, QuickstartError> {
     Ok(servers.map(str::to_owned).collect())
 }
 
-/// Waits until every server is Ready, and tells what happens meanwhile.
+/// Waits until every server is Ready, and reports what happens meanwhile.
 pub(crate) async fn wait_ready(
     client: Client,
     kubectl: &Kubectl,
@@ -163,7 +163,7 @@ fn condition<'a>(server: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|each| each["type"] == kind)
 }
 
-/// Ready speaks of this very spec, and nobody is deleting the object.
+/// Ready describes the current spec, and nobody is deleting the object.
 fn is_ready(server: &DynamicObject) -> bool {
     server.metadata.deletion_timestamp.is_none()
         && server.data["status"]["observedGeneration"].as_i64() == server.metadata.generation
@@ -175,7 +175,7 @@ fn situation(server: &DynamicObject) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let reason = condition(server, "Ready").map(|ready| text(&ready["reason"]));
     let word = text(&server.data["status"]["providerStatus"]);
-    let reason = reason.unwrap_or_else(|| "not looked at yet".to_owned());
+    let reason = reason.unwrap_or_else(|| "not seen yet".to_owned());
     if word.is_empty() {
         reason
     } else {
@@ -183,7 +183,7 @@ fn situation(server: &DynamicObject) -> String {
     }
 }
 
-/// What the failed wait leaves to look at: each server's conditions.
+/// What to show after a failed wait: each server's conditions.
 pub(crate) async fn conditions(kubectl: &Kubectl) -> String {
     let columns = r#"jsonpath={range .items[*]}{.metadata.name}{"\n"}{range .status.conditions[*]}{"  "}{.type}={.status} {.reason}: {.message}{"\n"}{end}{end}"#;
     let all = "provideraccounts,baremetalservers";

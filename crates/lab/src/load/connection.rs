@@ -1,5 +1,5 @@
-//! One kept connection to the hosting API, as lean as it can be: what the load
-//! itself costs is not to be the bound.
+//! One kept connection to the hosting API, as lean as possible: the cost of the
+//! load itself must not be the limit.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// Longer than this is no answer.
+/// An answer that takes longer counts as none.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What to ask.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
-    /// What it counts as.
+    /// The kind that it counts as.
     pub(super) kind: &'static str,
     pub(super) method: Method,
     /// Path and query.
@@ -29,7 +29,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// A GET without more.
+    /// A plain GET.
     pub(super) fn get(kind: &'static str, target: impl Into<String>) -> Self {
         Self {
             kind,
@@ -94,7 +94,7 @@ impl Connection {
             reason = "it ends with the connection, whose drop ends it"
         )]
         let task = tokio::spawn(async move {
-            // What goes wrong is said to the request that is waiting.
+            // Errors are reported to the waiting request.
             let _ = connection.await;
         });
         Ok(Self {
@@ -105,7 +105,7 @@ impl Connection {
         })
     }
 
-    /// Asks, reads the whole answer, and says how long both took.
+    /// Sends a request, reads the whole answer, and says how long both took.
     pub(super) async fn call(&mut self, call: &Call) -> Result<(Bytes, Duration), CallError> {
         let mut request = Request::builder()
             .method(&call.method)

@@ -1,4 +1,4 @@
-//! Who runs where: one core for the simulator, another for the load.
+//! One core for the simulator, another for the load.
 
 /// The cores of a run.
 #[derive(Debug, Clone, Copy)]
@@ -8,8 +8,8 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// Two cores that this process may use; `None` where there are none, or
-    /// the system has no say in it.
+    /// Two cores that this process may use; `None` where there are not two, or
+    /// where the system cannot bind processes.
     pub(super) fn find() -> Option<Self> {
         let mut free = system::usable().into_iter();
         Some(Self {
@@ -18,8 +18,8 @@ impl Cores {
         })
     }
 
-    /// Binds this process to the simulator's core: a child inherits it, with
-    /// all its threads, and there is no moment in which it runs elsewhere.
+    /// Binds this process to the simulator's core: a child inherits that with
+    /// all its threads, and never runs elsewhere.
     pub(super) fn before_the_start(self) -> std::io::Result<()> {
         system::bind(self.simulator)
     }

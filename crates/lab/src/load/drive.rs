@@ -1,4 +1,4 @@
-//! Many connections at once: as fast as they can, or at a pace.
+//! Many connections at once: as fast as possible, or at a fixed rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::mix::Fleet;
 pub(super) enum DriveError {
     #[error(transparent)]
     Call(#[from] CallError),
-    #[error("an order was answered with something that is no machine")]
+    #[error("an order was answered without a machine")]
     Answer(#[from] serde_json::Error),
     #[error("a connection's task ended")]
     Task(#[from] tokio::task::JoinError),
@@ -24,15 +24,15 @@ pub(super) enum DriveError {
 /// Until when, and how fast.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
-    /// As many requests, each as soon as the one before it is answered.
+    /// This many requests, each as soon as the one before it is answered.
     Count(usize),
-    /// Requests for so long, each as soon as the one before it is answered.
+    /// Requests for this long, each as soon as the one before it is answered.
     Flat(Duration),
-    /// So many a second, each at its own time whatever became of the others.
+    /// This many per second, each at its own time whatever happens to the others.
     Even { rate: u32, lasting: Duration },
 }
 
-/// What was reached.
+/// What was achieved.
 #[derive(Debug, Default)]
 pub(super) struct Driven {
     pub(super) latencies: Latencies,
@@ -47,7 +47,7 @@ impl Driven {
     }
 }
 
-/// Asks over all `connections` what `next` says, and gives them back.
+/// Sends the requests of `next` over all `connections`, and returns these.
 pub(super) async fn drive(
     connections: Vec<Connection>,
     fleet: &Arc<Fleet>,
@@ -97,8 +97,8 @@ impl Worker {
         while let Some(due) = self.due(turn, pace) {
             turn += self.all;
             let call = next(&self.fleet);
-            // Who is late because the answer before came late has to count
-            // that; the grain of the timer is nobody's fault.
+            // A request that is late because the answer before came late has to
+            // count the delay; the timer's resolution does not count.
             let late = due.elapsed();
             if late.is_zero() {
                 sleep_until(due).await;
@@ -117,7 +117,7 @@ impl Worker {
             Pace::Count(number) => (turn < number).then_some(now),
             Pace::Flat(lasting) => (now < self.began + lasting).then_some(now),
             Pace::Even { rate, lasting } => {
-                // Who cannot keep up is not waited for.
+                // A request that falls behind is not waited for.
                 let turn = u32::try_from(turn)
                     .ok()
                     .filter(|_| now < self.began + lasting * 2)?;

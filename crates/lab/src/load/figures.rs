@@ -40,7 +40,7 @@ pub(super) fn figures(
             "Rate asked for over rate answered",
             rate / even,
             "x",
-            // What the last answers take after the last request has left.
+            // Time of the last answers after the last request was sent.
             Some(1.01),
             format!("{even:.0} of {rate:.0} requests a second"),
         ),

@@ -1,4 +1,4 @@
-//! How long answers took, and what half or nearly all of them kept to.
+//! How long answers took: median and upper percentiles.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

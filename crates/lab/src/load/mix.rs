@@ -1,4 +1,4 @@
-//! What an operator of a fleet asks: pages of its machines, single ones, marks,
+//! The requests of an operator with a fleet: pages of its machines, single ones, marks,
 //! orders and releases.
 
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ struct Inner {
     rng: StdRng,
 }
 
-/// What an answer to an order is read for.
+/// The parts of an answer to an order that are read.
 #[derive(Deserialize)]
 struct Ordered {
     uuid: String,
@@ -55,7 +55,7 @@ impl Fleet {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Machines that were not given back.
+    /// Machines that were not released.
     pub(super) fn len(&self) -> usize {
         self.with(|inner| inner.known.len())
     }
@@ -106,7 +106,7 @@ impl Fleet {
         })
     }
 
-    /// Takes note of the answer to an order.
+    /// Records the answer to an order.
     pub(super) fn ordered(&self, call: &Call, answer: &[u8]) -> Result<(), serde_json::Error> {
         if call.method != Method::POST {
             return Ok(());

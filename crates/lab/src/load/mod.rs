@@ -1,8 +1,8 @@
-//! `lab load`: how fast the simulator answers, and what a machine of its takes
-//! in memory.
+//! `lab load`: how fast the simulator answers, and how much memory a machine
+//! takes in it.
 //!
 //! The simulator runs as a process of its own on one core, the load on another.
-//! A goal that is missed stands in the page; only a wrong answer is a failure.
+//! A missed goal is shown in the page; only a wrong answer is a failure.
 
 mod connection;
 mod cores;
@@ -34,13 +34,13 @@ use crate::bench::process;
 use crate::results::publish;
 
 const CONNECTIONS: usize = 16;
-/// Requests that show what an entry of the ledger takes.
+/// Requests that measure the memory of a ledger entry.
 const ENTRIES: usize = 50_000;
 /// Times that each listing is asked for.
 const ROUNDS: usize = 500;
 /// Longer than any delivery takes, in virtual seconds.
 const DELIVERED: u64 = 901;
-/// Virtual seconds a real one during the mix: machines come and go.
+/// Virtual seconds per real second during the mix: machines come and go.
 const SPEED: u64 = 100;
 
 #[derive(Args)]
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// How many machines the account has
     #[arg(long, default_value_t = 10_000)]
     machines: usize,
-    /// Requests a second that must be possible
+    /// Requests per second that must be possible
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
     /// How long the mix runs at that rate, and then flat out
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-/// Memory at the turns of the run, in KiB.
+/// Memory at the steps of the run, in KiB.
 struct Memory {
     empty: u64,
     ordered: u64,
@@ -81,7 +81,7 @@ struct Measured {
     faults: Vec<String>,
 }
 
-/// Runs it all and writes the results.
+/// Runs everything and writes the results.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     // Before this process is bound to one of the cores.
@@ -130,7 +130,7 @@ async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, B
         connections.push(Connection::open(subject.host(), subject.key()).await?);
     }
 
-    // Machines alone, so that what they take is not mixed with the ledger.
+    // Machines only, so that their memory is not mixed with the ledger's.
     let empty = subject.usage()?.resident;
     let mut filled = Driven::default();
     while fleet.len() < arguments.machines {
@@ -194,7 +194,7 @@ async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, B
     })
 }
 
-/// Each kind of page for itself, one request at a time.
+/// Each kind of page by itself, one request at a time.
 async fn listings(
     connections: &mut [Connection],
     machines: usize,
@@ -225,7 +225,7 @@ async fn listings(
     Ok(latencies)
 }
 
-/// Tells the user how far it is. Nobody may be listening any more.
+/// Reports progress to the user. Standard output may be closed already.
 fn say(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -20,7 +20,7 @@ pub(super) struct Alone {
     high: f64,
 }
 
-/// All of one run: what the JSON file holds.
+/// All of one run: the content of the JSON file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Run {
@@ -38,7 +38,7 @@ pub(super) struct Run {
     pub(super) alone: Vec<Alone>,
     /// Times over HTTP in milliseconds, by stretch and kind of request.
     pub(super) latencies: BTreeMap<&'static str, BTreeMap<String, Spread>>,
-    /// What went wrong; with any of it the figures mean nothing.
+    /// What went wrong; with an entry here the figures mean nothing.
     pub(super) faults: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn slowest_page(alone: &[Alone]) -> Option<(&str, f64)> {
 }
 
 impl Run {
-    /// The same for people.
+    /// The same as a page for people.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
             "# How fast the simulator is\n\n\

@@ -11,7 +11,7 @@ use crate::bench::{INSTANCE_TYPE, LOCATION};
 use crate::product::{Product, SIMULATOR, Simulator};
 use crate::supervisor::Supervisor;
 
-/// More than any run orders.
+/// A quota that no run uses up.
 const QUOTA: usize = 10_000_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -26,7 +26,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Starts one whose clock stands, on its core if there are two.
+    /// Starts one whose clock stands still, on its own core if there are two.
     pub(super) async fn start(cores: Option<Cores>) -> Result<Self, Box<dyn Error>> {
         let folder = tempfile::Builder::new()
             .prefix("flexmetal-load-")
@@ -67,7 +67,7 @@ impl Subject {
 
     /// Its memory and processor time.
     pub(super) fn usage(&self) -> Result<Use, &'static str> {
-        process::usage(self.pid).ok_or("the system does not tell what the simulator uses")
+        process::usage(self.pid).ok_or("the system does not report what the simulator uses")
     }
 
     /// Lets virtual time jump, or run by itself.
@@ -76,7 +76,7 @@ impl Subject {
         self.steer("clock", &drive).await
     }
 
-    /// Has the ledger forget what it holds.
+    /// Empties the ledger.
     pub(super) async fn clear_ledger(&self) -> Result<(), reqwest::Error> {
         let url = format!("{}/_simulator/ledger", self.simulator.control);
         let cleared = self.client.delete(url).send().await?;

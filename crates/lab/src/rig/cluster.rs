@@ -20,8 +20,8 @@ const KUBECTL_WITHIN: Duration = Duration::from_secs(180);
 
 /// The control plane of this test run, started at the first call.
 ///
-/// It lives as long as this process: the kernel closes the pipe to it when we
-/// are gone, however we go.
+/// It lives as long as this process: the kernel closes the pipe to it when this
+/// process ends, in whatever way.
 ///
 /// # Panics
 /// If it cannot be started; the message says what to do.
@@ -37,7 +37,7 @@ pub fn cluster() -> &'static Cluster {
 pub struct Cluster {
     access: Access,
     lab: Child,
-    /// Closing it is the sign to end.
+    /// Closing it tells the control plane to end.
     pipe: Option<ChildStdin>,
 }
 
@@ -61,7 +61,7 @@ pub struct Access {
 
 impl Cluster {
     /// A control plane for one test alone: for tests that delete CRDs or change
-    /// other things that all share.
+    /// other shared things.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -69,8 +69,8 @@ impl Cluster {
         Self::start(&[]).unwrap_or_else(|sentence| panic!("{sentence}"))
     }
 
-    /// As [`Cluster::own`], and every write is logged to `audit_log`, one JSON
-    /// object a line.
+    /// Like [`Cluster::own`], and every write is logged to `audit_log`, one JSON
+    /// object per line.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -95,8 +95,8 @@ impl Cluster {
             })?;
         let pipe = lab.stdin.take();
         let mut line = String::new();
-        // The laboratory gives up by itself when the control plane is not ready
-        // in time, so this read ends.
+        // The laboratory ends by itself when the control plane is not ready in
+        // time, so this read ends.
         let read = lab
             .stdout
             .take()
@@ -154,7 +154,7 @@ impl Cluster {
         self.kubectl_with_input(args, "").await
     }
 
-    /// Runs kubectl and hands it `input`, for `apply -f -`.
+    /// Runs kubectl with `input`, for `apply -f -`.
     ///
     /// # Panics
     /// If it does not end in time.
@@ -174,9 +174,9 @@ impl Cluster {
             .spawn()
             .expect("kubectl can be started");
         let mut stdin = child.stdin.take().expect("the pipe was asked for");
-        // Together: a large input and a full output pipe would block each other.
+        // At the same time: a large input and a full output pipe would block each other.
         let write = async move {
-            // kubectl may end without reading all: its own message says why.
+            // kubectl may end without reading everything; it says why itself.
             let _ = stdin.write_all(input.as_bytes()).await;
         };
         let both = async { tokio::join!(write, child.wait_with_output()).1 };

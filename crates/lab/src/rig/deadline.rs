@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// Looks until `look` finds something, and returns it.
+/// Calls `look` until it finds something, and returns that.
 ///
 /// # Panics
 /// With `what` if it is not there `within` the time: the test has failed.

@@ -5,17 +5,17 @@ use serde_json::Value;
 /// The result of reading an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// As its spec says.
+    /// As the spec says.
     Current,
-    /// On the way there.
+    /// Not yet as the spec says.
     InProgress,
     /// A person is needed.
     Failed,
-    /// On the way out.
+    /// Being deleted.
     Terminating,
 }
 
-/// Reads an object by the generic rules, which are asked in this order:
+/// Reads an object by the generic rules, in this order:
 /// deletion, generation, the first of `Reconciling` and `Stalled` that is true
 /// (in the order of the list), then `Ready`.
 pub fn health(object: &Value) -> Health {

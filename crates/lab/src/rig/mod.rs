@@ -1,4 +1,4 @@
-//! What tests of the whole are built on: control plane, simulator, operator and
+//! The base of end-to-end tests: control plane, simulator, operator and
 //! objects, each in a world of its own. Everything ends when it is dropped.
 
 // clippy.toml allows these inside test functions; here all of it is for tests.

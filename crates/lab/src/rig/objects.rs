@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::World;
 use super::kstatus::condition;
 
-/// Between two looks.
+/// Pause between two looks.
 const POLL: Duration = Duration::from_millis(50);
 
 impl World {
@@ -82,7 +82,7 @@ impl World {
         found.unwrap_or_else(|sentence| panic!("{sentence}"))
     }
 
-    /// As [`World::wait_for`]; the error is what the panic would say.
+    /// Like [`World::wait_for`]; the error is what the panic would say.
     pub async fn try_wait_for<T>(
         &self,
         name: &str,
@@ -151,7 +151,7 @@ fn value(object: &DynamicObject) -> Value {
     serde_json::to_value(object).expect("an object is JSON")
 }
 
-/// A kind of ours.
+/// One of our kinds.
 fn kind(name: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", name))
 }

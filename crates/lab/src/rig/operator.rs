@@ -13,17 +13,17 @@ const END_WITHIN: Duration = Duration::from_secs(20);
 /// How an operator is started.
 #[derive(Clone)]
 pub struct Start {
-    /// Whose cluster, by which way.
+    /// Kubeconfig of its cluster.
     pub kubeconfig: PathBuf,
     /// Its own namespace.
     pub namespace: String,
-    /// The namespaces that it looks after; none is all of them.
+    /// The namespaces that it watches; none means all of them.
     pub watched: Vec<String>,
     /// 16 hex digits.
     pub cluster_id: String,
     /// Further flags.
     pub flags: Vec<String>,
-    /// What it logs, in the words of `RUST_LOG`; none is what `OPERATOR_LOG` says, or a sane default.
+    /// What it logs, as in `RUST_LOG`; `None`: what `OPERATOR_LOG` says, or a sane default.
     pub log: Option<&'static str>,
 }
 
@@ -35,7 +35,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts one; what it says is added to `log`.
+    /// Starts one; its output is appended to `log`.
     pub fn start(start: Start, log: &Path) -> Self {
         let program = launch(&start, log);
         Self {
@@ -78,7 +78,7 @@ impl Operator {
         self.program.ended()
     }
 
-    /// Everything that all its processes have said.
+    /// Everything that all its processes have logged.
     pub fn log(&self) -> String {
         self.program.log()
     }

@@ -1,4 +1,4 @@
-//! A child process whose words go to a file.
+//! A child process whose output goes to a file.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Program {
         let child = Command::new(program)
             .args(arguments)
             .envs(environment.iter().copied())
-            // Neither the cluster nor the credentials of who runs the tests.
+            // Without the cluster and the credentials of the user who runs the tests.
             .env_remove("KUBECONFIG")
             .env_remove("KUBERNETES_SERVICE_HOST")
             .stdin(Stdio::null())
@@ -58,7 +58,7 @@ impl Program {
     }
 
     /// Standard output, when it was wanted; the first time.
-    pub fn take_output(&mut self) -> Option<ChildStdout> {
+    pub(crate) fn take_output(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
@@ -67,7 +67,7 @@ impl Program {
         self.child.id()
     }
 
-    /// Everything that it has said so far.
+    /// Everything that it has written so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -77,7 +77,7 @@ impl Program {
         self.child.try_wait().expect("a child can be asked")
     }
 
-    /// Kills it outright: it can do and tell nothing more. Returns once it is gone.
+    /// Kills it outright. Returns once it is gone.
     pub fn kill9(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::program as built;
 use super::program::Program;
 
-/// No answer of the simulator takes longer, unless a fault says so.
+/// Time limit of an answer; only a fault makes one take longer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// A running simulator. Dropped, it ends.
@@ -36,7 +36,7 @@ struct Ready {
 pub struct Fault(Value);
 
 impl Fault {
-    /// What goes wrong, in the words of the simulator's page: `json!("dropBefore")`,
+    /// What goes wrong, as on the simulator's page: `json!("dropBefore")`,
     /// `json!({"status": {"code": 500, "after": true}})`. It hits every request.
     pub fn new(fault: impl Into<Value>) -> Self {
         let fault = fault.into();
@@ -58,7 +58,7 @@ impl Fault {
 }
 
 impl Simulator {
-    /// Starts one on free ports; `log` gets what it says. Deliveries and
+    /// Starts one on free ports; its output goes to `log`. Deliveries and
     /// releases take half a second unless `flags` say otherwise.
     ///
     /// # Panics
@@ -104,7 +104,7 @@ impl Simulator {
         &self.ready.api_key
     }
 
-    /// A request to the hosting API by hand, with the account's key: status and body.
+    /// A raw request to the hosting API, with the account's key: status and body.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         let request = self
             .request(&self.ready.api, method, path, body)
@@ -131,12 +131,12 @@ impl Simulator {
         self.control("DELETE", "/_simulator/ledger", None).await;
     }
 
-    /// All machines that ever were, oldest first, each with its `history`.
+    /// All machines that ever existed, oldest first, each with its `history`.
     pub async fn machines(&self) -> Vec<Value> {
         self.list("/_simulator/machines").await
     }
 
-    /// Machines that are neither failed nor on the way out.
+    /// Machines that are neither failed nor being released.
     pub async fn live_machines(&self) -> Vec<Value> {
         let mut machines = self.machines().await;
         machines.retain(|machine| {

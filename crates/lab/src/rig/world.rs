@@ -1,5 +1,5 @@
-//! A world for one test: a simulator, a namespace with an account, an operator
-//! that looks after it, all of them its own.
+//! A world for one test: a simulator, a namespace with an account, and an
+//! operator that watches it, all for this test alone.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,9 +15,9 @@ use super::deadline::eventually;
 use super::operator::{Operator, Start};
 use super::simulator::Simulator;
 
-/// The API server shows a new kind within this time.
+/// The API server serves a new kind within this time.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
-/// Who applies the tests' objects.
+/// Field manager of the tests' objects.
 const FIELD_MANAGER: &str = "test";
 
 /// How a world is made. The default is what most tests want.
@@ -73,17 +73,17 @@ pub fn server(name: &str) -> Value {
     })
 }
 
-/// See the module's text.
+/// A simulator, a namespace with an account, and an operator.
 pub struct World {
     // Dropped in this order: the operator before what it talks to.
     operator: Option<Operator>,
-    /// What the account pays.
+    /// The hosting API of the account.
     pub simulator: Simulator,
     /// The administrator's client.
     pub client: Client,
     /// The namespace of the world.
     pub namespace: String,
-    /// The identity that the operator is told, 16 hex digits.
+    /// The cluster id that the operator is given, 16 hex digits.
     pub cluster_id: String,
     start: Start,
     folder: TempDir,
@@ -154,7 +154,7 @@ impl World {
         self.operator.as_mut().expect("the operator was started")
     }
 
-    /// A folder that goes with the world.
+    /// A folder that is removed with the world.
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }
@@ -205,7 +205,7 @@ where
         .unwrap_or_else(|error| panic!("cannot apply {name}: {error}"));
 }
 
-/// Installs the kinds in the cluster, or sees that they are there.
+/// Installs the kinds in the cluster and waits until they are served.
 pub async fn install_kinds(client: &Client) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let apply = PatchParams::apply(FIELD_MANAGER).force();
@@ -227,7 +227,7 @@ pub async fn install_kinds(client: &Client) {
     }
 }
 
-/// The definitions as they stand in `crds/`.
+/// The definitions in `crds/`.
 fn definitions_of_the_kinds() -> Vec<CustomResourceDefinition> {
     let folder = Path::new(crate::kubectl::DEFINITIONS);
     let files = folder.read_dir().expect("crds/ is there");

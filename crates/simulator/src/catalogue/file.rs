@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{Catalogue, Offer};
 
-/// Names are those of the API; hardware and stock are our choice, made so that
-/// availability differs from place to place.
+/// Names are those of the API; hardware and stock are our choice, so that
+/// availability differs between locations.
 const BUILTIN: &str = include_str!("builtin.json");
 
 /// Why a catalogue cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidCatalogue {
-    /// It is no JSON of the right shape.
+    /// It is not JSON of the right shape.
     #[error("cannot read it as JSON")]
     Json(#[from] serde_json::Error),
     /// Two entries share an id, name or slug.
-    #[error("{0} is there twice")]
+    #[error("{0} is listed twice")]
     Twice(String),
-    /// An offer names a location or an instance type that is not there.
-    #[error("an offer names {0:?}, which is not there")]
+    /// An offer names a location or an instance type that does not exist.
+    #[error("an offer names {0:?}, which does not exist")]
     Unknown(String),
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Sized {
     pub(crate) size: u32,
 }
 
-/// A part that is there several times.
+/// A part that occurs several times.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Counted {
@@ -113,13 +113,13 @@ pub(crate) struct OperatingSystem {
     pub(crate) active: bool,
 }
 
-/// A kind of machine in a place.
+/// A kind of machine at a location.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct OfferLine {
     location: String,
     instance_type: String,
-    /// How many stand there, taken ones included; null is no limit.
+    /// How many machines exist, including those in use; null means no limit.
     machines: Option<usize>,
 }
 
@@ -145,7 +145,7 @@ impl Catalogue {
     /// Reads a catalogue from the text of a file.
     ///
     /// # Errors
-    /// When it is no JSON of that shape, or contradicts itself.
+    /// When it is not JSON of that shape, or contradicts itself.
     pub(crate) fn read(text: &str) -> Result<Self, InvalidCatalogue> {
         let file: CatalogueFile = serde_json::from_str(text)?;
         once("location", file.locations.iter().map(|place| place.id))?;
@@ -184,7 +184,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// The same as a file, for somebody who wants to write one.
+    /// The same as a file, as a template for users.
     pub(crate) fn file(&self) -> serde_json::Value {
         let lines = self.offers.iter().map(|(offer, machines)| OfferLine {
             location: self
@@ -241,11 +241,11 @@ mod tests {
         };
         assert_eq!(
             broken(|file| file["offers"][0]["location"] = "Moon".into()),
-            "an offer names \"Moon\", which is not there"
+            "an offer names \"Moon\", which does not exist"
         );
         assert_eq!(
             broken(|file| file["locations"][0]["id"] = 31.into()),
-            "location 31 is there twice"
+            "location 31 is listed twice"
         );
         assert_eq!(
             broken(|file| file["locations"][0]["nme"] = 31.into()),

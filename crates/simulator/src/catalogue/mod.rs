@@ -10,7 +10,7 @@ use super::profile::{CatalogueNames, Switches};
 pub use file::InvalidCatalogue;
 pub(crate) use file::{Counted, Family, InstanceType, Location, OperatingSystem, Sized};
 
-/// A kind of machine offered in a place, by their ids.
+/// A kind of machine offered at a location, by their ids.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -19,15 +19,15 @@ pub(crate) struct Offer {
     pub(crate) instance_type: u32,
 }
 
-/// All of it. Constant for the life of a simulator; what is left in stock is
-/// kept by the account.
+/// The whole catalogue. Constant for the life of a simulator; the account keeps
+/// the remaining stock.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalogue {
     pub(crate) locations: Vec<Location>,
     pub(crate) instance_types: Vec<InstanceType>,
     pub(crate) systems: Vec<OperatingSystem>,
     /// Offers in the order of locations, then types, with the number of
-    /// machines there at the start; `None` is more than anybody asks for.
+    /// machines there at the start; `None` means no limit.
     pub(crate) offers: Vec<(Offer, Option<usize>)>,
 }
 

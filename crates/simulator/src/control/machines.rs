@@ -1,4 +1,4 @@
-//! Machines as they are, and as somebody else makes them.
+//! Machines: their full records, and changes that somebody else makes.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -39,7 +39,7 @@ pub(super) async fn show(
     one(&world, of, &uuid, now)
 }
 
-/// The record that the API shows, and all that it does not show.
+/// The record that the API shows, and everything that it does not show.
 fn shown(world: &World, of: usize, machine: &Machine, now: Moment) -> Value {
     let mut record = machine.record(now, &world.accounts[of].catalogue, &world.switches);
     if let Some(fields) = record.as_object_mut() {

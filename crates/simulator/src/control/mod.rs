@@ -1,4 +1,4 @@
-//! The control port: `/_simulator/…`, one file a subject.
+//! The control port: `/_simulator/…`, one file per subject.
 
 mod faults;
 mod hosts;
@@ -25,22 +25,22 @@ use serde_json::json;
 
 use super::world::{Shared, World};
 
-/// What is told of a key that no header can hold.
+/// Message for a key that no header can hold.
 const UNSENDABLE: &str = "key must be one or more visible characters of ASCII";
 
-/// A request to the control port that cannot be followed.
+/// A request to the control port that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unfollowed {
     /// The body is not what it should be.
     #[error("{0}")]
     Body(#[from] serde_json::Error),
-    /// A value in it makes no sense.
+    /// A value in it is invalid.
     #[error("{0}")]
     Value(String),
-    /// Nothing of that name.
-    #[error("nothing of that name")]
+    /// Nothing has that name.
+    #[error("nothing has that name")]
     NotFound,
-    /// It is there, but not to be asked like this.
+    /// It exists, but not with this method.
     #[error("not with this method")]
     Method,
     /// The body was not read.
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// A query; one that cannot be read is told in the words of this port.
+/// A query; an unreadable one gets an error of this port.
 struct Query<T>(T);
 
 impl<S, T> FromRequestParts<S> for Query<T>

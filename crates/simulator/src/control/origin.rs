@@ -1,5 +1,5 @@
-//! Who may steer and look: everybody who reaches the control port, but no page
-//! of another site in the browser of somebody who does.
+//! Who may read and change things: everybody who reaches the control port, but no
+//! page of another site in such a person's browser.
 
 use std::net::IpAddr;
 
@@ -12,14 +12,14 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 
-/// What is told of a change that another site sends.
+/// Message for a change that another site sends.
 const FOREIGN_PAGE: &str = "not from a page of another site";
-/// What is told of a name that could be anybody's.
+/// Message for a host name that could be anybody's.
 const FOREIGN_NAME: &str = "ask by an IP address or localhost, as in http://127.0.0.1:8481, \
     or send the header Host: localhost: behind another name the page of a stranger could hide";
 
 /// Lets a request through unless a browser could be sending it for another
-/// site. Looking is free there: a browser does not show the answer to it.
+/// site. Reads are allowed: a browser does not show the answer to the other site.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
     let headers = request.headers();
     let looking = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -33,9 +33,9 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
     (StatusCode::FORBIDDEN, Json(json!({"error": error}))).into_response()
 }
 
-/// Whether a host is an IP address or `localhost`. Any other name may be made
-/// to mean this machine after its owner's page was loaded from another one:
-/// the browser then takes both for one site. A program need not send a host.
+/// Whether a host is an IP address or `localhost`. The owner of any other name can
+/// point it at this machine after serving a page from another one (DNS rebinding):
+/// the browser then treats both as one site. A program need not send a host.
 fn is_address(host: &HeaderValue) -> bool {
     let text = host.to_str().ok();
     let authority = text.and_then(|text| text.parse::<Authority>().ok());
@@ -48,7 +48,7 @@ fn is_address(host: &HeaderValue) -> bool {
     })
 }
 
-/// Programs name no origin; a browser names the one of the page.
+/// Programs send no origin; a browser sends that of the page.
 fn own(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return true;

@@ -125,7 +125,7 @@ fn machine_row(page: &mut String, machine: &Machine, kind: &str, now: Moment) ->
     )
 }
 
-/// The dedicated ones: a machine on demand stands in the table above.
+/// The dedicated hosts: on-demand machines are in the table above.
 fn hosts(page: &mut String, account: &Account, now: Moment) -> Result {
     let all = account.dedicated();
     if all.is_empty() {
@@ -181,7 +181,7 @@ fn request_row(page: &mut String, entry: &Entry) -> Result {
     )
 }
 
-/// What a request changed, as words: `ordered 0192…`.
+/// What a request changed, in words: `ordered 0192…`.
 fn words(effect: &Facts) -> String {
     let words = effect.fields().map(|(name, value)| match value {
         Value::String(text) => format!("{name} {text}"),

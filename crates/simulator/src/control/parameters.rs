@@ -1,5 +1,5 @@
 //! Which parameters a request to the control port may have. A misspelt one
-//! must not pass unseen: the judge would look at something else, and acquit.
+//! must not be ignored: the judge would check something else, and find nothing.
 
 use axum::extract::Request;
 use axum::middleware::Next;

@@ -1,4 +1,4 @@
-//! What people do at `/_simulator/` with a browser: look, and press a button.
+//! The page at `/_simulator/` for people with a browser, and its buttons.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use http::header::CONTENT_SECURITY_POLICY;
 use super::super::world::{Shared, World};
 use super::{Unfollowed, page};
 
-/// What stands on the page may have come from a request: nothing in it runs,
-/// and nothing is fetched.
+/// Texts on the page may come from requests: nothing in it runs, and nothing is
+/// fetched.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; \
     frame-ancestors 'none'; base-uri 'none'";
 
-/// Buttons that move the clock: what stands on them, and seconds.
+/// Buttons that move the clock: label, and seconds.
 pub(super) const JUMPS: [(&str, u64); 3] =
     [("+1 minute", 60), ("+15 minutes", 900), ("+1 day", 86_400)];
 
@@ -23,7 +23,7 @@ pub(super) const JUMPS: [(&str, u64); 3] =
 pub(super) const SPEEDS: [(&str, u32); 3] =
     [("Stand still", 0), ("Real speed", 1), ("60 times", 60)];
 
-/// Buttons that add a fault rule: what stands on them, and the rule.
+/// Buttons that add a fault rule: label, and rule.
 pub(super) const FAULTS: [(&str, &str); 4] = [
     (
         "Lose the next answer",
@@ -71,7 +71,7 @@ fn press(world: &mut World, name: &str, value: &str) -> Result<(), Unfollowed> {
         "advance" => world.clock.advance(Duration::from_secs(number.into())),
         "speed" => world.clock.set_speed(number.into()),
         "clear" => world.faults.clear(),
-        // One that is gone already was dropped in another window.
+        // A missing one was already deleted in another window.
         "drop" => {
             world.faults.remove(number.into());
         }

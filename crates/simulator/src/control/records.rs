@@ -1,5 +1,5 @@
 //! What happened: the ledger, its counts, and what it says about invariants;
-//! and what there is: accounts, what they pay for, and the catalogue.
+//! and the present state: accounts, what they pay for, and the catalogue.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ pub(super) struct LedgerQuery {
     format: Option<String>,
 }
 
-/// `GET /_simulator/ledger`: an array, or with `format=jsonl` a line each.
-/// The header `X-Ledger-Dropped` counts entries that had to make room.
+/// `GET /_simulator/ledger`: an array, or with `format=jsonl` one line each.
+/// The header `X-Ledger-Dropped` counts the entries that were dropped.
 pub(super) async fn ledger(
     State(shared): State<Shared>,
     Query(query): Query<LedgerQuery>,
@@ -102,8 +102,8 @@ pub(super) async fn invariants(
     Ok(Json(report))
 }
 
-/// `GET /_simulator/accounts`: who there is, with the hash that a reset of the
-/// password waits for; nothing else secret.
+/// `GET /_simulator/accounts`: all accounts, each with the pending hash of a
+/// password reset; no other secret.
 pub(super) async fn list_accounts(State(shared): State<Shared>) -> Json<Value> {
     let (world, now) = shared.settled();
     let accounts = world.accounts.iter().map(|account| {

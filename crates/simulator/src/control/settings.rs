@@ -40,7 +40,7 @@ pub(super) async fn turn(
     Ok(Json(world.switches.rows()))
 }
 
-/// Changes for what comes after it: orders, releases, commands, installations.
+/// Settings for later orders, releases, commands and installations.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Change {
@@ -169,7 +169,7 @@ struct StockChange {
     stock: Option<usize>,
 }
 
-/// `POST /_simulator/availability`: machines that are given back later come on top.
+/// `POST /_simulator/availability`: machines that are released later are added.
 pub(super) async fn availability(
     State(shared): State<Shared>,
     Query(which): Query<Which>,

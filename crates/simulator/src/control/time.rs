@@ -24,7 +24,7 @@ pub(super) async fn show(State(shared): State<Shared>) -> Json<Value> {
     Json(face(&shared.lock()))
 }
 
-/// `POST /_simulator/clock`: when it answers, all that became due is done.
+/// `POST /_simulator/clock`: when it answers, everything that became due is done.
 pub(super) async fn drive(
     State(shared): State<Shared>,
     body: Bytes,

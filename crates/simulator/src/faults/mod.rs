@@ -42,9 +42,9 @@ pub(crate) enum Fault {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after: Option<u64>,
     },
-    /// A right head, and only the first half of the body.
+    /// A correct head, and only the first half of the body.
     Truncate,
-    /// A right head, and no body.
+    /// A correct head, and no body.
     EmptyBody,
     /// This text as the body, whatever the status.
     Body {
@@ -58,12 +58,12 @@ pub(crate) enum Fault {
     StaleList { seconds: f64 },
     /// A list shows nothing, a tag look-up answers 404.
     EmptyList,
-    /// What the request begins (a delivery, an installation, a command) will
-    /// fail; a machine says this.
+    /// What the request starts (a delivery, an installation, a command) will
+    /// fail; a machine shows this message.
     Fail { message: String },
-    /// Pages after the first begin one record too late: one is never shown.
+    /// Pages after the first start one record too late: one is never shown.
     ShiftedPage,
-    /// Pages after the first begin one record too early: one is shown twice.
+    /// Pages after the first start one record too early: one is shown twice.
     RepeatedPage,
 }
 
@@ -71,11 +71,11 @@ fn plain() -> String {
     "text/plain; charset=utf-8".to_owned()
 }
 
-/// Why something will fail; travels with the request to its route.
+/// Why something will fail; passed with the request to its route.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doom(pub(crate) Option<String>);
 
-/// How a list is distorted; travels with the request to its route.
+/// How a list is distorted; passed with the request to its route.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Distortion {
     ago: Duration,
@@ -90,7 +90,7 @@ impl Distortion {
         now.before(self.ago)
     }
 
-    /// Where a page really begins.
+    /// Where a page really starts.
     pub(crate) fn start(self, start: usize) -> usize {
         match start {
             0 => 0,
@@ -106,7 +106,7 @@ impl Distortion {
 pub(crate) struct Harm(pub(crate) Vec<Fault>);
 
 impl Harm {
-    /// Whether it holds this fault.
+    /// Whether it contains this fault.
     pub(crate) fn has(&self, fault: &Fault) -> bool {
         self.0.contains(fault)
     }
@@ -120,7 +120,7 @@ impl Harm {
         Duration::from_millis(total.fold(0, u64::saturating_add))
     }
 
-    /// Why what the request begins will fail.
+    /// Why what the request starts will fail.
     pub(crate) fn doom(&self) -> Doom {
         Doom(self.0.iter().find_map(|fault| match fault {
             Fault::Fail { message } => Some(message.clone()),

@@ -1,11 +1,11 @@
-//! Which requests a rule is about.
+//! Which requests a rule applies to.
 
 use serde::{Deserialize, Serialize};
 
-/// What every path of the API begins with.
+/// Start of every path of the API.
 const ROOT: &str = "/v3";
 
-/// Which requests a rule picks. What is absent picks all.
+/// Which requests a rule matches. An absent field matches all.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Pattern {
@@ -42,9 +42,9 @@ impl Pattern {
         if text.contains('*') {
             Some("path can have * at its end only")
         } else if text.contains(['{', '}']) {
-            Some("path must be what is sent, or a start of it and *; {…} stands for nothing")
+            Some("path must be a real path, or the start of one and *; {…} is not a placeholder")
         } else if text.contains('?') {
-            Some("path holds no query: that has a field of its own")
+            Some("path must not contain a query: use the field query")
         } else if !(text.starts_with(ROOT) || open && ROOT.starts_with(text)) {
             Some("path must begin with /v3")
         } else {
@@ -59,7 +59,7 @@ impl Pattern {
             .as_deref()
             .is_none_or(|path| match path.strip_suffix('*') {
                 Some(start) => request.path.starts_with(start),
-                // Requests come without the slash at their end.
+                // Requests arrive here without a trailing slash.
                 None => request.path == path.trim_end_matches('/'),
             });
         let body = self.body.as_deref();

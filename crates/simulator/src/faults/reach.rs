@@ -1,4 +1,4 @@
-//! Which requests a fault can do anything to.
+//! Which requests a fault can affect.
 
 use super::super::routes::{
     self, COMMAND, COMMANDS, HOSTS, INSTALL, INSTALL_LOG, SERVER, SERVERS, TAG, TAGS, WHITELIST,
@@ -20,8 +20,8 @@ const DATED: [&str; 8] = [
 /// Lists that come in pages.
 const PAGED: [&str; 6] = [SERVERS, COMMANDS, TAGS, HOSTS, INSTALL_LOG, WHITELIST];
 
-/// Whether any of them can make a difference to a request. Where none can, it
-/// is no hit: a rule with a `count` would be used up, and nothing happen.
+/// Whether any of them can affect a request. If none can, it is not a hit: a rule
+/// with a `count` would be used up without any effect.
 pub(super) fn reach(faults: &[Fault], request: Candidate<'_>) -> bool {
     let mut faults = faults.iter();
     faults.any(|fault| fault.acts_on(request.method, request.template))

@@ -20,8 +20,8 @@ enum OneOrMore {
     More(Vec<Fault>),
 }
 
-/// Decided by the form and not by trying: the error then names the fault that
-/// nobody knows, and those there are.
+/// Chosen by the form instead of by trial: the error then names the unknown fault
+/// and the known ones.
 impl<'de> Deserialize<'de> for OneOrMore {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
@@ -51,7 +51,7 @@ pub(crate) struct Rule {
     rate: Option<f64>,
 }
 
-/// A rule that makes no sense.
+/// A rule that is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum InvalidRule {
     #[error("a fault's status must be 200 to 599")]
@@ -111,7 +111,7 @@ impl Rule {
     }
 }
 
-/// A rule at work.
+/// An active rule.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Active {
     id: u64,
@@ -135,7 +135,7 @@ impl Active {
         self.applied
     }
 
-    /// Whether it hits no more.
+    /// Whether it is used up.
     pub(crate) fn spent(&self) -> bool {
         self.rule.count.is_some_and(|count| self.applied >= count)
     }
@@ -159,10 +159,10 @@ impl Faults {
         }
     }
 
-    /// Takes a rule on and gives it a number.
+    /// Adds a rule and gives it a number.
     ///
     /// # Errors
-    /// When the rule makes no sense.
+    /// When the rule is invalid.
     pub(crate) fn add(&mut self, rule: Rule) -> Result<u64, InvalidRule> {
         rule.check()?;
         self.next += 1;
@@ -180,14 +180,14 @@ impl Faults {
         &self.rules
     }
 
-    /// Drops one rule. `false` when there is none of this number.
+    /// Deletes one rule. `false` when none has this number.
     pub(crate) fn remove(&mut self, id: u64) -> bool {
         let before = self.rules.len();
         self.rules.retain(|active| active.id != id);
         self.rules.len() < before
     }
 
-    /// Drops all rules.
+    /// Deletes all rules.
     pub(crate) fn clear(&mut self) {
         self.rules.clear();
     }
@@ -277,7 +277,7 @@ mod tests {
                 json!({"fault": {"refuse": {"status": 600, "message": ""}}}),
                 InvalidRule::Refusal,
             ),
-            // A success is no refusal.
+            // A success is not a refusal.
             (
                 json!({"fault": {"refuse": {"status": 204, "message": ""}}}),
                 InvalidRule::Refusal,

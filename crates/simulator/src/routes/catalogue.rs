@@ -1,5 +1,5 @@
 //! What can be ordered: locations, plans and operating systems (sections 4.3 and
-//! 4.8); and whether the API is well (4.9).
+//! 4.8); and the health of the API (4.9).
 
 use axum::Extension;
 use axum::extract::State;

@@ -22,11 +22,11 @@ use super::super::state::{HostRecord, LabelFilter, Outlook, PowerAction};
 use super::super::world::{Caller, Shared};
 use super::{Outcome, Path};
 
-/// How long a page token is good (our choice).
+/// How long a page token is valid (our choice).
 const TOKEN_FOR: Duration = Duration::from_mins(5);
 
-/// What leads to the next page: where it begins, and the filter of the first
-/// page, which goes on whatever else is asked for.
+/// The token of the next page: its start, and the filter of the first page, which
+/// stays whatever else is asked for.
 struct PageToken {
     start: usize,
     until: u64,
@@ -210,7 +210,7 @@ pub(super) async fn install(
     if wanted.hostname.is_empty() {
         wanted.hostname = format!("Server{:08x}", rng.random::<u32>());
     }
-    // The machine's own name is shorter there; the answer keeps the whole one.
+    // The machine's own name is shorter; the answer keeps the whole one.
     let hostname = wanted.hostname.clone();
     let system = account.catalogue.system_by_id(i64::from(wanted.os));
     if system.is_some_and(|system| system.family == Family::Talos) {
@@ -223,7 +223,7 @@ pub(super) async fn install(
         reason: doom,
     };
     account.host_install(&id, &wanted, now, outlook, &world.switches)?;
-    // The answer repeats the request, with what was filled in.
+    // The answer repeats the request, with defaults filled in.
     let mut echo = wanted.body;
     if let Value::Object(fields) = &mut echo {
         fields.insert("hostname".to_owned(), json!(hostname));

@@ -1,4 +1,4 @@
-//! The paths of the API, one file a resource.
+//! The paths of the API, one file per resource.
 
 mod catalogue;
 mod commands;
@@ -23,11 +23,11 @@ use tower::ServiceExt;
 use super::answer::{Answer, Refusal, code};
 use super::world::Shared;
 
-/// What every route gives.
+/// The result of every route.
 pub(crate) type Outcome = Result<Answer, Refusal>;
 
-/// The variable parts of a path. One that is no text names nothing: 404, with
-/// the API's own error record.
+/// The variable parts of a path. One that is not text names nothing: 404, with the
+/// API's own error record.
 pub(super) struct Path<T>(pub(super) T);
 
 impl<S, T> FromRequestParts<S> for Path<T>
@@ -141,13 +141,13 @@ pub(crate) fn is_list(path: &str) -> bool {
     template(path).is_some_and(lists)
 }
 
-/// Whether a GET of what follows this template answers a list.
+/// Whether a GET of a path that matches this template answers a list.
 pub(crate) fn lists(template: &str) -> bool {
     LISTS.contains(&template)
 }
 
-/// The template that a path follows. The ledger needs it also for requests
-/// that never come to a route.
+/// The template that a path matches. The ledger needs it also for requests that
+/// never reach a route.
 pub(crate) fn template(path: &str) -> Option<&'static str> {
     ALL.iter().copied().find(|template| {
         let parts = template.split('/').zip(path.split('/'));
@@ -216,8 +216,8 @@ pub(crate) fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// Has the router answer a request. The API has no HEAD; the router would take
-/// it wherever there is a GET, and say so in `Allow`.
+/// Lets the router answer a request. The API has no HEAD; the router would accept
+/// it wherever there is a GET, and list it in `Allow`.
 pub(crate) async fn answer(router: Router, mut request: Request) -> Response {
     if request.method() == Method::HEAD {
         // Another method that no path has.

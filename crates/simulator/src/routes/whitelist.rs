@@ -1,4 +1,4 @@
-//! From where an API key may be used (section 4.1).
+//! The addresses from which an API key may be used (section 4.1).
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -32,7 +32,7 @@ fn allow(shared: &Shared, caller: Caller, key: &str, entry: Option<&str>, body: 
     let (mut world, now) = shared.settled();
     let world = &mut *world;
     let account = world.accounts[caller.0].name.as_str();
-    // What is not there is told before what is wrong with the body.
+    // A missing entry is reported before a wrong body.
     let known = world.keys.whitelist(account, key)?;
     let there = |id: &str| {
         let id = id.parse::<u64>().ok();
@@ -44,7 +44,7 @@ fn allow(shared: &Shared, caller: Caller, key: &str, entry: Option<&str>, body: 
     let range = rules::whitelist_entry(body, &world.switches)?;
     let record = world.keys.allow(account, key, entry, range, now)?;
     let effect = json!({"whitelist": key, "entry": record["id"]});
-    // An array by the document, whatever single records come in elsewhere.
+    // The document has an array here, whatever wraps single records elsewhere.
     Ok(Answer::list(vec![record]).changing(effect))
 }
 

@@ -1,4 +1,4 @@
-//! The bodies of everything but an order and the installation of a host.
+//! All bodies except those of an order and of the installation of a host.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use super::{object, ssh_key_is_valid, ssh_keys, system, user_data};
 pub(crate) struct Reinstall {
     pub(crate) name: Option<String>,
     pub(crate) slug: Option<String>,
-    /// Every key as it was given.
+    /// Every key, unchanged.
     pub(crate) keys: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn checked<T>(
 /// The body of a PATCH.
 ///
 /// # Errors
-/// 400 for a body that is no object, 422 with every broken rule.
+/// 400 for a body that is not an object, 422 with every broken rule.
 pub(crate) fn reinstall(
     body: &[u8],
     present: &str,
@@ -98,7 +98,7 @@ pub(crate) fn command(body: &[u8], switches: &Switches) -> Result<CommandKind, R
     })
 }
 
-/// The body of a tag. Clients send the counts along; they mean nothing here.
+/// The body of a tag. Clients send counts too; these are ignored.
 ///
 /// # Errors
 /// 400, 422.
@@ -112,7 +112,7 @@ pub(crate) fn new_tag(body: &[u8], switches: &Switches) -> Result<String, Refusa
     })
 }
 
-/// The body of a stored key; what only the API writes is passed over.
+/// The body of a stored key; fields that only the API writes are ignored.
 ///
 /// # Errors
 /// 400, 422.
@@ -150,7 +150,7 @@ pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range,
         let mut text = |name| fields.text(name).filter(|text| !text.is_empty());
         let (ip_start, ip_end, ip_range) = (text("ipStart"), text("ipEnd"), text("ipRange"));
         let comments = text("comments");
-        // What only the API writes may come along, but not as something else.
+        // Fields that only the API writes may be sent, but must have the right type.
         fields.integer("id");
         fields.integer("updatedAt");
         let active = match switches.whitelist_active {
@@ -176,7 +176,7 @@ pub(crate) fn whitelist_entry(body: &[u8], switches: &Switches) -> Result<Range,
     })
 }
 
-/// Texts of a body that all must be there, in the order asked for.
+/// Required texts of a body, in the order asked for.
 ///
 /// # Errors
 /// 400, 422.

@@ -1,7 +1,7 @@
-//! Reads the fields of a JSON object and notes what is wrong with them.
+//! Reads the fields of a JSON object and records what is wrong with them.
 //!
 //! `null` stands for an absent field everywhere, because real clients send it
-//! for lists and objects they leave out.
+//! for absent lists and objects.
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
         self.breaches
     }
 
-    /// Notes a breach unless the rule holds.
+    /// Records a breach unless the rule holds.
     pub(super) fn ensure(&mut self, holds: bool, property: &str, message: &str) {
         if !holds && self.breaches.len() < TOLD {
             let named = format!("{}{property}", self.prefix);
@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
         value.as_str().map(str::to_owned)
     }
 
-    /// A text that must be there and not be empty.
+    /// A required text that is not empty.
     pub(super) fn required_text(&mut self, name: &str) -> Option<String> {
         let value = self.get(name);
         let present = value.is_some_and(|value| value.as_str() != Some(""));
@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
         if present { self.text(name) } else { None }
     }
 
-    /// A yes or no, if there is one.
+    /// A boolean, if there is one.
     pub(super) fn flag(&mut self, name: &str) -> Option<bool> {
         let value = self.get(name)?;
         self.ensure(value.is_boolean(), name, "must be a boolean");
@@ -97,7 +97,7 @@ impl<'a> Fields<'a> {
         value.as_i64()
     }
 
-    /// A whole number that must be there.
+    /// A required whole number.
     pub(super) fn required_integer(&mut self, name: &str) -> Option<i64> {
         let value = self.get(name);
         self.ensure(value.is_some_and(Value::is_i64), name, "must be an integer");
@@ -111,7 +111,7 @@ impl<'a> Fields<'a> {
         Some(value.as_array().map_or(&[], Vec::as_slice))
     }
 
-    /// A list of texts, if there is one. Entries that are none are noted and left out.
+    /// A list of texts, if there is one. Other entries are recorded and left out.
     pub(super) fn texts(&mut self, name: &str) -> Option<Vec<String>> {
         let entries = self.list(name)?;
         for (index, entry) in entries.iter().enumerate() {
@@ -136,7 +136,7 @@ impl<'a> Fields<'a> {
         Some(value).filter(|value| value.is_object())
     }
 
-    /// An object that must be there.
+    /// A required object.
     pub(super) fn required_object(&mut self, name: &str) -> Option<&'a Value> {
         let absent = self.absent(name);
         self.ensure(!absent, name, "is required");

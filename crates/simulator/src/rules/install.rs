@@ -15,11 +15,11 @@ use super::{object, system};
 #[derive(Debug)]
 pub(crate) struct HostInstall {
     pub(crate) os: u32,
-    /// Empty when the API has to make one up.
+    /// Empty when the API has to generate one.
     pub(crate) hostname: String,
-    /// Each stored key's uuid, with the name it was given under.
+    /// The uuid of each stored key, with the name of its field.
     pub(crate) keys: Vec<(&'static str, String)>,
-    /// The body as it came, for the answer.
+    /// The body, unchanged, for the answer.
     pub(crate) body: Value,
 }
 
@@ -115,8 +115,8 @@ fn kernel_params(fields: &mut Fields<'_>, switches: &Switches) -> Vec<(String, S
         .collect()
 }
 
-/// The rules 2 and 3 of section 2.17: a factory image knows its own
-/// parameters, a vanilla one has to be told where its hub is.
+/// Rules 12 and 13 of section 2.17: a factory image knows its own parameters, a
+/// vanilla one must be told where its hub is.
 fn talos(fields: &mut Fields<'_>, params: &[(String, String)], switches: &Switches) {
     let joins = system::value(params, "siderolink.api").is_some();
     match system::value(params, "factoryhash") {

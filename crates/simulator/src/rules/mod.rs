@@ -22,22 +22,22 @@ pub(crate) use bodies::{
 use fields::Fields;
 pub(crate) use install::{HostInstall, host_install};
 
-/// Most tags a server can bear.
+/// Most tags that a server can bear.
 pub(crate) const MAX_TAGS: usize = 60;
 
-/// An order that breaks no rule. What no record ever shows (keys, scripts,
-/// user data) is checked and then let go.
+/// An order that breaks no rule. Fields that no record shows (keys,
+/// scripts, user data) are checked and then dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) name: String,
     pub(crate) offer: Offer,
     pub(crate) slug: String,
-    /// Without repetitions, in the order given.
+    /// Without repetitions, in the given order.
     pub(crate) tags: Vec<String>,
-    /// Never empty: an empty one in the body is none.
+    /// Never empty: an empty one in the body counts as none.
     pub(crate) contract: Option<String>,
     pub(crate) overflow: bool,
-    /// Every SSH key as it was given.
+    /// Every SSH key, unchanged.
     pub(crate) keys: Vec<String>,
 }
 
@@ -107,7 +107,7 @@ const ORDER_FIELDS: &[&str] = &[
 /// Checks the body of section 2.7.
 ///
 /// # Errors
-/// 400 for a body that is no object, 422 with every broken rule.
+/// 400 for a body that is not an object, 422 with every broken rule.
 pub(crate) fn order(
     body: &[u8],
     catalogue: &Catalogue,
@@ -158,7 +158,7 @@ pub(crate) fn order(
         "tags",
         "a server has at most 60 tags",
     );
-    // More are refused anyway, and the look for repetitions takes its time.
+    // More are refused anyway, and searching for repetitions takes time.
     for (index, tag) in given.into_iter().take(MAX_TAGS).enumerate() {
         let valid = tag_is_valid(&tag);
         fields.ensure(
@@ -239,7 +239,7 @@ pub(crate) fn stored_keys(keys: &[String]) -> impl Iterator<Item = Uuid> {
     keys.iter().filter_map(|key| key.parse().ok())
 }
 
-/// Checks a tag that stands in a path.
+/// Checks a tag in a path.
 ///
 /// # Errors
 /// 422.

@@ -11,8 +11,8 @@ use super::fields::Fields;
 
 const KNOWN: &[&str] = &["slug", "kernelParams", "partitions", "ipxeScriptUrl"];
 
-/// Notes every broken rule; the system itself when its slug is known and can
-/// be ordered.
+/// Records every broken rule; returns the system if its slug is known and can be
+/// ordered.
 pub(super) fn check<'c>(
     os: &Value,
     breaches: &mut Vec<Breach>,
@@ -61,7 +61,7 @@ pub(super) fn check<'c>(
 }
 
 /// Names and values of a list of kernel parameters. A value may be empty, but
-/// has to be given unless `bare` ones are fine too.
+/// must be present unless `bare` ones are allowed.
 pub(super) fn kernel_params(
     fields: &mut Fields<'_>,
     bare: bool,

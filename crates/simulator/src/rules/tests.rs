@@ -25,7 +25,7 @@ fn check(body: &Value) -> Result<Order, Refusal> {
     check_in(body, Profile::Document)
 }
 
-/// The body with one field changed; the properties blamed for it.
+/// The properties that are blamed when one field of the body is changed.
 fn blamed(pointer: &str, value: Value) -> Vec<String> {
     let mut body = body();
     let (parent, name) = pointer.rsplit_once('/').unwrap();

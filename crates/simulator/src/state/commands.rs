@@ -1,8 +1,8 @@
 //! Commands to a machine (section 4.5), its re-installation, and what both do
 //! to power, hardware listing and root password.
 //!
-//! How a command ends is decided when it is sent; the present moment tells how
-//! far it is. Nothing has to be carried out later.
+//! How a command ends is decided when it is sent; the present moment shows its
+//! progress. Nothing has to be carried out later.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ const PASSWORD_FOR: Duration = Duration::from_hours(24);
 /// From delivery to the first hardware listing (our choice).
 const LISTING_AFTER: Duration = Duration::from_mins(1);
 
-/// What a machine is told to do.
+/// The kind of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum CommandKind {
     #[serde(rename = "reboot")]
@@ -55,7 +55,7 @@ impl CommandKind {
         ("update-server", Self::Update),
     ];
 
-    /// The one that a request body names.
+    /// The kind that a request body names.
     pub(crate) fn sent(word: &str) -> Option<Self> {
         let named = Self::WORDS.iter().find(|(known, _)| *known == word);
         named
@@ -68,13 +68,13 @@ impl CommandKind {
         named.map_or("", |(word, _)| word)
     }
 
-    /// What it leaves behind when it is done: on or off.
+    /// The power state when it is done: on or off.
     pub(super) fn leaves_on(self) -> bool {
         matches!(self, Self::Reboot | Self::PowerOn | Self::Update)
     }
 }
 
-/// How far a command is.
+/// The state of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Pending,
@@ -82,7 +82,7 @@ enum Progress {
     Failed,
 }
 
-/// A command, sent and not to be taken back.
+/// A command, which cannot be withdrawn.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Command {
@@ -91,13 +91,13 @@ pub(crate) struct Command {
     at: Moment,
     pub(super) ends: Moment,
     fails: bool,
-    /// The system that an installation leaves behind.
+    /// The system that an installation installs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     slug: Option<String>,
 }
 
 impl Machine {
-    /// A machine that is given back takes its commands with it.
+    /// Releasing a machine ends its commands.
     fn progress(&self, command: &Command, now: Moment) -> (Progress, Moment) {
         let given_back = self.entered(Status::Releasing, now);
         if let Some(at) = given_back.filter(|at| *at < command.ends) {
@@ -110,7 +110,7 @@ impl Machine {
         }
     }
 
-    /// The commands that have done what they were to do.
+    /// The commands that have succeeded.
     pub(super) fn finished(&self, now: Moment) -> impl Iterator<Item = &Command> {
         self.commands
             .iter()
@@ -185,7 +185,7 @@ impl Machine {
         if !windows || now >= at.after(PASSWORD_FOR) {
             return None;
         }
-        // Made from what is known, so that nothing secret has to be kept.
+        // Derived from known data, so that nothing secret has to be stored.
         let hash = Sha256::digest(format!("{} {number}", self.uuid));
         let text: String = hash
             .iter()
@@ -254,7 +254,7 @@ impl Account {
         Ok(named)
     }
 
-    /// Begins a re-installation. With `doom` it will fail.
+    /// Starts a re-installation. With `doom` it will fail.
     ///
     /// # Errors
     /// 404, and 409 or 422 where state and switches refuse it.

@@ -20,7 +20,7 @@ const REASONS: [&str; 4] = [
     "Disk health check failed",
 ];
 
-/// What decides about deliveries.
+/// The settings of deliveries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chances {
     /// How long they take.
@@ -30,10 +30,10 @@ pub(crate) struct Chances {
 }
 
 impl Chances {
-    /// The steps of one delivery that begins `now`.
+    /// The steps of one delivery that starts `now`.
     ///
-    /// Always draws the same amount of randomness, so that a change of a
-    /// setting does not shift everything that comes after it.
+    /// Always draws the same amount of randomness, so that a changed
+    /// setting does not shift everything after it.
     pub(crate) fn plan(self, now: Moment, view: StateView, rng: &mut StdRng) -> VecDeque<Step> {
         let span = self.span(rng);
         let unlucky = rng.random::<f64>() < self.failure_rate;

@@ -6,8 +6,8 @@ use super::super::clock::Moment;
 use super::machine::Step;
 use super::status::Status;
 
-/// Steps in order of time, never none. Listings read the ends of thousands of
-/// them for one page, so the ends are kept where the machine itself is.
+/// Steps in order of time, at least one. Listings read the ends of thousands of
+/// histories for one page, so the ends are stored with the machine itself.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Vec<Step>")]
 pub(crate) struct History {
@@ -36,7 +36,7 @@ impl TryFrom<Vec<Step>> for History {
     }
 }
 
-/// As the list of its steps: the rest follows from them.
+/// Stored as the list of its steps: the rest follows from them.
 impl Serialize for History {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.steps.serialize(serializer)
@@ -44,7 +44,7 @@ impl Serialize for History {
 }
 
 impl History {
-    /// A history that begins with this step.
+    /// A history that starts with this step.
     pub(super) fn new(first: Step) -> Self {
         Self {
             began: first.at,
@@ -54,7 +54,7 @@ impl History {
         }
     }
 
-    /// Goes on.
+    /// Adds a step.
     pub(super) fn push(&mut self, step: Step) {
         self.last = step.at;
         self.status = step.status;
@@ -72,7 +72,7 @@ impl History {
         self.steps.iter()
     }
 
-    /// When it began.
+    /// When it started.
     pub(crate) fn began(&self) -> Moment {
         self.began
     }
@@ -82,7 +82,7 @@ impl History {
         self.status
     }
 
-    /// The state as it was; the first where nothing had happened yet.
+    /// The state at that time; the first if nothing had happened yet.
     pub(crate) fn status_at(&self, at: Moment) -> Status {
         match self.last <= at {
             true => self.status,

@@ -32,7 +32,7 @@ struct Facts<'a> {
     install: Option<&'static str>,
     on: bool,
     uptime: u64,
-    /// When it came to the account.
+    /// When it was added to the account.
     since: Moment,
     /// Empty with an on-demand machine.
     labels: &'a [Label],
@@ -41,8 +41,8 @@ struct Facts<'a> {
 /// The record of a host (seen in clients). Sizes of disks and memory are in
 /// bytes, of `mem…` in MB; dates are texts.
 ///
-/// Written straight to text: as a tree of values its fields would take a page
-/// of hosts many times as long.
+/// Written straight to text: building a tree of values first would make a page of
+/// hosts many times slower.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HostRecord<'a> {
@@ -77,7 +77,7 @@ pub(crate) struct HostRecord<'a> {
     service_tag: String,
     fm_order_id: Option<u64>,
     pub(crate) install_status: Option<&'static str>,
-    /// Set to another word by a switch.
+    /// A switch may change the word.
     pub(crate) status: &'static str,
     uptime: u64,
     uplinks: &'a [Counted],
@@ -127,7 +127,7 @@ struct Memory<'a> {
     kind: &'a str,
 }
 
-/// What a host is made of, from the catalogue.
+/// The hardware of a host, from the catalogue.
 fn record<'a>(catalogue: &'a Catalogue, facts: Facts<'a>) -> HostRecord<'a> {
     const GB: u64 = 1_000_000_000;
     let kind = catalogue.kind(facts.offer.instance_type);
@@ -208,7 +208,7 @@ impl Account {
     pub(crate) fn dedicated_record<'a>(&'a self, host: &'a Host, now: Moment) -> HostRecord<'a> {
         let last = host.installations.last();
         let mut backwards = host.installations.iter().rev();
-        // What is on its disks, and not what is wanted there.
+        // The installed system, not the wanted one.
         let runs = backwards.find(|one| one.finished(now));
         record(
             &self.catalogue,

@@ -22,17 +22,17 @@ use super::status::Status;
 pub(crate) struct Host {
     pub(crate) id: u64,
     pub(crate) offer: Offer,
-    /// When it came to the account.
+    /// When it was added to the account.
     pub(super) came: Moment,
     pub(super) on: bool,
-    /// When power was last turned.
+    /// When power was last switched.
     pub(super) since: Moment,
     pub(super) installations: Vec<Installation>,
     #[serde(default)]
     pub(super) labels: Vec<Label>,
 }
 
-/// What power is told to do.
+/// A power action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PowerAction {
     Start,
@@ -81,12 +81,12 @@ impl Account {
         &self.hosts
     }
 
-    /// Takes hosts over from a kept state.
+    /// Restores hosts from a stored state.
     pub(super) fn move_in(&mut self, hosts: Vec<Host>) {
         self.hosts = hosts;
     }
 
-    /// The records that a filter lets through, from `start` on, `results` at
+    /// The records that match a filter, from `start` on, `results` at
     /// most, and whether more follow. On-demand machines bear no labels.
     pub(crate) fn host_list(
         &self,
@@ -99,14 +99,14 @@ impl Account {
         let dedicated = dedicated
             .filter(|(_, host)| filter.admits(&host.labels))
             .map(|(place, _)| Found::Dedicated(place));
-        // One answer for all of them, and no machine read where it is no.
+        // The same answer for all of them; if it is no, no machine is read.
         let unlabelled = filter.admits(&[]);
         let machines = self.machines.iter().enumerate();
         let machines = machines.take_while(|_| unlabelled);
         let flexible = machines
             .filter(|(_, machine)| is_host(machine, now))
             .map(|(index, _)| Found::OnDemand(index));
-        // A record costs far more than to find what it is of.
+        // Writing a record costs far more than finding its host.
         let mut rest = dedicated.chain(flexible).skip(start);
         let shown = rest.by_ref().take(results);
         let shown = shown.filter_map(|found| self.found_record(found, now));
@@ -126,7 +126,7 @@ impl Account {
         }
     }
 
-    /// The place of the machine that has this id among the hosts.
+    /// The index of the machine that has this id among the hosts.
     fn place_of_host(&self, id: u64) -> Option<usize> {
         let number = numbers::of_host(id)?;
         let machines = &self.machines;
@@ -134,7 +134,7 @@ impl Account {
         found.ok()
     }
 
-    /// Whether this is the id of one of its hosts; of a machine also before it
+    /// Whether this is the id of one of its hosts; true for a machine even before it
     /// is among them.
     pub(crate) fn owns_host(&self, id: u64) -> bool {
         self.hosts.iter().any(|host| host.id == id) || self.place_of_host(id).is_some()
@@ -177,7 +177,7 @@ impl Account {
         Ok(running(on))
     }
 
-    /// Turns power at once.
+    /// Switches power at once.
     ///
     /// # Errors
     /// 404.
@@ -188,7 +188,7 @@ impl Account {
         now: Moment,
     ) -> Result<(), Refusal> {
         let on = action != PowerAction::Stop;
-        // What runs already is not started anew.
+        // A running host is not started again.
         let turns = |before: bool| before != on || action == PowerAction::Restart;
         match self.locate(id, now)? {
             Found::Dedicated(place) => {
@@ -211,7 +211,7 @@ impl Account {
         Ok(())
     }
 
-    /// Begins an installation on a dedicated host.
+    /// Starts an installation on a dedicated host.
     ///
     /// # Errors
     /// 404, and 422 for an on-demand machine or where the switches refuse it.

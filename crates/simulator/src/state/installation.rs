@@ -14,7 +14,7 @@ pub(crate) struct Installation {
     pub(super) at: Moment,
     pub(super) ends: Moment,
     pub(super) fails: bool,
-    /// Why it fails, where somebody said so.
+    /// Why it fails, if it was told to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     pub(super) os: u32,
@@ -37,17 +37,17 @@ impl Installation {
         }
     }
 
-    /// Whether it is still at work.
+    /// Whether it is still under way.
     pub(super) fn busy(&self, now: Moment) -> bool {
         now < self.ends
     }
 
-    /// Whether it has left its system behind.
+    /// Whether it has installed its system.
     pub(super) fn finished(&self, now: Moment) -> bool {
         !self.fails && self.ends <= now
     }
 
-    /// What the host's log says of it so far, oldest first.
+    /// The entries in the host's log so far, oldest first.
     pub(super) fn log(&self, now: Moment) -> Vec<Value> {
         let end = match (self.fails, &self.reason) {
             (true, Some(reason)) => &format!("Installation failed: {reason}"),

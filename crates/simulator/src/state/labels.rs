@@ -44,7 +44,7 @@ struct Condition {
 }
 
 impl Condition {
-    /// A host without the key meets no condition about it, as in SQL.
+    /// A host without the key matches no condition on it, as in SQL.
     fn holds(&self, labels: &[Label]) -> bool {
         let mut named = labels.iter().filter(|label| label.key == self.key);
         named.any(|label| match self.comparison {
@@ -60,7 +60,7 @@ impl Condition {
 pub(crate) struct LabelFilter(Vec<Vec<Condition>>);
 
 impl LabelFilter {
-    /// Reads the query; an empty one lets every host through.
+    /// Reads the query; an empty one matches every host.
     ///
     /// # Errors
     /// 422.
@@ -116,7 +116,7 @@ fn condition(text: &str) -> Option<(Condition, &str)> {
     (!key.is_empty()).then_some((found, rest))
 }
 
-/// The word that the text begins with, may be empty.
+/// The word at the start of the text; may be empty.
 fn word(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));

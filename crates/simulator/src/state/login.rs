@@ -10,10 +10,10 @@ use super::super::clock::Moment;
 /// Most attempts to change a password within [`WINDOW`] (our choice).
 pub(crate) const ATTEMPTS: usize = 5;
 const WINDOW: Duration = Duration::from_mins(15);
-/// How long a reset hash is good for (our choice).
+/// How long a reset hash is valid (our choice).
 const HASH_FOR: Duration = Duration::from_hours(1);
 
-/// What came of an attempt to change the password.
+/// The outcome of an attempt to change the password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Changed,
@@ -21,7 +21,7 @@ pub(crate) enum Attempt {
     TooMany,
 }
 
-/// Main e-mail address and password. The password itself is kept nowhere.
+/// Main e-mail address and password. The password itself is stored nowhere.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Login {
     email: String,
@@ -30,7 +30,7 @@ pub(crate) struct Login {
     reset: Option<(String, Moment)>,
 }
 
-/// Never the hashes.
+/// Never shows the hashes.
 impl std::fmt::Debug for Login {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
@@ -59,14 +59,14 @@ impl Login {
         &self.email
     }
 
-    /// The hash that a reset waits for, while it is good: what the mail to the
-    /// owner would say.
+    /// The pending hash of a reset, while it is valid: what the mail to the owner
+    /// would contain.
     pub(crate) fn reset_hash(&self, now: Moment) -> Option<&str> {
         let (hash, until) = self.reset.as_ref()?;
         (now < *until).then_some(hash)
     }
 
-    /// Tries to change the password; every attempt counts, right ones too.
+    /// Tries to change the password; every attempt counts, even a right one.
     pub(crate) fn change(&mut self, current: &str, new: &str, now: Moment) -> Attempt {
         self.attempts.retain(|at| now < at.after(WINDOW));
         if self.attempts.len() >= ATTEMPTS {
@@ -80,8 +80,8 @@ impl Login {
         Attempt::Changed
     }
 
-    /// Makes a hash when the address is the account's. Whether it was is not
-    /// for the caller to know.
+    /// Makes a hash if the address is the account's. The caller is not told whether
+    /// it is.
     pub(crate) fn ask_for_reset(&mut self, email: &str, now: Moment, hash: String) -> bool {
         let right = self.email.eq_ignore_ascii_case(email);
         if right {

@@ -1,4 +1,4 @@
-//! One machine: what it is, and all that ever happened to it.
+//! One machine and its history.
 
 use std::collections::VecDeque;
 
@@ -30,8 +30,8 @@ pub(crate) struct Step {
     pub(crate) at: Moment,
     #[serde(rename = "state")]
     pub(crate) status: Status,
-    /// Its place among all changes of the account: a driven clock lets many
-    /// happen at one moment.
+    /// Its number among all changes of the account: with a driven clock many happen
+    /// at one moment.
     #[serde(default)]
     pub(crate) tick: u64,
     pub(crate) cause: Cause,
@@ -61,7 +61,7 @@ impl Step {
     }
 }
 
-/// The tags a machine bore from one moment on.
+/// The tags that a machine bore from one moment on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tagging {
     pub(crate) at: Moment,
@@ -97,16 +97,16 @@ pub(crate) struct Machine {
     pub(crate) addresses: Vec<String>,
     pub(crate) addressed_at: Option<Moment>,
     pub(crate) hidden: bool,
-    /// Ordered over the API, and not put there by the control port.
+    /// Ordered over the API, not added by the control port.
     pub(crate) ordered: bool,
     pub(crate) releases: Vec<Release>,
     /// In order of time, re-installations too.
     pub(crate) commands: Vec<Command>,
-    /// Power turned among the hosts, and not by a command.
+    /// Power switched among the hosts, not by a command.
     pub(crate) switched: Option<(Moment, bool)>,
 }
 
-/// What a machine is when it comes to be.
+/// A machine at its creation.
 #[derive(Clone, Debug)]
 pub(crate) struct Birth {
     pub(crate) number: u64,
@@ -118,7 +118,7 @@ pub(crate) struct Birth {
     pub(crate) tags: Vec<String>,
     pub(crate) at: Moment,
     pub(crate) addresses: Vec<String>,
-    /// Ordered over the API, or put there by the control port.
+    /// Ordered over the API, or added by the control port.
     pub(crate) ordered: bool,
 }
 
@@ -156,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// When it came to be.
+    /// When it was created.
     pub(crate) fn created_at(&self) -> Option<Moment> {
         Some(self.history.began())
     }
@@ -171,7 +171,7 @@ impl Machine {
         self.history.status()
     }
 
-    /// The state as it was.
+    /// The state at that time.
     pub(crate) fn status_at(&self, at: Moment) -> Status {
         self.history.status_at(at)
     }
@@ -181,20 +181,20 @@ impl Machine {
         self.taggings.last().map_or(&[], |tagging| &tagging.tags)
     }
 
-    /// The tags as they were.
+    /// The tags at that time.
     pub(crate) fn tags_at(&self, at: Moment) -> &[String] {
         let then = self.taggings.iter().rev().find(|tagging| tagging.at <= at);
         then.or_else(|| self.taggings.first())
             .map_or(&[], |tagging| &tagging.tags)
     }
 
-    /// When it first came into this state.
+    /// When it first reached this state.
     pub(super) fn entered(&self, status: Status, until: Moment) -> Option<Moment> {
         let mut steps = self.history.iter().filter(|step| step.at <= until);
         steps.find(|step| step.status == status).map(|step| step.at)
     }
 
-    /// Goes on to the next state, as the account's change number `tick`.
+    /// Moves to the next state, as the account's change number `tick`.
     pub(crate) fn enter(&mut self, step: Step, tick: u64) {
         let addressed = matches!(step.status, Status::NetworkConfigured | Status::Delivered);
         if addressed && self.addressed_at.is_none() {

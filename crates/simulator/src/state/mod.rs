@@ -1,7 +1,7 @@
 //! The account as a state machine over virtual time.
 //!
-//! Nothing here knows requests or the wall clock: every operation gets the
-//! moment it happens at and gives a record or a refusal, and [`Account::settle`] carries out what became due before.
+//! Nothing here knows about requests or the wall clock: every operation is given
+//! its moment and returns a record or a refusal, and [`Account::settle`] carries out what became due before.
 
 mod commands;
 mod delivery;
@@ -88,8 +88,8 @@ pub(crate) struct Account {
     bearers: HashMap<String, BTreeSet<usize>>,
     /// When a machine's tags last changed after its order.
     retagged_at: Option<Moment>,
-    /// When which machine has its next step due. May hold entries of plans
-    /// that were dropped since; they do nothing.
+    /// When the next step of each machine is due. May hold entries of plans that
+    /// were dropped since; they do nothing.
     timeline: BTreeSet<(Moment, usize)>,
     tags: TagList,
     /// Number of the last change.
@@ -103,7 +103,7 @@ pub(crate) struct Account {
     hosts: Vec<Host>,
     /// Machines changed since the last call of `changes`.
     touched: BTreeSet<usize>,
-    /// Whether anything but machines and tags was.
+    /// Whether anything but machines and tags was changed.
     rest_touched: bool,
 }
 
@@ -142,7 +142,7 @@ impl Account {
         &self.machines
     }
 
-    /// The kind of thing that this names here: a machine or a stored key.
+    /// The kind of resource with this name: a machine or a stored key.
     pub(crate) fn owned(&self, uuid: &Uuid) -> Option<&'static str> {
         match self.by_uuid.contains_key(uuid) {
             true => Some("server"),
@@ -150,12 +150,12 @@ impl Account {
         }
     }
 
-    /// The counts that it shares with the other accounts.
+    /// The counters that it shares with the other accounts.
     pub(crate) fn numbers(&self) -> &Numbers {
         &self.numbers
     }
 
-    /// Accepts an order, or says why not. With `doom` its delivery will fail
+    /// Accepts an order, or returns the reason for refusing it. With `doom` its delivery will fail
     /// for that reason.
     ///
     /// # Errors
@@ -192,24 +192,24 @@ impl Account {
         self.machines.get(index).ok_or_else(Refusal::not_found)
     }
 
-    /// The login, to look at.
+    /// The login, for reading.
     pub(crate) fn login(&self) -> &Login {
         &self.login
     }
 
-    /// Does something with the login, and has it written down.
+    /// Changes the login, and marks it to be stored.
     pub(crate) fn log_in<T>(&mut self, act: impl FnOnce(&mut Login) -> T) -> T {
         self.rest_touched = true;
         act(&mut self.login)
     }
 
-    /// Changes quota or stock, and has it written down.
+    /// Changes quota or stock, and marks them to be stored.
     pub(crate) fn allot(&mut self, change: impl FnOnce(&mut Quota)) {
         self.rest_touched = true;
         change(&mut self.quota);
     }
 
-    /// Puts a machine into every index. All that it brings along is one change.
+    /// Adds a machine to every index. Everything about it is one change.
     fn enrol(&mut self, mut machine: Machine) {
         self.tick += 1;
         machine.history.number(self.tick);
@@ -232,7 +232,7 @@ impl Account {
         self.machines.push(machine);
     }
 
-    /// Gives a machine other tags and keeps the index right.
+    /// Changes the tags of a machine and updates the index.
     fn retag(&mut self, index: usize, now: Moment, tags: Vec<String>) {
         let Some(machine) = self.machines.get_mut(index) else {
             return;
@@ -248,7 +248,7 @@ impl Account {
         }
         for tag in &tags {
             self.bearers.entry(tag.clone()).or_default().insert(index);
-            // One that it only keeps may have left the account's list.
+            // A tag that it keeps may be missing from the account's list.
             if !before.contains(tag) {
                 self.tags.come(tag, now, false);
             }
@@ -264,7 +264,7 @@ impl Account {
         self.retagged_at = Some(now);
     }
 
-    /// Replaces what was going to happen to a machine.
+    /// Replaces the planned steps of a machine.
     fn replan(&mut self, index: usize, steps: impl IntoIterator<Item = Step>) {
         let Some(machine) = self.machines.get_mut(index) else {
             return;
@@ -289,7 +289,7 @@ impl Account {
         machines.any(|machine| machine.status() != Status::Released)
     }
 
-    /// A new name for anything, as the API makes them.
+    /// A new UUID, as the API makes them.
     pub(crate) fn uuid(now: Moment, rng: &mut StdRng) -> Uuid {
         uuid::Builder::from_unix_timestamp_millis(now.unix_ms(), &rng.random()).into_uuid()
     }

@@ -1,4 +1,4 @@
-//! Numbers and addresses that no two accounts share.
+//! Numbers and addresses that are unique across accounts.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use super::super::profile::{Addresses, Switches};
 
 /// Id of the first dedicated host.
 const DEDICATED: u64 = 1_001;
-/// Ids of on-demand hosts are their order's number and this.
+/// Added to the order's number to make the id of an on-demand host.
 const ON_DEMAND: u64 = 100_000;
 /// First address of the network kept for benchmarks, and how many it has.
 const V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const V4_HOSTS: u64 = 131_070;
 
-/// Counts over all accounts: each of them holds the same one. All are changed
-/// with the world locked, so that the same requests give the same numbers.
+/// Counters over all accounts, shared by each. They are changed while the world is
+/// locked, so that the same requests give the same numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Numbers(Arc<Counts>);
 
@@ -33,7 +33,7 @@ impl Numbers {
         DEDICATED + self.0.hosts.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A dedicated host is there already.
+    /// Records that a dedicated host exists.
     pub(super) fn knows_host(&self, id: u64) {
         let hosts = (id + 1).saturating_sub(DEDICATED);
         self.0.hosts.fetch_max(hosts, Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl Numbers {
         self.0.machines.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A machine is there already.
+    /// Records that a machine exists.
     pub(super) fn knows_machine(&self, number: u64) {
         self.0.machines.fetch_max(number, Ordering::Relaxed);
     }
@@ -61,8 +61,7 @@ pub(super) fn of_host(id: u64) -> Option<u64> {
 }
 
 /// Addresses of the machine of this number, from the ranges kept for
-/// benchmarks and documentation, so that nobody's machine is ever reached by
-/// mistake.
+/// benchmarks and documentation, so that nobody reaches a real machine by mistake.
 pub(super) fn addresses(machine: u64, switches: &Switches) -> Vec<String> {
     const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
     let index = machine.saturating_sub(1);
@@ -75,8 +74,8 @@ pub(super) fn addresses(machine: u64, switches: &Switches) -> Vec<String> {
     }
 }
 
-/// The address of a dedicated host: of a network for documentation while that
-/// has some, then from the far end of what the machines use.
+/// The address of a dedicated host: from a documentation network until that is used
+/// up, then from the far end of the machines' network.
 pub(super) fn host_address(id: u64) -> String {
     const NEAR: u64 = 250;
     match id.saturating_sub(DEDICATED) {

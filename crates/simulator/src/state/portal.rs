@@ -22,27 +22,27 @@ pub(crate) struct Newcomer {
     pub(crate) offer: Offer,
     pub(crate) slug: String,
     pub(crate) tags: Vec<String>,
-    /// A waiting one goes on to be delivered like any other.
+    /// A waiting one is delivered like any other.
     pub(crate) status: Status,
     pub(crate) created_at: Moment,
 }
 
-/// What changes; absent fields stay as they are.
+/// The changes; absent fields stay as they are.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Alteration {
-    /// The machine stays in this state, only `releasing` goes on by itself.
+    /// The machine stays in this state; only `releasing` continues by itself.
     pub(crate) status: Option<Status>,
     pub(crate) status_message: Option<String>,
     pub(crate) tags: Option<Vec<String>>,
     pub(crate) ip_addresses: Option<Vec<String>>,
-    /// Out of every list, and 404.
+    /// In no list, and answered with 404.
     pub(crate) hidden: Option<bool>,
     pub(crate) name: Option<String>,
 }
 
 impl Account {
-    /// Lets a machine appear.
+    /// Adds a machine.
     pub(crate) fn appear(
         &mut self,
         newcomer: Newcomer,
@@ -70,7 +70,7 @@ impl Account {
             ordered: false,
         };
         let mut machine = Machine::new(birth, plan);
-        // One that is there in a late state has been through the earlier ones.
+        // A machine in a late state has passed through the earlier ones.
         let mut way = vec![];
         if matches!(newcomer.status, Status::Releasing | Status::Released) {
             way.push(Status::Delivered);
@@ -86,7 +86,7 @@ impl Account {
         uuid
     }
 
-    /// Changes a machine behind the back of the API's users.
+    /// Changes a machine without a request to the API.
     ///
     /// # Errors
     /// 404.
@@ -123,7 +123,7 @@ impl Account {
         let Some(status) = status else { return Ok(()) };
         let step = Step::new(now, status, Cause::Control).saying(message.unwrap_or_default());
         if change.status.is_none() {
-            // Only the words changed: what was going to happen still will.
+            // Only the message changed: the planned steps stay.
             let tick = machine.history.iter().last().map_or(0, |last| last.tick);
             machine.history.push(Step { tick, ..step });
             return Ok(());

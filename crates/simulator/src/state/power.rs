@@ -1,4 +1,4 @@
-//! Power of an on-demand machine: turned by commands, and among the hosts.
+//! Power of an on-demand machine: switched by commands, and among the hosts.
 
 use super::super::clock::Moment;
 use super::commands::CommandKind;
@@ -6,7 +6,7 @@ use super::machine::Machine;
 use super::status::Status;
 
 impl Machine {
-    /// Whether it runs; `None` while it is not delivered, or no more.
+    /// Whether it runs; `None` before its delivery and after its release.
     pub(crate) fn power(&self, now: Moment) -> Option<bool> {
         if self.status_at(now) != Status::Delivered {
             return None;
@@ -17,7 +17,7 @@ impl Machine {
         Some(last.is_none_or(|(_, on)| on))
     }
 
-    /// Since when it runs without a break; `None` while it does not.
+    /// Since when it has been running; `None` while it is off.
     pub(super) fn running_since(&self, now: Moment) -> Option<Moment> {
         if self.power(now) != Some(true) {
             return None;
@@ -27,13 +27,13 @@ impl Machine {
         let commands = commands.map(|command| (command.ends, command.kind));
         let mut turned: Vec<(Moment, bool, bool)> = commands
             .map(|(at, kind)| (at, kind.leaves_on(), kind != CommandKind::PowerOn))
-            // Kept only where it changed something.
+            // Kept only if it changed something.
             .chain(self.switched.map(|(at, on)| (at, on, true)))
             .collect();
         turned.sort_by_key(|(at, _, _)| *at);
         let mut ran = true;
-        for (at, on, anew) in turned {
-            if on && (anew || !ran) {
+        for (at, on, restarted) in turned {
+            if on && (restarted || !ran) {
                 since = at;
             }
             ran = on;

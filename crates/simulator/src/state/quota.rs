@@ -1,4 +1,4 @@
-//! Quota, committed contracts and stock: may one more machine be taken?
+//! Quota, committed contracts and stock: may one more machine be ordered?
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ pub(crate) type Pool = Option<String>;
 /// On-demand quota of every offer at the start: more than any test orders.
 const ON_DEMAND: usize = 100_000;
 
-/// What may be taken.
+/// What may be ordered.
 #[derive(Debug)]
 pub(crate) struct Quota {
     quota: BTreeMap<(Offer, Pool), usize>,
     stock: BTreeMap<Offer, usize>,
 }
 
-/// A changed number, as it is written down.
+/// A changed number, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct QuotaRow {
     offer: Offer,
@@ -35,7 +35,7 @@ pub(crate) struct QuotaRow {
 }
 
 impl Quota {
-    /// All numbers, to write them down.
+    /// All numbers, to store them.
     pub(super) fn rows(&self) -> Vec<QuotaRow> {
         let quota = self.quota.iter().map(|((offer, pool), number)| QuotaRow {
             offer: *offer,
@@ -50,7 +50,7 @@ impl Quota {
         quota.chain(stock).collect()
     }
 
-    /// Takes over what was written down.
+    /// Restores a stored number.
     pub(super) fn restore(&mut self, rows: Vec<QuotaRow>) {
         self.quota.clear();
         self.stock.clear();
@@ -82,8 +82,8 @@ impl Quota {
         self.quota.insert((offer, pool), quota);
     }
 
-    /// Sets how many machines stand in a place for orders on demand, taken
-    /// ones included; `None` is more than anybody asks for.
+    /// Sets how many machines a location has for on-demand orders, including those
+    /// in use; `None` means no limit.
     pub(crate) fn set_stock(&mut self, offer: Offer, machines: Option<usize>) {
         match machines {
             Some(machines) => self.stock.insert(offer, machines),
@@ -91,7 +91,7 @@ impl Quota {
         };
     }
 
-    /// Finds the pool that pays for the order: the contract where there is one.
+    /// Finds the pool that pays for the order: the contract, if it names one.
     pub(super) fn admit(
         &self,
         order: &Order,
@@ -106,7 +106,7 @@ impl Quota {
         let mut pool = order.contract.clone();
         if pool.is_some() {
             match room(&pool) {
-                // What is committed stands ready: nobody on demand takes it.
+                // Committed machines are reserved: on-demand orders do not use them.
                 Some(true) => return Ok(pool),
                 Some(false) if order.overflow => pool = None,
                 Some(false) => {
@@ -157,7 +157,7 @@ impl Quota {
         }
     }
 
-    /// The records of section 2.14, one a location.
+    /// The records of section 2.14, one per location.
     pub(crate) fn usage(&self, catalogue: &Catalogue, taken: &Taken) -> Vec<Value> {
         let of_location = |location: u32| -> Vec<Value> {
             let here = self

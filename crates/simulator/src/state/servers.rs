@@ -1,5 +1,5 @@
 //! What the API does with servers (sections 4.4 and 4.6): find, list, release,
-//! and put tags on them. The account's own tags are in `tags`.
+//! and change their tags. The account's own tags are in `tags`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::Account;
 use super::machine::{Cause, Machine, Release, Step};
 use super::status::{Status, StatusFilter};
 
-/// From when the account is looked at: `at` is in the past for a stale answer.
+/// The moment that an answer shows: `at` is in the past for a stale one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lens {
     pub(crate) at: Moment,
@@ -34,7 +34,7 @@ impl Lens {
     }
 }
 
-/// What a listing is asked for.
+/// The query of a listing.
 #[derive(Debug, Default)]
 pub(crate) struct ListQuery {
     pub(crate) status: Option<StatusFilter>,
@@ -43,23 +43,23 @@ pub(crate) struct ListQuery {
 }
 
 impl Account {
-    /// The matching machines, in the list's order, found one by one: a page
-    /// costs what comes before its end, and nothing after it.
+    /// The matching machines, in the list's order, found one by one: a page costs
+    /// only what comes before its end.
     pub(crate) fn list<'a>(
         &'a self,
         query: &'a ListQuery,
         lens: Lens,
         switches: &Switches,
     ) -> Box<dyn Iterator<Item = &'a Machine> + 'a> {
-        // The index knows present tags only: a look into the past before the
-        // last change of tags has to read all machines.
+        // The index knows present tags only: an answer from before the last change
+        // of tags has to read all machines.
         let present = self.retagged_at.is_none_or(|at| at <= lens.at);
         let bearers = query.tags.iter().map(|tag| (tag, self.bearers.get(tag)));
         let fewest = bearers
             .filter(|_| present)
             .min_by_key(|(_, bearers)| bearers.map_or(0, BTreeSet::len));
         let backwards = switches.list_order == ListOrder::NewestFirst;
-        // What the index says of one tag need not be read from the machines.
+        // For a single tag the index is enough; the machines need not be read.
         let known = fewest.map(|(tag, _)| tag);
         let matching = move |machine: &&'a Machine| {
             let mut tags = query.tags.iter().filter(|tag| Some(*tag) != known);
@@ -102,7 +102,7 @@ impl Account {
         self.machines.get(index)
     }
 
-    /// The place of the machine with this uuid, hidden or not.
+    /// The index of the machine with this uuid, hidden or not.
     pub(super) fn index(&self, uuid: &str) -> Result<usize, Refusal> {
         let uuid: Uuid = uuid.parse().map_err(|_| Refusal::not_found())?;
         self.by_uuid
@@ -111,8 +111,8 @@ impl Account {
             .ok_or_else(Refusal::not_found)
     }
 
-    /// Begins a release. `true` when something began, `false` when it had
-    /// begun before.
+    /// Starts a release. `true` when it started, `false` when it had started
+    /// before.
     ///
     /// # Errors
     /// 404, and 409 or 422 where state and switches refuse it.
@@ -198,7 +198,7 @@ impl Account {
         Ok(true)
     }
 
-    /// Takes a tag off. `true` when the machine bore it.
+    /// Removes a tag. `true` when the machine bore it.
     ///
     /// # Errors
     /// 404 for the machine, and by switch for the tag.

@@ -1,4 +1,4 @@
-//! What happens by itself, and the one way into another state.
+//! What happens by itself, and the only place where a state changes.
 
 use super::super::clock::Moment;
 use super::super::profile::Switches;
@@ -8,7 +8,7 @@ use super::status::Status;
 use super::taken::Taken;
 
 impl Account {
-    /// Lets everything happen that is due by `now`, each at its own time.
+    /// Carries out everything that is due by `now`, each at its own time.
     pub(crate) fn settle(&mut self, now: Moment, switches: &Switches) {
         while let Some((at, index)) = self.timeline.first().copied()
             && at <= now
@@ -19,7 +19,7 @@ impl Account {
                 self.enter(index, step);
             }
             if self.tick == before {
-                // Of a plan that was dropped: nothing happens.
+                // From a plan that was dropped: nothing happens.
                 continue;
             }
             self.touched.insert(index);
@@ -28,7 +28,7 @@ impl Account {
             };
             match machine.plan.front() {
                 Some(next) => drop(self.timeline.insert((next.at, index))),
-                // Most machines have nothing before them any more.
+                // Most machines have no further step.
                 None => machine.plan.shrink_to_fit(),
             }
             if machine.status() == Status::Released {
@@ -45,8 +45,8 @@ impl Account {
         plan.pop_front_if(|step| step.at <= at)
     }
 
-    /// Moves a machine on, as one change: the one way into another state, so
-    /// that what is counted follows.
+    /// Moves a machine to its next state, as one change: states change only here, so
+    /// that the counts stay right.
     pub(super) fn enter(&mut self, index: usize, step: Step) {
         let Some(machine) = self.machines.get_mut(index) else {
             return;
@@ -57,9 +57,9 @@ impl Account {
         self.taken.moved(machine, held);
     }
 
-    /// How many machines stand on hardware.
+    /// How many machines hold hardware.
     pub(crate) fn taken(&self) -> &Taken {
-        // Every test that asks for a number compares it with the machines.
+        // Every test that reads a number compares it with the machines.
         debug_assert_eq!(self.taken, Taken::count(&self.machines));
         &self.taken
     }

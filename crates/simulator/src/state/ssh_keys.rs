@@ -58,7 +58,7 @@ impl Account {
     /// Stores a key.
     ///
     /// # Errors
-    /// 422 for a second key of the name, where the switch says so.
+    /// 422 for a second key of the same name, where the switch says so.
     pub(crate) fn store_key(
         &mut self,
         key: NewSshKey,
@@ -82,10 +82,10 @@ impl Account {
         Ok(record)
     }
 
-    /// Forgets a key. Machines installed with it keep it.
+    /// Removes a key. Machines installed with it keep it.
     ///
     /// # Errors
-    /// 400 for what is no UUID, 404.
+    /// 400 for a text that is not a UUID, 404.
     pub(crate) fn delete_key(&mut self, uuid: &str) -> Result<(), Refusal> {
         let wanted: Uuid = uuid
             .parse()

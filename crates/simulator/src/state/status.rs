@@ -25,7 +25,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// The long view's way to `delivered`, after `created`.
+    /// The steps to `delivered` in the long view, after `created`.
     pub(crate) const PIPELINE: [Self; 8] = [
         Self::Discovering,
         Self::Discovered,
@@ -61,7 +61,7 @@ impl Status {
             .map_or("", |(_, word)| word)
     }
 
-    /// Neither failed, nor releasing, nor released: it costs and can be used.
+    /// Neither failed, nor releasing, nor released: it costs money and can be used.
     pub(crate) fn live(self) -> bool {
         !matches!(self, Self::Failed | Self::Releasing | Self::Released)
     }
@@ -71,8 +71,8 @@ impl Status {
         self.live() && self != Self::Delivered
     }
 
-    /// Stands on hardware and counts against quota. A failed one was given
-    /// back by the API itself.
+    /// Holds hardware and counts against quota. The API itself has released a failed
+    /// one.
     pub(crate) fn holds_hardware(self) -> bool {
         !matches!(self, Self::Failed | Self::Released)
     }

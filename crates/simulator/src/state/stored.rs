@@ -1,4 +1,4 @@
-//! An account as changes to write down, and back again.
+//! Storing an account as changes, and restoring it.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use super::ssh_keys::SshKeys;
 use super::tag_list::TagEntry;
 use super::taken::Taken;
 
-/// All but machines and tags: small, and written as a whole.
+/// Everything but machines and tags: small, and stored as a whole.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Rest {
     login: Login,
@@ -21,7 +21,7 @@ pub(crate) struct Rest {
     quota: Vec<QuotaRow>,
 }
 
-/// One thing as it is now, instead of what was written of it before.
+/// The present state of one thing, which replaces the stored one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Change {
@@ -31,7 +31,7 @@ pub(crate) enum Change {
     },
     Tag {
         name: String,
-        /// `None`: the account has it no more.
+        /// `None`: the account no longer has it.
         entry: Option<TagEntry>,
     },
     Rest(Box<Rest>),
@@ -60,7 +60,7 @@ impl Account {
         changes
     }
 
-    /// Forgets what changed: nobody writes it down.
+    /// Drops the changes without storing them.
     pub(crate) fn unwritten(&mut self) {
         self.touched.clear();
         self.tags.unwritten();
@@ -79,8 +79,8 @@ impl Account {
         self.rest_touched = true;
     }
 
-    /// Makes a written change once more. Machines come in order of their
-    /// places, as they were written; one without its forerunners is left out.
+    /// Applies a stored change again. Machines come in the order of their indexes, as
+    /// they were stored; one without its predecessors is left out.
     pub(crate) fn restore(&mut self, change: Change) {
         match change {
             Change::Machine { place, machine } => {
@@ -100,7 +100,7 @@ impl Account {
         }
     }
 
-    /// Builds every index anew, after the last [`Account::restore`].
+    /// Rebuilds every index, after the last [`Account::restore`].
     pub(crate) fn index_all(&mut self) {
         self.taken = Taken::count(&self.machines);
         for host in self.dedicated() {

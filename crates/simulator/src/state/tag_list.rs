@@ -1,4 +1,4 @@
-//! The account's list of tags: they come to be by use and stay until deleted.
+//! The account's list of tags: using a tag makes it, and it stays until deleted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::super::clock::Moment;
 
-/// When a tag came to be, and in which order.
+/// When a tag was made, and in which order.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct TagEntry {
     number: u64,
     since: Moment,
-    /// Came with an order, and so shows as late as the machine does.
+    /// Made by an order, and so shown as late as the machine.
     lagging: bool,
 }
 
 impl TagEntry {
-    /// Whether it is seen at that moment.
+    /// Whether it is visible at that moment.
     fn shows(&self, at: Moment, lag: Duration) -> bool {
         let since = match self.lagging {
             true => self.since.after(lag),
@@ -31,15 +31,15 @@ impl TagEntry {
 #[derive(Debug, Default)]
 pub(crate) struct TagList {
     entries: HashMap<String, TagEntry>,
-    /// With a copy of the entry: a listing looks nothing up.
+    /// With a copy of the entry, so that a listing needs no look-ups.
     order: BTreeMap<u64, (String, TagEntry)>,
     next: u64,
-    /// Names that came or went since the last call of `changes`.
+    /// Names added or removed since the last call of `changes`.
     touched: BTreeSet<String>,
 }
 
 impl TagList {
-    /// Makes sure that the tag is there.
+    /// Makes sure that the tag exists.
     pub(super) fn come(&mut self, tag: &str, at: Moment, lagging: bool) {
         if self.entries.contains_key(tag) {
             return;
@@ -56,7 +56,7 @@ impl TagList {
         self.touched.insert(tag.to_owned());
     }
 
-    /// Makes sure that the tag is not there.
+    /// Makes sure that the tag does not exist.
     pub(super) fn go(&mut self, tag: &str) {
         if let Some(entry) = self.entries.remove(tag) {
             self.order.remove(&entry.number);
@@ -64,7 +64,7 @@ impl TagList {
         }
     }
 
-    /// What came or went since the last call.
+    /// What was added or removed since the last call.
     pub(super) fn changes(&mut self) -> impl Iterator<Item = (String, Option<TagEntry>)> {
         let touched = std::mem::take(&mut self.touched).into_iter();
         touched.map(|name| {
@@ -85,7 +85,7 @@ impl TagList {
         self.touched = self.entries.keys().cloned().collect();
     }
 
-    /// Takes over what was written down.
+    /// Restores a stored change.
     pub(super) fn restore(&mut self, name: String, entry: Option<TagEntry>) {
         if let Some(known) = self.entries.remove(&name) {
             self.order.remove(&known.number);
@@ -97,7 +97,7 @@ impl TagList {
         }
     }
 
-    /// Whether it is there, seen or not.
+    /// Whether it exists, visible or not.
     pub(super) fn knows(&self, tag: &str) -> bool {
         self.entries.contains_key(tag)
     }
@@ -108,7 +108,7 @@ impl TagList {
         entry.is_some_and(|entry| entry.shows(at, lag))
     }
 
-    /// All that show at that moment.
+    /// All that are visible at that moment.
     pub(super) fn visible(&self, at: Moment, lag: Duration) -> impl Iterator<Item = &str> {
         let shown = self.order.values();
         let shown = shown.filter(move |(_, entry)| entry.shows(at, lag));

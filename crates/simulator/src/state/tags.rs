@@ -11,15 +11,15 @@ use super::servers::Lens;
 use super::status::Status;
 
 impl Account {
-    /// The tags of the account as they were, in order of their first use.
+    /// The tags of the account at that time, in order of their first use.
     pub(crate) fn tag_list(&self, lens: Lens) -> impl Iterator<Item = &str> {
         self.tags.visible(lens.at, lens.lag)
     }
 
-    /// Puts a tag into the account's list before any machine bears it.
+    /// Adds a tag to the account's list before any machine bears it.
     ///
     /// # Errors
-    /// 422, 409 or none, by switch, when it is there.
+    /// 422, 409 or none, by switch, when it exists.
     pub(crate) fn create_tag(
         &mut self,
         tag: &str,
@@ -27,7 +27,7 @@ impl Account {
         switches: &Switches,
     ) -> Result<(), Refusal> {
         if self.tags.knows(tag) {
-            // The text is not among the errors: clients have seen it so.
+            // The text is not in `errors`: seen in clients.
             let message = "Tag already exists";
             return match switches.duplicate_tag {
                 DuplicateTag::Refuse422 => Err(Refusal::unprocessable(message)),
@@ -42,7 +42,7 @@ impl Account {
     /// Gives a tag another name.
     ///
     /// # Errors
-    /// 404, and 409 for a name that is taken.
+    /// 404, and 409 for a name that exists.
     pub(crate) fn rename_tag(
         &mut self,
         tag: &str,
@@ -67,7 +67,7 @@ impl Account {
         Ok(())
     }
 
-    /// Puts another tag, or none, in the place of one on all its machines.
+    /// Replaces a tag on all its machines by another one, or none.
     fn replace_tag(&mut self, tag: &str, with: Option<&str>, now: Moment) {
         let bearers = self.bearers.get(tag);
         let bearers: Vec<usize> = bearers.into_iter().flatten().copied().collect();
@@ -78,7 +78,7 @@ impl Account {
             let Some(machine) = self.machines.get(index) else {
                 continue;
             };
-            // A machine that bears the other one already bears it once.
+            // A machine that has the other tag must not get it twice.
             let with = with.filter(|with| machine.tags().iter().all(|known| known != with));
             let tags = machine.tags().iter();
             let tags = tags.filter_map(|known| match known == tag {
@@ -111,7 +111,7 @@ impl Account {
         json!({"tag": tag, "resources": {"count": count, "flexMetalServers": {"count": count}}})
     }
 
-    /// Takes a tag out of the account's list.
+    /// Removes a tag from the account's list.
     ///
     /// # Errors
     /// 404, and 409 where the switch keeps tags that are in use.

@@ -1,4 +1,4 @@
-//! How many machines of each kind stand on hardware now.
+//! How many machines of each kind hold hardware now.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::quota::Pool;
 /// Machines that hold hardware, by offer and by the pool they came from. No
 /// entry is zero.
 ///
-/// Kept with each change of a machine, because an order must not read all
-/// machines; [`Taken::count`] says what it has to be.
+/// Updated with each change of a machine, because an order must not read all
+/// machines; [`Taken::count`] computes the same numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken(BTreeMap<Offer, BTreeMap<Pool, usize>>);
 
@@ -24,8 +24,8 @@ impl Taken {
         taken
     }
 
-    /// A machine is there, or has come into another state; `held` is whether
-    /// it stood on hardware before.
+    /// A machine was added, or its state has changed; `held` is whether it held
+    /// hardware before.
     pub(super) fn moved(&mut self, machine: &Machine, held: bool) {
         let holds = machine.status().holds_hardware();
         if holds == held {
@@ -92,7 +92,7 @@ mod tests {
         }
         let pool = Some("C".to_owned());
         assert_eq!((taken.from(offer, &None), taken.from(offer, &pool)), (1, 2));
-        // Back from the failed, too: the control port can do that.
+        // Even back from failed: the control port can do that.
         let way = [Status::Failed, Status::Delivered, Status::Released];
         for (status, left) in way.into_iter().zip([1, 2, 1]) {
             let machine = &mut machines[1];

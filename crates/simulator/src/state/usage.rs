@@ -20,7 +20,7 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// The month that a moment lies in.
+    /// The month of a moment.
     pub(crate) fn month(now: Moment) -> Self {
         let seconds = i64::try_from(now.unix()).unwrap_or_default();
         let today = jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX);
@@ -42,13 +42,13 @@ impl Period {
     }
 }
 
-/// Minutes, the one that has begun too: 59 s are billed as an hour.
+/// Minutes, rounded up: 59 s are billed as an hour.
 fn minutes(span: Duration) -> u64 {
     let minutes = span.as_micros().div_ceil(60_000_000);
     u64::try_from(minutes).unwrap_or(u64::MAX)
 }
 
-/// When it was used: from its delivery until it was given back.
+/// When it was used: from its delivery until its release.
 fn used(machine: &Machine, now: Moment) -> Option<(Moment, Option<Moment>)> {
     let from = machine.entered(Status::Delivered, now)?;
     let mut ends = machine.history.iter().filter(|step| step.at <= now);
@@ -80,7 +80,7 @@ impl Account {
                 "server": machine.record(now, &self.catalogue, switches),
                 "startedAt": from.iso(),
                 "endedAt": ended_at,
-                // Billed by the hour begun.
+                // Every started hour is billed.
                 "totalHours": minutes.div_ceil(60),
                 "totalMinutes": minutes,
                 "bandwidthIn": minutes.saturating_mul(rate * 1_000_000),

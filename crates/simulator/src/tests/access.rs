@@ -107,7 +107,7 @@ async fn dropping_it_closes_both_ports() {
     let (api, control) = (running.api, running.control);
     drop(running);
     for address in [api, control] {
-        // The listening task ends on its own time: try until it has.
+        // The listening task ends in its own time: try until it has.
         let gone = async {
             while client
                 .get(format!("http://{address}/"))

@@ -1,4 +1,4 @@
-//! Fault rules: which are taken, and which requests they are for.
+//! Fault rules: which are accepted, and which requests they match.
 
 use super::*;
 
@@ -66,7 +66,7 @@ async fn a_fault_is_not_used_up_by_what_it_cannot_touch() {
             .collect()
     };
     assert_eq!(counts().await, [(0, 0), (0, 0)]);
-    // A rule that is not for a request leaves it to the next one.
+    // A rule that does not match a request leaves it to the next one.
     assert_eq!(rig.names("/v3/flexMetal/tags").await, [""; 0]);
     let uuid = rig.order("a", &[]).await;
     assert_eq!(counts().await, [(1, 1), (1, 1)]);

@@ -107,7 +107,7 @@ async fn other_prefixes_have_other_marks() {
     );
 }
 
-/// A request with another key than the rig's, or with none.
+/// A request with a key other than the rig's, or with none.
 async fn call(rig: &Rig, key: Option<&str>, path: &str) -> u16 {
     let url = format!("{}{path}", rig.running.api_url());
     let request = rig.client.get(url);

@@ -1,4 +1,4 @@
-//! Machines on the control port: as they are, and as somebody else makes them.
+//! Machines on the control port: their records, and changes by somebody else.
 
 use super::*;
 

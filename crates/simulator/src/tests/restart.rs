@@ -57,7 +57,7 @@ async fn a_restart_changes_no_answer() {
     rig.running.stop().await;
     let rig = Rig::with(kept(&folder)).await;
     assert_eq!(view(&rig).await, before);
-    // What was going to happen still does.
+    // Planned steps still happen.
     rig.advance(DELIVERY).await;
     let (_, list) = rig.get(SERVERS).await;
     assert_eq!(

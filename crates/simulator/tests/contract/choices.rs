@@ -1,4 +1,4 @@
-//! What is our choice says how it can be turned, or why it cannot.
+//! Every row that is our choice names its switch, or says why it has none.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Where a rule ends: what only just counts, and what no more.
+//! The edges of rules: what is just within them, and what is just outside.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The real program: what it says of itself, and which flags it refuses.
+//! The real program: what it prints, and which flags it refuses.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -55,7 +55,7 @@ async fn contract_a_file_of_accounts_goes_with_no_key_beside_it() {
     let flag = format!("--accounts={}", file.display());
     let told = refusal(program(&[&flag, "--api-key=mine"])).await;
     assert!(told.contains("--api-key cannot be used"), "{told}");
-    // One that stands in the environment is meant for other runs.
+    // A key in the environment is meant for other runs.
     for key in ["mine", ""] {
         let mut command = program(&[&flag]);
         command.env("FLEXMETAL_SIMULATOR_API_KEY", key);

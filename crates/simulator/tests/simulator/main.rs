@@ -1,5 +1,5 @@
-//! The simulator met by anybody: random use against a model of it, any bytes
-//! with a kept corpus, and the requests of other clients as they really come.
+//! The simulator with unknown clients: random use against a model of it, any bytes
+//! with a stored corpus, and requests that other clients really send.
 
 #![allow(
     clippy::unwrap_used,

@@ -140,11 +140,11 @@ impl Replay {
         answer
     }
 
-    /// Why an answer is not what is expected; nothing when it is.
+    /// Why an answer is not the expected one; `None` when it is.
     fn failing(&self, expected: &Expected, answer: &Answer) -> Option<String> {
         if answer.status != expected.status {
             return Some(format!(
-                "status {} and not {}",
+                "status {} instead of {}",
                 answer.status, expected.status
             ));
         }
@@ -195,7 +195,7 @@ fn chunked(body: &[u8]) -> Vec<u8> {
     all
 }
 
-/// What stands at a path: `[0].os.slug`, `length` or `header NAME`.
+/// The value at a path: `[0].os.slug`, `length` or `header NAME`.
 fn found(answer: &Answer, path: &str) -> Option<Value> {
     if let Some(name) = path.strip_prefix("header ") {
         return answer.header(name).map(Value::from);

@@ -1,5 +1,5 @@
-//! Requests as bytes on a socket, so that nothing puts odd ones right on the
-//! way, and answers as they come.
+//! Requests as bytes on a socket, so that nothing corrects odd ones on the way, and
+//! answers as received.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 /// How long any answer may take before the test gives up.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What came back.
+/// The answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -52,7 +52,7 @@ impl Wire {
     }
 
     /// Sends these bytes and reads one answer to them. `bodiless` where the
-    /// method is HEAD. `Err` tells how the connection ended instead.
+    /// method is HEAD. `Err` says how the connection ended instead.
     pub(crate) async fn send(&mut self, bytes: &[u8], bodiless: bool) -> Result<Answer, String> {
         let (mut reader, mut writer) = self.stream.split();
         let rest = &mut self.rest;

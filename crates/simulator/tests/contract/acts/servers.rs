@@ -65,7 +65,7 @@ acts! {
         (status, rig.server(&uuid).await["tags"].clone(), rig.get(&format!("{TAGS}/x")).await.0)
     } "make" => [200, ["t", "x"], 200], "refuse404" => [404, ["t"], 404];
 
-    // Once taken off, and once gone with the only server that bore it.
+    // Once removed, and once gone with the only server that bore it.
     contract_act_unused_tags "unusedTags" |rig| {
         let uuid = rig.ordered(with("tags", json!(["off"]))).await;
         rig.delete(&format!("{SERVERS}/{uuid}/tag/off")).await;

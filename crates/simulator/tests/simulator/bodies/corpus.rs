@@ -1,16 +1,16 @@
-//! The kept bodies: a folder an operation, with an index of what each must
-//! come to. `any` holds what is no body of any operation.
+//! The stored bodies: a folder per operation, with an index of the expected results.
+//! `any` holds texts that are not a body of any operation.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A kept body.
+/// A stored body.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) file: String,
     pub(crate) bytes: Vec<u8>,
-    /// The status it must come to.
+    /// The expected status.
     pub(crate) status: u16,
     /// The fields that the refusal must name, and no others.
     pub(crate) properties: BTreeSet<String>,
@@ -21,15 +21,15 @@ fn folder(name: &str) -> PathBuf {
     root.join("tests/simulator/corpus").join(name)
 }
 
-/// Names of the files of a folder, but the index.
+/// Names of the files of a folder, except the index.
 pub(crate) fn files(name: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(folder(name)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name != "index.txt").collect()
 }
 
-/// All kept bodies of a folder, as its index tells: a line has the status,
-/// the file and the fields. Every file has its line.
+/// All stored bodies of a folder, from its index: a line has the status, the file
+/// and the fields. Every file has its line.
 pub(crate) fn kept(name: &str) -> Vec<Kept> {
     let index = fs::read_to_string(folder(name).join("index.txt")).unwrap();
     let kept: Vec<Kept> = index

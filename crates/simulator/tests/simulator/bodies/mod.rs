@@ -3,10 +3,10 @@
 //! and the simulator goes on.
 
 mod corpus;
+mod fixture;
 mod mutation;
 mod operation;
 mod places;
-mod stage;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,8 +16,8 @@ use proptest::test_runner::{Config, TestRunner};
 use simulator::Profile;
 use tokio::runtime::Runtime;
 
+use fixture::{Fixture, properties};
 use operation::{ALL, Operation};
-use stage::{Stage, properties};
 
 /// Runs a body through the operation it was made for.
 fn run_through<S>(cases: u32, bodies: impl Fn(&'static Operation) -> S)
@@ -31,8 +31,8 @@ where
     let any = prop::strategy::Union::new(each);
     let runtime = Runtime::new().unwrap();
     for profile in [Profile::Document, Profile::Observed] {
-        let stage = runtime.block_on(Stage::new(profile));
-        let stage = std::cell::RefCell::new(stage);
+        let fixture = runtime.block_on(Fixture::new(profile));
+        let fixture = std::cell::RefCell::new(fixture);
         let config = Config {
             cases,
             failure_persistence: None,
@@ -40,12 +40,12 @@ where
         };
         let mut runner = TestRunner::new(config);
         let passed = runner.run(&any, |(operation, body)| {
-            let mut stage = stage.borrow_mut();
-            runtime.block_on(stage.meet(operation, &body));
+            let mut fixture = fixture.borrow_mut();
+            runtime.block_on(fixture.meet(operation, &body));
             Ok(())
         });
         passed.unwrap_or_else(|why| panic!("{why}"));
-        runtime.block_on(stage.borrow_mut().look_at_all());
+        runtime.block_on(fixture.borrow_mut().look_at_all());
     }
 }
 
@@ -110,14 +110,14 @@ async fn every_kept_body_comes_to_what_its_index_says() {
     let mut wrong = String::new();
     let mut number = 0;
     for operation in &ALL {
-        let mut stage = Stage::new(Profile::Document).await;
+        let mut fixture = Fixture::new(Profile::Document).await;
         for kept in corpus::kept(operation.name) {
-            let text = stage.fill(&String::from_utf8_lossy(&kept.bytes));
+            let text = fixture.fill(&String::from_utf8_lossy(&kept.bytes));
             let body = match std::str::from_utf8(&kept.bytes) {
                 Ok(_) => text.as_bytes(),
                 Err(_) => &kept.bytes,
             };
-            let answer = stage.meet(operation, body).await;
+            let answer = fixture.meet(operation, body).await;
             let named: BTreeSet<String> = properties(&answer).into_iter().collect();
             if (answer.status, &named) != (kept.status, &kept.properties) {
                 let file = format!("{}/{}", operation.name, kept.file);
@@ -126,8 +126,8 @@ async fn every_kept_body_comes_to_what_its_index_says() {
                 writeln!(wrong, "{file}: {}\t{}\t{named}", answer.status, kept.file).unwrap();
             }
             if answer.status < 400 {
-                stage.look_at_all().await;
-                stage = Stage::new(Profile::Document).await;
+                fixture.look_at_all().await;
+                fixture = Fixture::new(Profile::Document).await;
             }
             number += 1;
         }
@@ -140,9 +140,9 @@ async fn every_kept_body_comes_to_what_its_index_says() {
 async fn what_is_no_body_at_all_is_refused_by_every_operation() {
     let kept = corpus::kept("any");
     for operation in &ALL {
-        let mut stage = Stage::new(Profile::Document).await;
+        let mut fixture = Fixture::new(Profile::Document).await;
         for kept in &kept {
-            let answer = stage.meet(operation, &kept.bytes).await;
+            let answer = fixture.meet(operation, &kept.bytes).await;
             let place = format!("{}: any/{}", operation.name, kept.file);
             assert_eq!(answer.status, kept.status, "{place}");
             assert!(properties(&answer).is_empty(), "{place}");

@@ -1,28 +1,28 @@
-//! Bodies that are nearly right: kept ones with something done to them.
+//! Bodies that are nearly right: stored ones with mutations.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// One thing done to a body.
+/// One mutation of a body.
 #[derive(Clone, Debug)]
 enum Change {
-    /// Turns one bit.
+    /// Flips one bit.
     Flip(Index, u8),
-    /// Puts another byte.
+    /// Replaces one byte.
     Put(Index, u8),
-    /// Leaves the end away.
+    /// Cuts off the end.
     Cut(Index),
-    /// Takes a part out.
+    /// Removes a part.
     Take(Index, Index),
-    /// Says a part twice.
+    /// Repeats a part.
     Repeat(Index, Index),
-    /// Goes on with another kept body.
+    /// Continues with another stored body.
     Splice(Index, Index, Index),
-    /// Puts a word of JSON in.
+    /// Inserts a word of JSON.
     Word(Index, &'static str),
-    /// Wraps a part so many times.
+    /// Wraps a part this many times.
     Nest(Index, u8),
-    /// Puts a word in the place of a value after a colon.
+    /// Replaces a value after a colon by a word.
     Value(Index, &'static str),
 }
 
@@ -63,7 +63,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => (at(), at(), at()).prop_map(|(at, other, from)| Change::Splice(at, other, from)),
         1 => (at(), word()).prop_map(|(at, word)| Change::Word(at, word)),
         1 => (at(), 1u8..200).prop_map(|(at, times)| Change::Nest(at, times)),
-        // Mostly this: what comes of it is JSON again.
+        // Mostly this: the result is JSON again.
         6 => (at(), word()).prop_map(|(at, word)| Change::Value(at, word)),
     ]
 }

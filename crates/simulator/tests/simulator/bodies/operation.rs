@@ -7,7 +7,7 @@ pub(crate) enum Port {
     Control,
 }
 
-/// One operation. `{…}` in its path stands for what the stage has set up.
+/// One operation. `{…}` in its path stands for a resource of the fixture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     /// Its folder in the corpus.
@@ -49,7 +49,7 @@ pub(crate) const ALL: [Operation; 22] = [
         "PUT",
         "/v3/account/password/reset/validate",
     ),
-    // Of the second key, so that no entry can shut the test itself out.
+    // Of the second key, so that no entry can lock the test itself out.
     api("whitelist-add", "POST", "/v3/account/apiKey/2/whitelist"),
     api(
         "whitelist-change",
@@ -70,7 +70,7 @@ pub(crate) const ALL: [Operation; 22] = [
     control("alteration", "PATCH", "/_simulator/machines/{server}"),
 ];
 
-/// Everything that can be asked without a body, for a look at the whole.
+/// Everything that can be read without a body.
 pub(crate) const QUESTIONS: [(Port, &str); 36] = [
     (Port::Api, "/v3/flexMetal/servers"),
     (Port::Api, "/v3/flexMetal/servers?status=delivered&tag=t"),

@@ -1,12 +1,12 @@
-//! Any bytes where no body is: headers, queries, parts of paths.
+//! Any bytes outside bodies: headers, queries, parts of paths.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simulator::Profile;
 use tokio::runtime::Runtime;
 
+use super::fixture::{Fixture, KEY, check};
 use super::operation::Port;
-use super::stage::{KEY, Stage, check};
 use crate::wire::Answer;
 
 /// Paths with a part to be filled with anything.
@@ -78,7 +78,7 @@ fn line(longest: usize) -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// What has broken programs before.
+/// Texts that have broken programs before.
 const ODD: [&str; 28] = [
     "%00",
     "%ff%fe",
@@ -129,10 +129,10 @@ fn header() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![prop::collection::vec(byte, 0..200), range, token]
 }
 
-fn each<S: Strategy>(cases: u32, any: S, mut meet: impl FnMut(&mut Stage, &Runtime, S::Value)) {
+fn each<S: Strategy>(cases: u32, any: S, mut meet: impl FnMut(&mut Fixture, &Runtime, S::Value)) {
     let runtime = Runtime::new().unwrap();
     for profile in [Profile::Document, Profile::Observed] {
-        let stage = std::cell::RefCell::new(runtime.block_on(Stage::new(profile)));
+        let fixture = std::cell::RefCell::new(runtime.block_on(Fixture::new(profile)));
         let meet = std::cell::RefCell::new(&mut meet);
         let config = Config {
             cases,
@@ -140,20 +140,20 @@ fn each<S: Strategy>(cases: u32, any: S, mut meet: impl FnMut(&mut Stage, &Runti
             ..Config::default()
         };
         let passed = TestRunner::new(config).run(&any, |value| {
-            let mut stage = stage.borrow_mut();
-            (meet.borrow_mut())(&mut stage, &runtime, value);
-            let health = runtime.block_on(stage.ask(Port::Api, "/v3/health"));
+            let mut fixture = fixture.borrow_mut();
+            (meet.borrow_mut())(&mut fixture, &runtime, value);
+            let health = runtime.block_on(fixture.ask(Port::Api, "/v3/health"));
             prop_assert_eq!(health.status, 200);
             Ok(())
         });
         passed.unwrap_or_else(|why| panic!("{why}"));
-        runtime.block_on(stage.borrow_mut().look_at_all());
+        runtime.block_on(fixture.borrow_mut().look_at_all());
     }
 }
 
-fn request(stage: &Stage, method: &str, path: &[u8], headers: &[u8]) -> Vec<u8> {
+fn request(fixture: &Fixture, method: &str, path: &[u8], headers: &[u8]) -> Vec<u8> {
     let path = match std::str::from_utf8(path) {
-        Ok(text) => stage.fill(text).into_bytes(),
+        Ok(text) => fixture.fill(text).into_bytes(),
         Err(_) => path.to_vec(),
     };
     let start = [
@@ -170,7 +170,7 @@ fn with_key() -> Vec<u8> {
     format!("PRIVATE-TOKEN: {KEY}\r\n").into_bytes()
 }
 
-/// What is no URI is refused by HTTP itself, with an empty 400.
+/// A text that is not a URI is refused by HTTP itself, with an empty 400.
 fn check_place(port: Port, answer: &Answer, path: &[u8]) {
     let foreign = path.iter().any(|byte| b"\"<>\\^`{|}#".contains(byte));
     if !(foreign && answer.status == 400 && answer.body.is_empty()) {
@@ -192,12 +192,16 @@ fn any_part_of_a_path_is_answered() {
         .chain(apis)
         .collect();
     let any = (prop::sample::select(all), line(120));
-    each(800, any, |stage, runtime, ((port, method, path), part)| {
-        let path = in_path(path, &part);
-        let bytes = request(stage, method, &path, &with_key());
-        let answer = runtime.block_on(stage.raw(port, &bytes));
-        check_place(port, &answer, &path);
-    });
+    each(
+        800,
+        any,
+        |fixture, runtime, ((port, method, path), part)| {
+            let path = in_path(path, &part);
+            let bytes = request(fixture, method, &path, &with_key());
+            let answer = runtime.block_on(fixture.raw(port, &bytes));
+            check_place(port, &answer, &path);
+        },
+    );
 }
 
 #[test]
@@ -243,10 +247,10 @@ fn any_query_is_answered() {
         prop::sample::select(all),
         prop::collection::vec(prop_oneof![3 => pair, 1 => line(60)], 0..5),
     );
-    each(800, any, |stage, runtime, ((port, path), parts)| {
+    each(800, any, |fixture, runtime, ((port, path), parts)| {
         let path = [path.as_bytes(), b"?", &parts.join(&b'&')].concat();
-        let bytes = request(stage, "GET", &path, &with_key());
-        let answer = runtime.block_on(stage.raw(port, &bytes));
+        let bytes = request(fixture, "GET", &path, &with_key());
+        let answer = runtime.block_on(fixture.raw(port, &bytes));
         check_place(port, &answer, &path);
     });
 }
@@ -266,10 +270,10 @@ fn any_header_is_answered() {
         prop::collection::vec(headers, 1..4),
         any::<bool>(),
     );
-    each(500, any, |stage, runtime, (path, headers, paging)| {
+    each(500, any, |fixture, runtime, (path, headers, paging)| {
         let paging = if paging { "token" } else { "range" };
         let body = format!("{{\"hostPaging\":\"{paging}\"}}");
-        let turn = stage.send(
+        let turn = fixture.send(
             Port::Control,
             "POST",
             "/_simulator/switches",
@@ -281,8 +285,8 @@ fn any_header_is_answered() {
         for (name, value) in &headers {
             lines.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
         }
-        let bytes = request(stage, "GET", path.as_bytes(), &lines);
-        let answer = runtime.block_on(stage.raw(Port::Api, &bytes));
+        let bytes = request(fixture, "GET", path.as_bytes(), &lines);
+        let answer = runtime.block_on(fixture.raw(Port::Api, &bytes));
         check(Port::Api, &answer);
         if own {
             assert_eq!(answer.status, 403, "nobody guesses the key");
@@ -292,7 +296,7 @@ fn any_header_is_answered() {
 
 #[tokio::test]
 async fn a_key_with_anything_around_it_is_not_the_key() {
-    let mut stage = Stage::new(Profile::Document).await;
+    let mut fixture = Fixture::new(Profile::Document).await;
     for key in [
         "",
         "\u{a0}",
@@ -304,11 +308,11 @@ async fn a_key_with_anything_around_it_is_not_the_key() {
     ] {
         let head =
             format!("GET /v3/sshKey HTTP/1.1\r\nHost: localhost\r\nPRIVATE-TOKEN: {key}\r\n\r\n");
-        let mut apart = stage.apart(Port::Api).await;
+        let mut apart = fixture.apart(Port::Api).await;
         let answer = apart.send(head.as_bytes(), false).await.unwrap();
         // A NUL is refused by HTTP itself, and ends the connection.
         let expected = if key.contains('\0') { 400 } else { 403 };
         assert_eq!(answer.status, expected, "{key:?}");
     }
-    stage.look_at_all().await;
+    fixture.look_at_all().await;
 }

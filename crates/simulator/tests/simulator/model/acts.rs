@@ -1,4 +1,4 @@
-//! Carries a transition out over HTTP, and judges its answer.
+//! Carries out a transition over HTTP, and checks its answer.
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn request(rig: &Rig, transition: &Transition) -> Option<(&'static str, String, 
     })
 }
 
-/// Whether what it begins is going to fail.
+/// Whether what it starts is going to fail.
 fn fails(transition: &Transition) -> bool {
     use Transition as T;
     match transition {
@@ -105,7 +105,7 @@ pub(crate) async fn act(rig: &mut Rig, world: &World, transition: &Transition) {
         {
             learn_update(rig, world, *place).await;
         }
-        // Of a row of orders the last answer is as fresh as the world.
+        // In a series of orders the last answer matches the world.
         for (expected, (_, answer)) in world.expected.iter().zip(&answers) {
             if answer["errorCode"].is_null() {
                 world.check_shown(&expected.shows, rig, answer);
@@ -131,7 +131,7 @@ pub(crate) async fn act(rig: &mut Rig, world: &World, transition: &Transition) {
 fn judge(expected: &Expected, (status, answer): &(u16, Value), request: (&str, &str)) {
     assert!(
         expected.statuses.contains(status),
-        "{request:?}: {status} {answer}, and not {:?}",
+        "{request:?}: {status} {answer}, not {:?}",
         expected.statuses
     );
     if *status >= 400 {
@@ -141,7 +141,7 @@ fn judge(expected: &Expected, (status, answer): &(u16, Value), request: (&str, &
     }
 }
 
-/// Takes down the name of what was made.
+/// Records the name of what was made.
 fn learn(rig: &mut Rig, shows: &Shows, answer: &Value) {
     if *shows == Shows::Nothing {
         return;
@@ -163,7 +163,7 @@ fn learn(rig: &mut Rig, shows: &Shows, answer: &Value) {
     }
 }
 
-/// A re-installation does not tell the name of its command: the list does.
+/// A re-installation does not show the id of its command: the list does.
 async fn learn_update(rig: &mut Rig, world: &World, place: usize) {
     let path = format!("{}/commands", rig.server(place));
     let shown = rig.pages(&path, 50).await;

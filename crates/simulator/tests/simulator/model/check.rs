@@ -9,7 +9,7 @@ use super::rig::{Rig, WHITELIST};
 use super::world::{MONTH_END, OFFERS, World};
 use super::{listings, records};
 
-/// What is cheap enough to be compared after each transition.
+/// The cheap comparisons, made after each transition.
 pub(crate) async fn quick(rig: &Rig, world: &World) {
     quota(rig, world).await;
     tags(rig, world).await;
@@ -20,7 +20,7 @@ pub(crate) async fn quick(rig: &Rig, world: &World) {
     assert_eq!(page.as_array().unwrap().len(), machines - start, "machines");
 }
 
-/// All there is.
+/// All comparisons.
 pub(crate) async fn whole(rig: &Rig, world: &World) {
     let clock = rig.steer("GET", "clock", Value::Null).await;
     assert_eq!(clock["virtual"].as_f64(), Some(as_f64(world.now)), "time");
@@ -112,7 +112,7 @@ async fn commits(rig: &Rig, world: &World) {
         for commit in place["commits"].as_array().unwrap() {
             let names = [&place["location"]["name"], &commit["instanceType"]["name"]];
             let row = json!([names, commit["capacity"], commit["inUse"]]);
-            assert!(shown.insert(row.to_string()), "{row} is there twice");
+            assert!(shown.insert(row.to_string()), "{row} is listed twice");
         }
     }
     let mut expected = BTreeSet::new();

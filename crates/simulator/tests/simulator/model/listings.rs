@@ -6,8 +6,8 @@ use super::rig::{Rig, SERVERS};
 use super::transitions::FILTERS;
 use super::world::{Machine, State, World};
 
-/// Whether a filter lets a machine through; nobody knows how far one in the
-/// long view is.
+/// Whether a filter matches a machine; `None` for one in the long view, whose step
+/// is unknown.
 fn admits(world: &World, machine: &Machine, status: &str) -> Option<bool> {
     let state = world.state(machine);
     let long = world.is("stateView", "long");
@@ -74,7 +74,7 @@ pub(crate) async fn listing(
         _ => rig.pages(&path, results).await,
     };
     let found = numbers(rig, &shown);
-    // Those that nobody knows of are there or not, but in their order.
+    // Machines of unknown step may be missing, but must be in order.
     expected.retain(|place| {
         found.contains(place) || admits(world, &world.machines[*place], status).is_some()
     });

@@ -23,7 +23,7 @@ impl World {
         };
         if let Some(contract) = order.contract.filter(|contract| !contract.is_empty()) {
             match room(contract) {
-                // What is committed stands ready.
+                // Committed machines are reserved.
                 Some(true) => return Ok(contract.to_owned()),
                 Some(false) if order.overflow => {}
                 Some(false) => return Err(exhausted),
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// When a machine was used: from its delivery until it was given back.
+    /// When a machine was used: from its delivery until its release.
     pub(crate) fn used(&self, machine: &Machine) -> Option<(u64, Option<u64>)> {
         Some((self.delivered(machine)?, machine.given_back))
     }

@@ -1,4 +1,4 @@
-//! What the judge of histories has to find.
+//! What the judge of histories must find.
 
 use super::world::{State, World};
 

@@ -1,7 +1,7 @@
 //! The model test: random use of the simulator, and a small model that says
-//! what every answer and every list has to be.
+//! what every answer and every list must be.
 //!
-//! `PROPTEST_CASES` and `PROPTEST_RNG_SEED` in the environment make it look
+//! `PROPTEST_CASES` and `PROPTEST_RNG_SEED` in the environment make it search
 //! longer, or elsewhere.
 
 mod access;
@@ -27,7 +27,7 @@ use setup::Setup;
 use transitions::Transition;
 use world::World;
 
-/// Everything is compared after so many transitions.
+/// Everything is compared after this many transitions.
 const OFTEN: usize = 12;
 
 struct Account;
@@ -94,7 +94,7 @@ impl StateMachineTest for Simulator {
     }
 }
 
-/// The same cases in every run; the environment goes before this.
+/// The same cases in every run; the environment takes precedence.
 fn config() -> Config {
     let file = "crates/simulator/tests/simulator/model/regressions.txt";
     Config {

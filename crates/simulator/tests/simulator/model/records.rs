@@ -1,4 +1,4 @@
-//! What single records have to say.
+//! What single records must show.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// The status in a record, the long view's steps taken for the first.
+    /// The status in a record; the steps of the long view count as the first.
     fn status_shown(&self, record: &Value) -> String {
         let word = record["status"].as_str().unwrap();
         match LONG.contains(&word) && self.is("stateView", "long") {

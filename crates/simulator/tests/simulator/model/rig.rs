@@ -1,4 +1,4 @@
-//! The running simulator of one case, and what it called the things we made.
+//! The running simulator of one case, and its names for what we made.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::world::{COMMAND, DELIVERY, INSTALL, OFFERS, RELEASE, START, World};
 
 pub(crate) const SERVERS: &str = "/v3/flexMetal/servers";
 pub(crate) const WHITELIST: &str = "/v3/account/apiKey/1/whitelist";
-/// The name of nothing.
+/// A name that nothing has.
 const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
 const KEY: &str = "model-key";
 
@@ -31,7 +31,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Starts what the model takes for the beginning.
+    /// Sets up what the model expects at the start.
     pub(crate) async fn new(world: &World) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let setup = &world.setup;

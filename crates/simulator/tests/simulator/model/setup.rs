@@ -1,4 +1,4 @@
-//! How a case starts: a profile, some switches turned, with a state file or
+//! How a case starts: a profile, some switches set, with a state file or
 //! without one. Defaults and values of the switches come from the page.
 
 use std::sync::LazyLock;
@@ -75,12 +75,12 @@ pub(crate) struct Setup {
     pub(crate) observed: bool,
     /// With a state file, so that it can be started again.
     pub(crate) kept: bool,
-    /// Switches turned away from the profile.
+    /// Switches that differ from the profile.
     pub(crate) turned: Vec<(String, String)>,
 }
 
 impl Setup {
-    /// Where a switch stands.
+    /// The value of a switch.
     pub(crate) fn switch(&self, name: &str) -> String {
         let turned = self.turned.iter().find(|(known, _)| known == name);
         if let Some((_, value)) = turned {
@@ -109,7 +109,7 @@ impl Setup {
             })
             .collect();
         let turned = prop_oneof![Just(None), turns.prop_map(Some)];
-        // Every answer of a kept one waits for the disk: few are enough.
+        // With a state file every answer waits for the disk: few are enough.
         let kept = prop::bool::weighted(0.15);
         (any::<bool>(), kept, turned).prop_map(|(observed, kept, turned)| Self {
             observed,

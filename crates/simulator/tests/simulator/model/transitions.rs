@@ -26,8 +26,8 @@ pub(crate) enum Spoilt {
     InvalidContract,
 }
 
-/// A request, or something done at the control port. Machines, keys and
-/// entries have the number of their making; a number too high names nothing.
+/// A request, or an action at the control port. Machines, keys and entries are
+/// numbered in order of creation; a number too high names nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Transition {
     Order(Order),
@@ -51,7 +51,7 @@ pub(crate) enum Transition {
     Allow(&'static str, bool),
     ChangeEntry(usize, &'static str, bool),
     Disallow(usize),
-    /// Asks for a listing by status and tags, in pages of so many; 0 sends no header.
+    /// Asks for a listing by status and tags, in pages of this size; 0 sends no header.
     List(&'static str, Vec<String>, usize),
     /// Asks for more than a page may hold.
     LongPage(usize),
@@ -169,7 +169,7 @@ pub(crate) fn next(world: &World) -> BoxedStrategy<Transition> {
         "dance",
     ]);
     let entry = || {
-        // Whoever shuts himself out sees nothing more: the active ones let us in.
+        // Active entries always include us: a case that locks itself out sees nothing more.
         select(vec![
             ("127.0.0.0/8", true),
             ("10.0.0.0/8", false),

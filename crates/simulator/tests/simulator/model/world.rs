@@ -26,7 +26,7 @@ pub(crate) const OFFERS: [(&str, &str); 3] = [
     ("JP: Tokyo", "bm7.std.8"),
 ];
 
-/// Where a machine stands; the steps of the long view are one here.
+/// The state of a machine; the steps of the long view are one here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Waiting,
@@ -83,7 +83,7 @@ pub(crate) struct Entry {
     pub(crate) removed: bool,
 }
 
-/// What an answer has to show.
+/// What an answer must show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shows {
     Nothing,
@@ -95,7 +95,7 @@ pub(crate) enum Shows {
     Entry(usize),
 }
 
-/// What a request has to be answered with.
+/// The expected answer to a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     /// More than one where two rules are broken and no page says which counts.
@@ -137,9 +137,9 @@ pub(crate) struct World {
     pub(crate) ordered_tags: Vec<String>,
     /// Marks that two live machines ever bore at once.
     pub(crate) twice_live: Vec<String>,
-    /// Machines given back without a mark.
+    /// Machines released without a mark.
     pub(crate) unmarked: Vec<usize>,
-    /// What the last transition has to be answered with.
+    /// The expected answer to the last transition.
     pub(crate) expected: Vec<Expected>,
 }
 
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// Whether a switch stands at that value.
+    /// Whether a switch has that value.
     pub(crate) fn is(&self, switch: &str, value: &str) -> bool {
         self.setup.switch(switch) == value
     }
@@ -195,7 +195,7 @@ impl World {
         (at <= self.now && before && !machine.doomed).then_some(at)
     }
 
-    /// How far a command is. A machine that is given back ends its commands.
+    /// The state of a command. Releasing a machine ends its commands.
     pub(crate) fn progress(&self, machine: &Machine, command: &Command) -> &'static str {
         let ends = command.sent + command.lasts;
         match machine.given_back {
@@ -211,7 +211,7 @@ impl World {
     pub(crate) fn taken(&self, offer: usize, contract: &str) -> usize {
         let counts = |machine: &&Machine| {
             let state = self.state(machine);
-            // A failed one is given back by the API itself.
+            // The API itself releases a failed one.
             let held = state != State::Failed && state != State::Released;
             held && machine.offer == offer && machine.contract == contract
         };
@@ -234,7 +234,7 @@ impl World {
         });
     }
 
-    /// How many more of an offer stand there; nothing without a limit.
+    /// How many more of an offer are in stock; `None` means no limit.
     pub(crate) fn free(&self, offer: usize) -> Option<usize> {
         let all = self.stock[offer]?;
         Some(all.saturating_sub(self.taken(offer, "")))

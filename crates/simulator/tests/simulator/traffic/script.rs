@@ -1,11 +1,11 @@
 //! How a file of requests is read.
 //!
-//! `# …` says who behaves so. `profiles: …` and `switch: name=value` set the
-//! simulator up, `control PATH BODY` steers it, with a number in front so many
-//! times, `advance N` moves its clock. `> GET /path HTTP/1.1` begins a
+//! `# …` names the client that behaves so. `profiles: …` and `switch: name=value` set the
+//! simulator up, `control PATH BODY` calls its control port, repeated if a
+//! number comes first, `advance N` moves its clock. `> GET /path HTTP/1.1` starts a
 //! request, with headers, a blank line and a body, `> observed …` one for a
 //! single profile. `poll N every S` before it repeats it until what is expected
-//! holds, which must be at the Nth time. `< 200` and the lines after it tell
+//! holds, which must be at the Nth time. `< 200` and the lines after it are
 //! what is expected, `< observed 200` for a single profile:
 //! `[0].status = "created"`, `length = 2`, `[0].uuid -> server` to keep a value.
 
@@ -21,7 +21,7 @@ pub(crate) struct Expected {
     pub(crate) kept: Vec<(String, String)>,
 }
 
-/// A request and what comes of it.
+/// A request and the expected answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
     pub(crate) profile: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) enum Step {
 /// A whole file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
-    /// Who behaves so.
+    /// The client that behaves so.
     pub(crate) about: String,
     pub(crate) profiles: Vec<String>,
     pub(crate) switches: Vec<(String, String)>,

@@ -1,25 +1,25 @@
-//! One blow at one place.
+//! One fault at one place.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::course::{Act, Place, Release, Watch};
-use super::stage::{AT_ITS_END, Stage};
+use super::call_trace::{Act, Place, Release, Watch};
+use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 use lab::rig::eventually;
 
 /// Without faults a place is reached within this time.
 const REACHED_WITHIN: Duration = Duration::from_secs(25);
 
-/// What strikes.
+/// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blow {
+pub(crate) enum Fault {
     /// The operator is killed before the request is on its way; it never arrives.
     KillBefore,
     /// The operator is killed after the effect, before it has the answer.
     KillAfter,
-    /// The operator is killed, and the request arrives when the next one already works.
+    /// The operator is killed, and the request arrives once the next one is at work.
     KillThenLate,
     /// The request is lost, the operator lives.
     LoseRequest,
@@ -27,7 +27,7 @@ pub(crate) enum Blow {
     LoseAnswer,
 }
 
-impl Blow {
+impl Fault {
     pub(crate) const ALL: [Self; 5] = [
         Self::KillBefore,
         Self::KillAfter,
@@ -47,7 +47,7 @@ impl Blow {
     }
 }
 
-/// In which part of a life a place lies.
+/// The part of a life to which a place belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// A server, from `create` to Ready.
@@ -60,45 +60,49 @@ pub(crate) enum Phase {
     LetGo,
 }
 
-/// A blow at a place.
+/// A fault at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Point {
+pub(crate) struct FaultPoint {
     pub(crate) phase: Phase,
     pub(crate) place: Place,
-    pub(crate) blow: Blow,
+    pub(crate) fault: Fault,
 }
 
-impl fmt::Display for Point {
+impl fmt::Display for FaultPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {:?} at {}", self.phase, self.blow, self.place)
+        write!(f, "{:?}: {:?} at {}", self.phase, self.fault, self.place)
     }
 }
 
-/// Waits until the trap springs, and does what belongs to the blow. Returns
+/// Waits until the trap springs, then does what the fault asks for. Returns
 /// whether the place was reached.
-pub(crate) async fn strike(stage: &mut Stage, point: Option<&Point>, watch: Option<Watch>) -> bool {
+pub(crate) async fn inject(
+    proxied: &mut ProxiedWorld,
+    point: Option<&FaultPoint>,
+    watch: Option<Watch>,
+) -> bool {
     let (Some(point), Some(mut watch)) = (point, watch) else {
         return true;
     };
     let Some(caught) = watch.caught(REACHED_WITHIN).await else {
-        stage.course.disarm();
+        proxied.trace.disarm();
         return false;
     };
-    match point.blow {
-        Blow::LoseRequest | Blow::LoseAnswer => {}
-        Blow::KillBefore | Blow::KillAfter => {
-            stage.world.operator().kill9();
+    match point.fault {
+        Fault::LoseRequest | Fault::LoseAnswer => {}
+        Fault::KillBefore | Fault::KillAfter => {
+            proxied.world.operator().kill9();
             caught.release(Release::Discard);
-            stage.world.operator().restart();
+            proxied.world.operator().restart();
         }
-        Blow::KillThenLate => {
-            stage.world.operator().kill9();
-            let before = last_request(stage).await;
-            stage.world.operator().restart();
+        Fault::KillThenLate => {
+            proxied.world.operator().kill9();
+            let before = last_request(proxied).await;
+            proxied.world.operator().restart();
             eventually(
                 "the next operator looks at the account",
                 AT_ITS_END,
-                async || (last_request(stage).await > before).then_some(()),
+                async || (last_request(proxied).await > before).then_some(()),
             )
             .await;
             caught.release(Release::Forward);
@@ -108,8 +112,8 @@ pub(crate) async fn strike(stage: &mut Stage, point: Option<&Point>, watch: Opti
 }
 
 /// Number of the last request to the hosting API.
-async fn last_request(stage: &Stage) -> u64 {
-    let ledger = stage.world.simulator.ledger().await;
+async fn last_request(proxied: &ProxiedWorld) -> u64 {
+    let ledger = proxied.world.simulator.ledger().await;
     let last = ledger.last();
     last.and_then(|entry: &Value| entry["seq"].as_u64())
         .unwrap_or_default()

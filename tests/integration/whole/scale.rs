@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::{SERVERS, SOON, judge, orders};
 use lab::rig::{Plan, World, cluster, condition, eventually, server};
 
-/// A quarter of the settle time is the time between the begin of an order and its send: on a busy
-/// machine many at once need more of it than the other tests give.
+/// An order must be sent within a quarter of the settle time after its start: on a busy machine many
+/// at once need more time than the other tests give.
 fn plan() -> Plan {
     let timing = json!({
         "settle": "60s", "listingSpacing": "300ms", "pollMoving": "300ms",
@@ -124,7 +124,7 @@ async fn a_hundred_and_twenty_servers_at_rest_cost_three_calls_a_poll() {
         let is_list = call["method"] == "GET" && call["path"] == SERVERS;
         assert!(is_list, "not a list: {call}");
     }
-    // Between the begin of a poll and that of the next there are its three calls; a sweep reads on to an empty page.
+    // Between the starts of two polls there are three calls; a sweep reads on to an empty page.
     assert_eq!(
         rounds(&calls, true),
         vec![3; begins(&calls, true) - 1],
@@ -144,14 +144,14 @@ fn is_first_page(call: &Value) -> bool {
     super::text(&call["rangedData"]).starts_with("start=0,")
 }
 
-/// How many listings of this sort began.
+/// How many listings of this sort started.
 fn begins(calls: &[Value], polls: bool) -> usize {
     let sort = calls.iter().filter(|call| is_poll(call) == polls);
     sort.filter(|call| is_first_page(call)).count()
 }
 
 /// The calls of each listing of this sort but the last, which may not be complete.
-/// What comes before the first begin belongs to an older one.
+/// Calls before the first start belong to an older listing.
 fn rounds(calls: &[Value], polls: bool) -> Vec<usize> {
     let mut rounds: Vec<usize> = Vec::new();
     for call in calls.iter().filter(|call| is_poll(call) == polls) {

@@ -11,7 +11,7 @@ use crate::wire::{Answer, Wire};
 /// The key that the tests call with.
 pub(crate) const KEY: &str = "bodies-key";
 
-/// Where the views are that a refusal must not change.
+/// The views that a refusal must not change.
 const VIEWS: [(Port, &str); 7] = [
     (Port::Control, "/_simulator/machines"),
     (Port::Control, "/_simulator/keys"),
@@ -30,13 +30,13 @@ const STEERED: [(Port, &str); 4] = [
     (Port::Control, "/_simulator/clock"),
 ];
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     running: Running,
     api: Wire,
     control: Wire,
-    /// The views after the last refusal, good until something is taken.
+    /// The views after the last refusal, valid until a body is accepted.
     kept: Option<(Port, Vec<Vec<u8>>)>,
-    /// Number of the last request in the ledger that was looked at.
+    /// Number of the last request in the ledger that was checked.
     seen: u64,
     server: String,
     entry: String,
@@ -44,7 +44,7 @@ pub(crate) struct Stage {
     reset_hash: String,
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) async fn new(profile: Profile) -> Self {
         let running = start(Options {
             api_key: Some(KEY.to_owned()),
@@ -57,7 +57,7 @@ impl Stage {
         })
         .await
         .unwrap();
-        let mut stage = Self {
+        let mut fixture = Self {
             api: Wire::open(running.api).await,
             control: Wire::open(running.control).await,
             running,
@@ -68,8 +68,8 @@ impl Stage {
             ssh_key: String::new(),
             reset_hash: String::new(),
         };
-        stage.furnish().await;
-        stage
+        fixture.furnish().await;
+        fixture
     }
 
     /// A delivered server, a tag, an SSH key, a second API key with a
@@ -104,7 +104,7 @@ impl Stage {
         answer.json()
     }
 
-    /// Puts what there is in place of the names that corpus and paths use.
+    /// Replaces the placeholders of corpus and paths by real values.
     pub(crate) fn fill(&self, text: &str) -> String {
         text.replace("{server}", &self.server)
             .replace("{entry}", &self.entry)
@@ -112,8 +112,8 @@ impl Stage {
             .replace("{resetHash}", &self.reset_hash)
     }
 
-    /// One request over the connection that all of them share: an answer has
-    /// to come, and the connection has to stay.
+    /// One request over the shared connection: an answer must come, and the
+    /// connection must stay open.
     pub(crate) async fn send(
         &mut self,
         port: Port,
@@ -162,7 +162,7 @@ impl Stage {
         self.send(port, "GET", path, b"").await
     }
 
-    /// Every view that a refusal must leave as it was.
+    /// Every view that a refusal must leave unchanged.
     pub(crate) async fn views(&mut self, of: Port) -> Vec<Vec<u8>> {
         let mut views = Vec::new();
         let steered = STEERED.iter().filter(|_| of == Port::Control);
@@ -172,7 +172,7 @@ impl Stage {
         views
     }
 
-    /// Sends a body, and checks all that holds for every answer.
+    /// Sends a body, and checks what holds for every answer.
     pub(crate) async fn meet(&mut self, operation: &Operation, body: &[u8]) -> Answer {
         let before = match self.kept.take() {
             Some((port, views)) if port == operation.port => views,
@@ -191,7 +191,7 @@ impl Stage {
             self.kept = Some((port, after));
         }
         if operation.name == "faults" {
-            // A rule that was taken would hit the test's own questions.
+            // An accepted rule would hit the test's own requests.
             let swept = self.send(port, "DELETE", operation.path, b"").await;
             assert_eq!(swept.status, 204);
             self.kept = None;
@@ -217,7 +217,7 @@ impl Stage {
         entries
     }
 
-    /// Asks everything once: whatever was taken before, nothing may fail.
+    /// Asks for everything once: whatever was accepted before, nothing may fail.
     pub(crate) async fn look_at_all(&mut self) {
         for (port, path) in QUESTIONS {
             let answer = self.ask(port, path).await;
@@ -226,7 +226,7 @@ impl Stage {
     }
 }
 
-/// What holds for every answer: no failure, and a refusal says why.
+/// Checks every answer: no failure, and a refusal gives its reason.
 pub(crate) fn check(port: Port, answer: &Answer) {
     assert!(answer.status < 500, "{answer:?}");
     assert_ne!(answer.header("connection"), Some("close"), "{answer:?}");

@@ -1,5 +1,5 @@
-//! A proxy before the API server that notes what is asked for, so that rights can
-//! be compared with their use.
+//! A proxy in front of the API server that records every request, so that granted
+//! rights can be compared with those used.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use super::rights::Use;
 use lab::rig::Cluster;
 
-/// A running witness. Dropped, it ends.
-pub(super) struct Witness {
+/// A running proxy. Dropped, it ends.
+pub(super) struct RightsProxy {
     seen: Arc<Mutex<Vec<Use>>>,
     address: String,
     _server: JoinSet<()>,
@@ -31,9 +31,9 @@ struct Shared {
     seen: Arc<Mutex<Vec<Use>>>,
 }
 
-impl Witness {
-    /// Starts one before the cluster's API server.
-    pub(super) async fn before(cluster: &Cluster) -> Self {
+impl RightsProxy {
+    /// Starts one in front of the cluster's API server.
+    pub(super) async fn start(cluster: &Cluster) -> Self {
         let mut kubeconfig = cluster.kubeconfig_with_token("");
         kubeconfig
             .auth_infos
@@ -62,7 +62,7 @@ impl Witness {
         }
     }
 
-    /// Writes a kubeconfig that leads through the witness with this token alone.
+    /// Writes a kubeconfig that leads through the proxy with this token alone.
     pub(super) fn write_kubeconfig(&self, cluster: &Cluster, token: &str, file: &Path) {
         let mut kubeconfig = cluster.kubeconfig_with_token(token);
         for named in &mut kubeconfig.clusters {
@@ -80,7 +80,7 @@ impl Witness {
     }
 }
 
-impl Drop for Witness {
+impl Drop for RightsProxy {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let seen = self.seen();

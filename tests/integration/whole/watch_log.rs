@@ -12,13 +12,13 @@ use tokio::task::JoinSet;
 const SECONDS: u32 = 280;
 
 /// A recording. Dropped, it ends.
-pub(super) struct Film {
+pub(super) struct WatchLog {
     versions: Arc<Mutex<Vec<Value>>>,
     // Aborts the watch when it is dropped.
     _tasks: JoinSet<()>,
 }
 
-impl Film {
+impl WatchLog {
     /// Records what happens to an object after the version that is given.
     pub(super) fn of(api: Api<DynamicObject>, object: &Value) -> Self {
         let metadata = &object["metadata"];

@@ -6,36 +6,36 @@ use std::time::Duration;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
-use super::blow::Point;
-use super::course::{Course, Watch};
+use super::call_trace::{CallTrace, Watch};
+use super::fault_point::FaultPoint;
 use super::proxy::Proxy;
 use lab::rig::{Cluster, Plan, World, server};
 
-/// An order or a release is at its end within this time, faults included.
+/// An order or a release ends within this time, faults included.
 pub(crate) const AT_ITS_END: Duration = Duration::from_secs(60);
 
-/// See the module's text.
-pub(crate) struct Stage {
+/// The world, its proxies and the trace of their calls.
+pub(crate) struct ProxiedWorld {
     // Dropped first, so that the operator does not see its world fall apart.
     pub(crate) world: World,
-    pub(crate) course: Arc<Course>,
+    pub(crate) trace: Arc<CallTrace>,
     to_hosting: Proxy,
     _to_cluster: Proxy,
     timing: Value,
 }
 
-impl Stage {
-    /// A stage with a running operator, and a machine in the account that is
-    /// known: without one nothing could be proved absent.
-    pub(crate) async fn set(cluster: &Cluster, timing: Value) -> Self {
+impl ProxiedWorld {
+    /// A world with a running operator, and a known machine in the account:
+    /// without one, nothing could be proved absent.
+    pub(crate) async fn start(cluster: &Cluster, timing: Value) -> Self {
         let plan = Plan {
             timing: timing.clone(),
             ..Plan::default()
         };
         let mut world = World::prepare(cluster, "crash", plan).await;
-        let course = Arc::new(Course::new());
-        let to_hosting = Proxy::to_hosting(world.simulator.api(), course.clone()).await;
-        let to_cluster = Proxy::to_cluster(cluster.access(), course.clone()).await;
+        let trace = Arc::new(CallTrace::new());
+        let to_hosting = Proxy::to_hosting(world.simulator.api(), trace.clone()).await;
+        let to_cluster = Proxy::to_cluster(cluster.access(), trace.clone()).await;
         world.write_account(&to_hosting.url(), &timing).await;
         let path = world.folder().join("kubeconfig");
         let text = serde_json::to_string(&kubeconfig(&to_cluster.url())).expect("it is JSON");
@@ -46,7 +46,7 @@ impl Stage {
         world.wait_ready("control", AT_ITS_END).await;
         Self {
             world,
-            course,
+            trace,
             to_hosting,
             timing,
             _to_cluster: to_cluster,
@@ -63,15 +63,15 @@ impl Stage {
             .await;
     }
 
-    /// Begins a new course about `name`, with a trap for the blow if there is one.
-    pub(crate) fn arm(&self, name: &str, point: Option<&Point>) -> Option<Watch> {
+    /// Starts a new trace about `name`, with a trap for the fault if there is one.
+    pub(crate) fn arm(&self, name: &str, point: Option<&FaultPoint>) -> Option<Watch> {
         match point {
             Some(point) => Some(
-                self.course
-                    .begin_with_trap(name, &point.place, point.blow.act()),
+                self.trace
+                    .start_with_trap(name, &point.place, point.fault.act()),
             ),
             None => {
-                self.course.begin(name);
+                self.trace.start(name);
                 None
             }
         }

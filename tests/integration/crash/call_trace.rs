@@ -1,5 +1,5 @@
-//! The course of effects: what the operator does to the world about one object,
-//! in order of arrival at the two proxies, and a trap that can be set in its way.
+//! The trace of effects: the calls that the operator makes about one object, in
+//! order of arrival at the two proxies, and a trap that can be set for one of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,16 +17,16 @@ pub(crate) enum Side {
     Cluster,
 }
 
-/// A place in the course: the nth request of its sort.
+/// A place in the trace: the nth request of its sort.
 ///
-/// Counted by sort and not over all, so that one more status write on a slow
-/// machine does not move all places behind it.
+/// Counted by sort and not overall, so that one more status write on a slow
+/// machine does not shift all later places.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) side: Side,
     /// Method and path, with what varies replaced: `DELETE servers/{uuid}`.
     pub(crate) sort: String,
-    /// From 1 on.
+    /// Counted from 1.
     pub(crate) nth: u32,
 }
 
@@ -68,20 +68,20 @@ pub(crate) struct Caught(oneshot::Sender<Release>);
 impl Caught {
     /// Lets it go.
     pub(crate) fn release(self, release: Release) {
-        // Whoever held it may be gone with the operator's connection.
+        // The proxy's task may have ended with the operator's connection.
         let _ = self.0.send(release);
     }
 }
 
-/// The part of the proxies in it: what to do with one request.
+/// The proxy's side of the trap: what to do with one request.
 pub(crate) struct Trapped {
     pub(crate) act: Act,
     tell: mpsc::UnboundedSender<Caught>,
 }
 
 impl Trapped {
-    /// Tells the test that the request is here, and waits for its word if it is
-    /// to be held. A test that has lost interest lets it go nowhere.
+    /// Tells the test that the request is here and, if it is to be held, waits
+    /// for the test's answer. If the test has ended, the request is discarded.
     pub(crate) async fn spring(self) -> Release {
         let (caught, released) = oneshot::channel();
         // The test may have ended.
@@ -101,8 +101,8 @@ struct Log {
     trap: Option<(Place, Trapped)>,
 }
 
-/// The course of one world: both its proxies write into it.
-pub(crate) struct Course {
+/// The trace of one world: both its proxies write into it.
+pub(crate) struct CallTrace {
     log: Mutex<Log>,
 }
 
@@ -122,7 +122,7 @@ impl Watch {
     }
 }
 
-impl Course {
+impl CallTrace {
     pub(crate) fn new() -> Self {
         Self {
             log: Mutex::default(),
@@ -133,16 +133,16 @@ impl Course {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a new course about the object `subject`, without a trap.
-    pub(crate) fn begin(&self, subject: &str) {
+    /// Starts a new trace about the object `subject`, without a trap.
+    pub(crate) fn start(&self, subject: &str) {
         *self.lock() = Log {
             subject: subject.to_owned(),
             ..Log::default()
         };
     }
 
-    /// As [`Course::begin`], with a trap at `place`.
-    pub(crate) fn begin_with_trap(&self, subject: &str, place: &Place, act: Act) -> Watch {
+    /// Like [`CallTrace::start`], with a trap at `place`.
+    pub(crate) fn start_with_trap(&self, subject: &str, place: &Place, act: Act) -> Watch {
         let (tell, caught) = mpsc::unbounded_channel();
         *self.lock() = Log {
             subject: subject.to_owned(),
