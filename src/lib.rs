@@ -7,4 +7,8 @@
 pub mod account;
 pub mod controllers;
 pub mod kinds;
+pub mod operator;
 pub mod runtime;
+
+#[cfg(test)]
+mod arrows;

@@ -1,9 +1,9 @@
 //! The name of an account object.
 
-use crate::kinds::references::AccountKind;
+use crate::kinds::references::{AccountKind, AccountRef};
 use std::fmt;
 
-/// Names one account object.
+/// Names one account object. Made by [`AccountKey::of`] and [`AccountKey::named`] alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountKey {
     /// Which of the two kinds.
@@ -14,6 +14,26 @@ pub struct AccountKey {
     pub name: String,
 }
 
+impl AccountKey {
+    /// What a reference means to an object of this namespace.
+    pub fn of(reference: &AccountRef, namespace: &str) -> Self {
+        Self::named(reference.kind, Some(namespace), &reference.name)
+    }
+
+    /// The name of an account object itself. The cluster kind has no namespace, whatever is given.
+    pub fn named(kind: AccountKind, namespace: Option<&str>, name: &str) -> Self {
+        let namespace = match kind {
+            AccountKind::ProviderAccount => Some(namespace.unwrap_or_default().to_owned()),
+            AccountKind::ClusterProviderAccount => None,
+        };
+        Self {
+            kind,
+            namespace,
+            name: name.to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for AccountKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.as_str())?;
@@ -22,5 +42,26 @@ impl fmt::Display for AccountKey {
         } else {
             write!(f, " {}", self.name)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_namespaced_kind_keeps_the_namespace() {
+        let reference = |kind| AccountRef {
+            kind,
+            name: "a".into(),
+        };
+        let own = AccountKey::of(&reference(AccountKind::ProviderAccount), "n");
+        assert_eq!(own.to_string(), "ProviderAccount n/a");
+        let shared = AccountKey::of(&reference(AccountKind::ClusterProviderAccount), "n");
+        assert_eq!(shared.to_string(), "ClusterProviderAccount a");
+        assert_eq!(
+            shared,
+            AccountKey::named(AccountKind::ClusterProviderAccount, None, "a")
+        );
     }
 }

@@ -1,401 +1,223 @@
 //! One account as it is: what is known of it, and the one way by which calls go out.
 
 use super::{
-    AccountKey, Claims, Wake,
-    breaker::{Breaker, Contact},
-    budget::{Budget, Lane, Rate},
-    orders::Orders,
-    orphans::Verdict,
-    snapshot::{Snapshot, Touched},
-    view::{Catalogue, Proof, Times},
+    AccountKey, KeyState, Rate, Settings, Wake,
+    key_state::Breaker,
+    limits::Reservations,
+    lists::Lists,
+    machines::{Machines, Touched},
+    members::Members,
+    schedule::Schedule,
+    turns::{Lane, Turns},
+    users::Audience,
 };
-use crate::{
-    kinds::{
-        Reason,
-        account::{KnownMachine, Limits},
-    },
-    runtime::{Moment, clock},
-};
-use futures::FutureExt as _;
-use hosting::{
-    Client, Error, Page, Server, ServerFilter, ServerId,
-    listing::{Complete, Gap, Listing},
-};
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-    time::Duration,
-};
-use tokio::{
-    sync::{Notify, mpsc::UnboundedSender},
-    task::JoinSet,
-};
+use crate::runtime::clock;
+use hosting::{Client, Error, Page};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32};
+use tokio::{sync::Notify, task::JoinSet};
 
-/// Who knows the objects; set once, when the controllers are there.
-pub(super) type ClaimsCell = Arc<OnceLock<Arc<dyn Claims>>>;
-
-/// A live account. A clone is the same one; with the last clone its rounds end.
+/// A live account. A clone is the same one; with the last clone its tasks end.
 #[derive(Clone)]
-pub(super) struct Live {
-    pub(super) core: Arc<Core>,
+pub(crate) struct Live {
+    pub(crate) core: Arc<Core>,
     /// Ends with the last clone.
-    _rounds: Arc<JoinSet<()>>,
+    _tasks: Arc<JoinSet<()>>,
 }
 
-/// What the clones share with the rounds.
-pub(super) struct Core {
-    pub(super) cluster_tag: String,
-    pub(super) budget: Budget,
-    pub(super) claims: ClaimsCell,
-    /// The rounds have to be planned anew.
-    pub(super) replan: Notify,
-    /// A look at the catalogue is wanted.
-    pub(super) restock: Notify,
-    wakes: UnboundedSender<Wake>,
-    knowledge: Mutex<Knowledge>,
+/// What the clones share with the tasks.
+pub(crate) struct Core {
+    pub(crate) cluster_tag: String,
+    pub(crate) turns: Turns,
+    pub(crate) lists: Lists,
+    pub(crate) audience: Audience,
+    /// The rounds have to be planned again.
+    pub(crate) replan: Notify,
+    /// The size of pages that the API gives whole.
+    pub(crate) page_size: AtomicU32,
+    state: Mutex<State>,
 }
 
-/// All that is known of an account. Locked for moments only, never across a call.
-pub(super) struct Knowledge {
-    pub(super) breaker: Breaker,
-    pub(super) snapshot: Snapshot,
-    pub(super) orders: Orders,
-    pub(super) members: BTreeMap<AccountKey, Member>,
-    /// Whether anybody uses the account.
-    pub(super) cared: bool,
-    pub(super) proof: Option<Arc<Proof>>,
-    pub(super) verdict: Verdict,
-    /// Who wants a proof listing that begins at or after which moment.
-    pub(super) wants: HashMap<String, Duration>,
-    pub(super) catalogue: Option<(Duration, Arc<Catalogue>)>,
-    pub(super) catalogue_wants: BTreeSet<Duration>,
-    pub(super) catalogue_error: Option<(Reason, String)>,
-    /// The rounds fail.
-    pub(super) error: Option<(Reason, String)>,
-    pub(super) failures: u32,
-    pub(super) retry_at: Duration,
-    pub(super) started: Duration,
-    pub(super) looked: Option<Duration>,
-    pub(super) moving_since: Option<Duration>,
-    pub(super) page_size: u32,
-    pub(super) jitter: f64,
-}
-
-/// One account object that stands on a live account.
-pub(super) struct Member {
-    pub(super) client: Client,
-    pub(super) times: Times,
-    pub(super) limits: Limits,
-    pub(super) known: Vec<KnownMachine>,
-    /// Wakes the controller of the account object.
-    pub(super) changed: Arc<Notify>,
+/// What is known of an account, each part with an owner. Locked for moments only, never across a call
+/// or a wake.
+pub(crate) struct State {
+    pub(crate) key: Breaker,
+    pub(crate) machines: Machines,
+    pub(crate) limits: Reservations,
+    pub(crate) members: Members,
+    pub(crate) schedule: Schedule,
 }
 
 impl Live {
-    pub(super) fn begin(
-        cluster_tag: String,
-        rate: Rate,
-        claims: ClaimsCell,
-        wakes: UnboundedSender<Wake>,
-    ) -> Self {
-        let now = clock::now().mono;
+    pub(crate) fn start(cluster_tag: String, rate: Rate, audience: Audience) -> Self {
         let core = Arc::new(Core {
-            budget: Budget::new(rate),
-            claims,
+            turns: Turns::new(rate, audience.clone()),
+            lists: Lists::default(),
+            audience,
             replan: Notify::new(),
-            restock: Notify::new(),
-            wakes,
-            knowledge: Mutex::new(Knowledge {
-                breaker: Breaker::new(),
-                snapshot: Snapshot::new(cluster_tag.clone()),
-                orders: Orders::default(),
-                members: BTreeMap::new(),
-                cared: false,
-                proof: None,
-                verdict: Verdict::NotChecked,
-                wants: HashMap::new(),
-                catalogue: None,
-                catalogue_wants: BTreeSet::new(),
-                catalogue_error: None,
-                error: None,
-                failures: 0,
-                retry_at: Duration::ZERO,
-                started: now,
-                looked: None,
-                moving_since: None,
-                page_size: Page::MOST,
-                jitter: 1.0,
+            page_size: AtomicU32::new(Page::MOST),
+            state: Mutex::new(State {
+                key: Breaker::new(),
+                machines: Machines::new(cluster_tag.clone()),
+                limits: Reservations::default(),
+                members: Members::default(),
+                schedule: Schedule::new(clock::now().mono),
             }),
             cluster_tag,
         });
-        let looking = core.clone();
-        let mut rounds = JoinSet::new();
-        rounds.spawn(async move {
-            tokio::join!(looking.keep_watch(), looking.keep_stock());
-        });
+        let mut tasks = JoinSet::new();
+        let (turns, rounds, lists) = (core.clone(), core.clone(), core.clone());
+        tasks.spawn(async move { turns.turns.keep().await });
+        tasks.spawn(async move { rounds.keep_watch().await });
+        tasks.spawn(async move { lists.keep_lists().await });
         Self {
             core,
-            _rounds: Arc::new(rounds),
+            _tasks: Arc::new(tasks),
         }
     }
 }
 
 impl Core {
-    pub(super) fn knowledge(&self) -> MutexGuard<'_, Knowledge> {
-        self.knowledge
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a call when its turn has come. While the key is refused no call goes out: the refusal
-    /// is the answer.
-    pub(super) async fn call<T>(
+    /// Makes a call of the account's own when its turn has come. While the key is refused no call goes
+    /// out: the refusal is the answer.
+    pub(crate) async fn call<T>(
         &self,
         lane: Lane,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        self.turn(lane).await?;
-        self.call_now(call).await
-    }
-
-    /// Waits for the turn of a call.
-    pub(super) async fn turn(&self, lane: Lane) -> Result<(), Error> {
         self.check_key()?;
-        self.budget.take(lane).await;
-        Ok(())
-    }
-
-    /// Makes a call whose turn was taken before.
-    pub(super) async fn call_now<T>(
-        &self,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
+        self.turns.wait(lane).await;
         // It may have been refused while this call waited.
         self.check_key()?;
         let result = call.await;
-        self.heard(result.as_ref().map(drop));
+        self.record_answer(result.as_ref().map(drop));
         result
     }
 
     /// The one call that a refused key is tried with.
-    pub(super) async fn probe_call<T>(
+    pub(crate) async fn probe_call<T>(
         &self,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        self.budget.take(Lane::Resolve).await;
+        self.turns.wait(Lane::Resolve).await;
         let result = call.await;
-        self.heard(result.as_ref().map(drop));
+        self.record_answer(result.as_ref().map(drop));
         result
     }
 
-    fn check_key(&self) -> Result<(), Error> {
-        match self.knowledge().breaker.contact() {
-            Contact::Rejected(refusal) => Err(Error::AccessDenied(refusal.clone())),
+    /// The refusal, while the key is refused.
+    pub(crate) fn check_key(&self) -> Result<(), Error> {
+        match self.state().key.state() {
+            KeyState::Rejected(refusal) => Err(Error::AccessDenied(refusal.clone())),
             _ => Ok(()),
         }
     }
 
     /// What an answer says of the account itself.
-    pub(super) fn heard(&self, result: Result<(), &Error>) {
+    pub(crate) fn record_answer(&self, result: Result<(), &Error>) {
         // Whatever is refused may come with a wait: 503 above all.
         if let Err(error) = result
             && (matches!(error, Error::RateLimited(_)) || error.retry_after().is_some())
         {
-            self.budget.slow_down(error.retry_after());
+            self.turns.slow_down(error.retry_after());
         }
-        let news = match result {
-            Ok(()) => self.knowledge().breaker.accepted(),
-            Err(Error::AccessDenied(refusal)) => self
-                .knowledge()
-                .breaker
-                .rejected(refusal.clone(), clock::now().mono),
+        let is_news = match result {
+            Ok(()) => self.state().key.accepted(),
+            Err(Error::AccessDenied(refusal)) => {
+                let now = clock::now().mono;
+                let is_news = self.state().key.rejected(refusal.clone(), now);
+                if is_news {
+                    // Nobody waits for a call that cannot be made: the refusal is their answer.
+                    let dismissed = self.turns.dismiss();
+                    self.audience.wake_objects(dismissed);
+                }
+                is_news
+            }
             Err(_) => false,
         };
-        if news {
-            self.announce();
+        if is_news {
+            self.tell_users();
         }
     }
 
     /// Everybody who uses the account looks again.
-    pub(super) fn announce(&self) {
-        let members: Vec<_> = {
-            let knowledge = self.knowledge();
-            let members = knowledge.members.iter();
-            members
-                .map(|(key, m)| (key.clone(), m.changed.clone()))
-                .collect()
-        };
-        for (key, changed) in members {
-            changed.notify_one();
-            self.wake(Wake::Account(key));
+    pub(crate) fn tell_users(&self) {
+        self.tell_members();
+        let keys = self.state().members.keys();
+        for key in keys {
+            self.wake(&Wake::Account(key));
         }
-        self.replan.notify_one();
-        self.restock.notify_one();
+        self.plan_again();
     }
 
-    /// The controllers of the account objects look again; the servers need not.
-    pub(super) fn tell_members(&self) {
-        for member in self.knowledge().members.values() {
-            member.changed.notify_one();
-        }
+    /// The account objects look again; those who use them need not.
+    pub(crate) fn tell_members(&self) {
+        let uids = self.state().members.uids();
+        self.audience.wake_objects(uids);
     }
 
-    pub(super) fn wake(&self, wake: Wake) {
-        // Nobody listens while the process ends.
-        let _ = self.wakes.send(wake);
+    pub(crate) fn wake(&self, wake: &Wake) {
+        self.audience.wake(wake);
     }
 
-    fn wake_marks(&self, touched: Touched) {
-        for mark in touched {
-            self.wake(Wake::Mark(mark));
-        }
-    }
-
-    /// Takes records in that were asked for at `seen`, and wakes whom they concern.
-    pub(super) fn take_in(&self, servers: Vec<Server>, seen: Duration) -> Vec<Arc<Server>> {
-        let mut touched = Touched::new();
-        let kept = {
-            let mut knowledge = self.knowledge();
-            let mut put = |server| {
-                let (marks, kept) = knowledge.snapshot.put(server, seen);
-                touched.extend(marks);
-                kept
-            };
-            servers.into_iter().map(&mut put).collect()
-        };
-        self.after_change(touched);
-        kept
-    }
-
-    fn after_change(&self, touched: Touched) {
+    /// Those whose machines changed look again.
+    pub(crate) fn tell_touched(&self, touched: Touched) {
         if touched.is_empty() {
             return;
         }
-        self.knowledge().note_motion(clock::now());
         self.replan.notify_one();
         self.tell_members();
-        self.wake_marks(touched);
-    }
-
-    /// Reads one machine. One that the API does not know leaves the snapshot.
-    pub(super) async fn read(
-        &self,
-        client: &Client,
-        id: &ServerId,
-        lane: Lane,
-    ) -> Result<Arc<Server>, Error> {
-        // Looked at before the budget is waited for: older is the safe side.
-        let seen = clock::now().mono;
-        match self.call(lane, client.server(id)).await {
-            Ok(server) => Ok(self.took_in(server, seen)),
-            Err(error) => {
-                if matches!(error, Error::NotFound(_)) {
-                    let touched = {
-                        let mut knowledge = self.knowledge();
-                        let older = |s: &super::view::Sighting| s.seen <= seen;
-                        match knowledge.snapshot.get(id).is_some_and(older) {
-                            true => knowledge.snapshot.remove(id),
-                            false => Touched::new(),
-                        }
-                    };
-                    self.after_change(touched);
-                }
-                Err(error)
-            }
+        for mark in touched {
+            self.wake(&Wake::Mark(mark));
         }
-    }
-
-    /// Takes one record in.
-    pub(super) fn took_in(&self, server: Server, seen: Duration) -> Arc<Server> {
-        let fallback = server.clone();
-        let kept = self.take_in(vec![server], seen).pop();
-        kept.unwrap_or_else(|| Arc::new(fallback))
-    }
-
-    /// The list of machines that a filter lets through; each page is taken in as it comes.
-    pub(super) fn machines<'a>(
-        &'a self,
-        client: &'a Client,
-        filter: &'a ServerFilter,
-        lane: Lane,
-    ) -> Listing<'a, Arc<Server>> {
-        let size = self.knowledge().page_size;
-        let pages = Listing::of_servers(move |page| {
-            async move {
-                let seen = clock::now().mono;
-                let servers = self.page(client, filter, page, lane).await?;
-                Ok(self.take_in(servers, seen))
-            }
-            .boxed()
-        });
-        pages.with_page_size(size).growing()
-    }
-
-    /// Reads the list of all machines of the account, whatever they bear. They stay out of the snapshot.
-    pub(super) async fn list_all(&self, client: &Client) -> Result<Complete<Server>, Gap> {
-        let filter = &ServerFilter::default();
-        let size = self.knowledge().page_size;
-        let pages =
-            Listing::of_servers(move |page| self.page(client, filter, page, Lane::Resolve).boxed());
-        let all = pages.with_page_size(size).growing().collect().await;
-        all.map_err(|incomplete| incomplete.gap)
-    }
-
-    async fn page(
-        &self,
-        client: &Client,
-        filter: &ServerFilter,
-        page: Page,
-        lane: Lane,
-    ) -> Result<Vec<Server>, Error> {
-        let servers = self.call(lane, client.servers(filter, page)).await?;
-        // A listing goes over to smaller pages where the API gives no more at once. A full one shows
-        // that they fit, and the next listing begins with them: finding out costs calls.
-        if servers.len() == page.results() as usize {
-            self.knowledge().page_size = page.results();
-        }
-        Ok(servers)
     }
 
     /// Somebody uses the account.
-    pub(super) fn care(&self) {
-        let mut knowledge = self.knowledge();
-        if !knowledge.cared {
-            knowledge.cared = true;
-            drop(knowledge);
+    pub(crate) fn mark_in_use(&self) {
+        if self.state().schedule.mark_in_use() {
             self.replan.notify_one();
         }
     }
-}
 
-impl Knowledge {
-    /// Keeps since when machines are in motion.
-    pub(super) fn note_motion(&mut self, now: Moment) {
-        let moving = self.snapshot.moving(now.wall).next().is_some();
-        self.moving_since = moving.then(|| self.moving_since.unwrap_or(now.mono));
+    /// An account object stands on this account from here on, or has other settings.
+    pub(crate) fn join(&self, key: &AccountKey, uid: &str, client: Client, with: Arc<Settings>) {
+        let mut state = self.state();
+        if !with.known.is_empty() {
+            state.schedule.mark_in_use();
+        }
+        state.members.join(key, uid, client, with);
+        drop(state);
+        self.plan_again();
     }
 
-    /// The client of any member: they differ in time-outs at most.
-    pub(super) fn client(&self) -> Option<Client> {
-        self.members.values().next().map(|m| m.client.clone())
+    /// An account object stands on this account no more. With the last one the queue is empty; returns
+    /// whom that concerns.
+    #[must_use]
+    pub(crate) fn leave(&self, key: &AccountKey) -> Vec<String> {
+        let mut state = self.state();
+        state.members.leave(key);
+        let is_last = state.members.is_empty();
+        drop(state);
+        if !is_last {
+            return Vec::new();
+        }
+        let mut dismissed = self.turns.dismiss();
+        dismissed.extend(self.lists.dismiss());
+        dismissed
     }
 
-    /// The members' times in one: the most frequent looks, the longest waits.
-    pub(super) fn times(&self) -> Option<Times> {
-        self.members.values().map(|m| m.times).reduce(|a, b| Times {
-            settle: a.settle.max(b.settle),
-            listing_spacing: a.listing_spacing.max(b.listing_spacing),
-            send_window: a.send_window.min(b.send_window),
-            order_timeout: a.order_timeout.max(b.order_timeout),
-            poll_moving: a.poll_moving.min(b.poll_moving),
-            poll_still: a.poll_still.min(b.poll_still),
-            sweep: a.sweep.min(b.sweep),
-        })
+    /// An object is gone, or does not want anything any more that it asked for.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.turns.withdraw(uid);
+        self.lists.forget(uid);
     }
 
-    /// The machines that any member is known by.
-    pub(super) fn known(&self) -> Vec<KnownMachine> {
-        let known = self.members.values().flat_map(|m| &m.known);
-        known.cloned().collect()
+    /// What was planned rests on something that has changed.
+    pub(crate) fn plan_again(&self) {
+        self.replan.notify_one();
+        self.lists.plan_again();
     }
 }

@@ -1,40 +1,50 @@
-//! One live account of the hosting API: credentials, shared snapshot, call
-//! budget, breaker, sweep.
+//! One live account of the hosting API: credentials, shared snapshot, turns
+//! among the calls, breaker, sweep, slow lists.
 //!
 //! [`Accounts`] knows the account objects. Each [`Account`] is a handle of one
 //! object; objects with the same base URL and key stand on one live
 //! account, so they share what is seen, what may be called and what may be
-//! ordered. Nothing here knows Kubernetes: the controllers bring keys in and
-//! take wake-ups out.
+//! ordered. Nothing here knows Kubernetes: the controllers bring keys in, and
+//! are told by [`Users::wake`] who should look again.
+//!
+//! Locks are taken in this order: the registry's entries, an account object,
+//! the state of its live account. Turns and lists have a lock each, under which
+//! no other is taken. None is held while anybody is woken.
 
-pub mod claims;
-pub mod marks;
-pub mod orphans;
 pub mod view;
 
-mod breaker;
-mod budget;
 mod handle;
 mod key;
-mod known;
+mod key_state;
+mod limits;
+mod lists;
 mod live;
-mod orders;
+mod machines;
+mod members;
+mod ordering;
 mod pace;
+mod reading;
 mod registry;
+mod report;
+mod resolution;
 mod rounds;
-mod snapshot;
-mod stock;
-mod wake;
+mod schedule;
+mod settings;
+mod turns;
+mod users;
 
 #[cfg(test)]
 mod tests;
 
-pub use breaker::Contact;
-pub use budget::{Lane, Rate};
-pub use claims::Claims;
-pub use handle::{Account, Counts, OrderPermit, Turn};
+pub use handle::Account;
 pub use key::AccountKey;
-pub use known::{Identity, identity};
-pub use orders::Denied;
-pub use registry::{Accounts, Connection, Installation, Resolution, Standing};
-pub use wake::Wake;
+pub use key_state::KeyState;
+pub use lists::List;
+pub use machines::{Identity, identity, marks, orphans};
+pub use ordering::{Denied, OrderPermit, OrderTurn};
+pub use registry::{Accounts, Connection};
+pub use report::{AccountReport, Counts};
+pub use resolution::Resolution;
+pub use settings::Settings;
+pub use turns::{Caller, Lane, Permit, Rate, Turn};
+pub use users::{Claims, Users, Wake};

@@ -1,6 +1,6 @@
 //! When to look at an account next, and how closely. Pure.
 
-use super::{breaker::Contact, view::Times};
+use super::{KeyState, view::Times};
 use std::time::Duration;
 
 /// One look at an account.
@@ -17,17 +17,17 @@ pub(crate) enum Round {
 /// What the next look depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
-    pub(crate) contact: Contact,
+    pub(crate) key: KeyState,
     /// When a refused key may be probed.
     pub(crate) probe_at: Duration,
     /// No round before this moment, after failures.
     pub(crate) retry_at: Duration,
     pub(crate) started: Duration,
     /// Whether anybody uses the account, or machines of it are remembered.
-    pub(crate) cared: bool,
+    pub(crate) in_use: bool,
     /// When the last proof listing ended.
     pub(crate) proved: Option<Duration>,
-    /// The earliest moment at which a wanted proof listing may begin.
+    /// The earliest moment at which a wanted proof listing may start.
     pub(crate) wanted: Option<Duration>,
     /// When the last round ended that looked at machines.
     pub(crate) looked: Option<Duration>,
@@ -42,15 +42,15 @@ pub(crate) struct Pace {
 
 /// The next round and its moment, which may lie in the past.
 pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
-    match pace.contact {
-        Contact::Rejected(_) => return (pace.probe_at.max(pace.retry_at), Round::Probe),
+    match pace.key {
+        KeyState::Rejected(_) => return (pace.probe_at.max(pace.retry_at), Round::Probe),
         // The first listing tells as much as a probe would.
-        Contact::Untried if !pace.cared => {
+        KeyState::Untried if !pace.in_use => {
             return (pace.started.max(pace.retry_at), Round::Probe);
         }
         _ => {}
     }
-    let first = (pace.cared && pace.proved.is_none()).then_some(pace.started);
+    let first = (pace.in_use && pace.proved.is_none()).then_some(pace.started);
     let sweep = pace.proved.unwrap_or(pace.started) + pace.times.sweep;
     let proof = [first, pace.wanted, Some(sweep)]
         .into_iter()
@@ -61,7 +61,7 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
         let looked = pace.looked.unwrap_or(pace.started);
         let still = looked + pace.times.poll_still.mul_f64(pace.jitter);
         match pace.moving_since {
-            // From the begin of the motion on, not from a look long ago: nothing moves within a moment.
+            // From the start of the motion on, not from a look long ago: nothing moves within a moment.
             Some(since) => {
                 still.min(looked.max(since) + pace.times.poll_moving.mul_f64(pace.jitter))
             }
@@ -75,12 +75,6 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
     (due.max(pace.retry_at), round)
 }
 
-/// How long to wait after so many failed rounds in a row.
-pub(crate) fn pause(failures: u32, jitter: f64) -> Duration {
-    let seconds = 1_u64 << failures.saturating_sub(1).min(6);
-    Duration::from_secs(seconds.min(60)).mul_f64(jitter)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,11 +86,11 @@ mod tests {
 
     fn pace() -> Pace {
         Pace {
-            contact: Contact::Accepted,
+            key: KeyState::Accepted,
             probe_at: Duration::ZERO,
             retry_at: Duration::ZERO,
             started: secs(10),
-            cared: true,
+            in_use: true,
             proved: Some(secs(20)),
             wanted: None,
             looked: Some(secs(20)),
@@ -115,7 +109,7 @@ mod tests {
             ..pace()
         };
         assert_eq!(next(&moving), (secs(50), Round::Poll));
-        // A motion that has just begun is not looked at at once.
+        // A motion that has just started is not looked at at once.
         let fresh = Pace {
             moving_since: Some(secs(200)),
             ..pace()
@@ -126,8 +120,8 @@ mod tests {
     #[test]
     fn an_account_that_nobody_uses_is_probed_once_and_swept() {
         let unused = Pace {
-            contact: Contact::Untried,
-            cared: false,
+            key: KeyState::Untried,
+            in_use: false,
             proved: None,
             looked: None,
             machines: false,
@@ -135,12 +129,12 @@ mod tests {
         };
         assert_eq!(next(&unused), (secs(10), Round::Probe));
         let accepted = Pace {
-            contact: Contact::Accepted,
+            key: KeyState::Accepted,
             ..unused.clone()
         };
         assert_eq!(next(&accepted), (secs(1810), Round::Proof));
         let used = Pace {
-            cared: true,
+            in_use: true,
             ..unused
         };
         assert_eq!(next(&used), (secs(10), Round::Proof));
@@ -158,11 +152,5 @@ mod tests {
             ..wanted
         };
         assert_eq!(next(&failed), (secs(100), Round::Proof));
-    }
-
-    #[test]
-    fn pauses_grow_to_a_minute() {
-        let all: Vec<_> = (1..9).map(|n| pause(n, 1.0).as_secs()).collect();
-        assert_eq!(all, [1, 2, 4, 8, 16, 32, 60, 60]);
     }
 }

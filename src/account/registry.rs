@@ -1,28 +1,17 @@
 //! All account objects, and the live accounts that they stand on.
 
 use super::{
-    Account, AccountKey, Claims, Contact, Rate, Wake,
-    handle::{Counts, Settings},
-    known,
-    live::{ClaimsCell, Live, Member},
-    orphans::Verdict,
-    view::{Proof, Times},
+    Account, AccountKey, AccountReport, Claims, Rate, Settings, Users, Wake,
+    handle::Connected,
+    live::{Core, Live},
+    machines::marks,
+    users::Audience,
 };
-use crate::kinds::{
-    Reason,
-    account::{AllowedNamespaces, KnownMachine, Limits, Timing},
-    references::{AccountKind, AccountRef},
-};
-use futures::{StreamExt as _, stream::BoxStream};
+use crate::kinds::account::KnownMachine;
 use hosting::{ApiKey, BaseUrl, Client};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-};
-use tokio::sync::{
-    Notify,
-    mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    watch,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// The account objects of the cluster. A clone is the same registry.
@@ -34,33 +23,22 @@ pub struct Accounts {
 struct Registry {
     cluster_tag: String,
     rate: Rate,
-    claims: ClaimsCell,
-    entries: Mutex<Entries>,
-    sender: UnboundedSender<Wake>,
-    receiver: Mutex<Option<UnboundedReceiver<Wake>>>,
-    ready: watch::Sender<bool>,
+    audience: Audience,
+    entries: Mutex<HashMap<AccountKey, Entry>>,
 }
 
-#[derive(Default)]
-struct Entries {
-    accounts: HashMap<AccountKey, Account>,
-    /// Where each live account leads to. Equal URL and key: the same account.
-    lives: HashMap<AccountKey, (BaseUrl, ApiKey, Live)>,
+/// One account object. Everything that changes one does so under the lock of the entries, so that a
+/// late pass of a former object never touches its successor.
+struct Entry {
+    account: Account,
+    /// Where it leads to. Equal URL and key: the same live account.
+    place: Option<Place>,
 }
 
-/// What an account reference leads to.
-pub enum Resolution {
-    /// There is no such object.
-    Missing,
-    /// There is one, and it does not allow the namespace. That stops orders, never releases.
-    NotAllowed {
-        /// The account.
-        account: Account,
-        /// What a person should read.
-        message: String,
-    },
-    /// The account.
-    Found(Account),
+struct Place {
+    base_url: BaseUrl,
+    key: ApiKey,
+    live: Live,
 }
 
 /// How to reach an account.
@@ -73,315 +51,231 @@ pub struct Connection {
     pub client: Client,
 }
 
-/// What the controller of an account object has made of it.
-pub struct Installation {
-    /// How to reach it. None keeps the connection that there is, if any.
-    pub connection: Option<Connection>,
-    /// Why nothing may change.
-    pub block: Option<(Reason, String)>,
-    /// Why nothing may be ordered.
-    pub no_orders: Option<(Reason, String)>,
-    /// Which namespaces may use it; None for the kind that serves its own.
-    pub allowed: Option<AllowedNamespaces>,
-    /// Its times.
-    pub times: Times,
-    /// Its limits.
-    pub limits: Limits,
-    /// The machines that it is known by.
-    pub known: Vec<KnownMachine>,
-}
-
-/// How an account stands, for its status.
-#[derive(Clone, Debug)]
-pub struct Standing {
-    /// What is known of the key.
-    pub contact: Contact,
-    /// The rounds fail.
-    pub error: Option<(Reason, String)>,
-    /// The last complete listing.
-    pub proof: Option<Arc<Proof>>,
-    /// What the last look for orphans came to.
-    pub verdict: Verdict,
-    /// How many machines there are.
-    pub counts: Counts,
-    /// The machines to remember from now on.
-    pub known: Vec<KnownMachine>,
+/// What is left of a connection: whoever waited on it has to look again. The live account may end with
+/// it, so it is kept until no lock is held.
+#[derive(Default)]
+struct Former {
+    waited: Vec<String>,
+    _live: Option<Live>,
 }
 
 impl Accounts {
     /// A registry for the cluster of this identity (16 hex digits). Each account may make calls at this rate.
     pub fn new(cluster: &str, rate: Rate) -> Self {
-        let (sender, receiver) = unbounded_channel();
         Self {
             inner: Arc::new(Registry {
-                cluster_tag: super::marks::cluster_tag(cluster),
+                cluster_tag: marks::cluster_tag(cluster),
                 rate,
-                claims: Arc::new(OnceLock::new()),
+                audience: Audience::default(),
                 entries: Mutex::default(),
-                sender,
-                receiver: Mutex::new(Some(receiver)),
-                ready: watch::Sender::new(false),
             }),
         }
     }
 
-    /// Says who knows the objects. Until then nothing is judged. Only the first call counts.
+    /// Adds a kind of object that uses accounts, or is one. Every kind hears every wake.
+    pub fn add_users(&self, kind: Arc<dyn Users>) {
+        self.inner.audience.add(kind);
+    }
+
+    /// Says who knows which machines are claimed. Until then nothing is judged. Only the first call counts.
     pub fn set_claims(&self, claims: Arc<dyn Claims>) {
-        let _ = self.inner.claims.set(claims);
+        self.inner.audience.set_claims(claims);
     }
 
-    /// How many servers use an account, as the claims say; None while nobody knows.
+    /// How many objects use an account, over all kinds; None while any of them does not know.
     pub fn users(&self, key: &AccountKey) -> Option<usize> {
-        self.inner.claims.get().and_then(|c| c.users(key))
-    }
-
-    /// Resolves a server's reference.
-    pub fn resolve(&self, namespace: &str, reference: &AccountRef) -> Resolution {
-        let key = AccountKey {
-            kind: reference.kind,
-            namespace: match reference.kind {
-                AccountKind::ProviderAccount => Some(namespace.to_owned()),
-                AccountKind::ClusterProviderAccount => None,
-            },
-            name: reference.name.clone(),
-        };
-        let Some(account) = self.get(&key) else {
-            return Resolution::Missing;
-        };
-        let (is_allowed, live) = {
-            let settings = account.settings();
-            let is_allowed = settings
-                .allowed
-                .as_ref()
-                .is_none_or(|a| a.allows(namespace));
-            (
-                is_allowed,
-                settings.connection.as_ref().map(|(l, _)| l.clone()),
-            )
-        };
-        if let Some(live) = live {
-            live.core.care();
-        }
-        if is_allowed {
-            return Resolution::Found(account);
-        }
-        let message = format!(
-            "{key} does not allow namespace {namespace}: add it to spec.allowedNamespaces.names of the account"
-        );
-        Resolution::NotAllowed { account, message }
+        self.inner.audience.count(key)
     }
 
     /// The account of an object.
     pub fn get(&self, key: &AccountKey) -> Option<Account> {
-        self.entries().accounts.get(key).cloned()
+        self.entries().get(key).map(|e| e.account.clone())
     }
 
-    /// What is new, as it happens. There is one consumer: only the first call gets anything.
-    pub fn wakes(&self) -> BoxStream<'static, Wake> {
-        let receiver = self
-            .inner
-            .receiver
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        match receiver {
-            Some(receiver) => futures::stream::unfold(receiver, |mut receiver| async move {
-                receiver.recv().await.map(|wake| (wake, receiver))
-            })
-            .boxed(),
-            None => futures::stream::pending().boxed(),
-        }
-    }
-
-    /// Waits until every account object that there was at the begin is known, so that a missing one
-    /// is really missing.
-    pub async fn ready(&self) {
-        let mut ready = self.inner.ready.subscribe();
-        // The sender lives as long as `self`.
-        let _ = ready.wait_for(|ready| *ready).await;
-    }
-
-    /// Every account object of the first listing is known.
-    pub fn set_ready(&self) {
-        self.inner.ready.send_replace(true);
-    }
-
-    /// Somebody began or ceased to use the account: its controller looks again.
+    /// Somebody came to use the account, or ceased to: its controller looks again.
     pub fn users_changed(&self, key: &AccountKey) {
         if let Some(account) = self.get(key) {
-            account.changed().notify_one();
+            account.wake_object();
         }
     }
 
-    /// Makes an account object known, before anything else is known of it.
-    pub fn announce(&self, key: &AccountKey, used_before: bool) {
+    /// Makes an account object known, before anything else is known of it. A former object of the same
+    /// name is gone by that.
+    pub fn announce(&self, key: &AccountKey, uid: &str, used_before: bool) {
         let mut entries = self.entries();
-        if entries.accounts.contains_key(key) {
+        let former = match entries.remove(key) {
+            Some(entry) if entry.account.uid() == uid => {
+                entries.insert(key.clone(), entry);
+                return;
+            }
+            Some(entry) => entry.end(),
+            None => Former::default(),
+        };
+        let audience = self.inner.audience.clone();
+        let account = Account::new(key.clone(), uid.to_owned(), used_before, audience);
+        let entry = Entry {
+            account,
+            place: None,
+        };
+        entries.insert(key.clone(), entry);
+        drop(entries);
+        self.tell(key, former);
+    }
+
+    /// Puts into force what the controller has made of an account object; without a connection, over
+    /// the one that there is. Nothing happens if this object is not the present one.
+    pub fn configure(
+        &self,
+        key: &AccountKey,
+        uid: &str,
+        settings: Settings,
+        connection: Option<Connection>,
+    ) {
+        let mut entries = self.entries();
+        let is_present = |e: &&mut Entry| e.account.uid() == uid;
+        if entries.get_mut(key).filter(is_present).is_none() {
             return;
         }
-        entries.accounts.entry(key.clone()).or_insert_with(|| {
-            let text = format!("{key} was not read yet");
-            Account::new(
-                key.clone(),
-                Settings {
-                    connection: None,
-                    block: Some((Reason::Pending, text)),
-                    no_orders: None,
-                    allowed: None,
-                    held: watch::Sender::new(false),
-                    times: Times::from(&Timing::default()),
-                    known: Vec::new(),
-                    used_before,
-                },
-            )
-        });
-        drop(entries);
-        self.wake(key);
-    }
-
-    /// What wakes the controller of an account object: its live account, its users, orders that wait
-    /// for finalizers. An object that is not known yet is from here on.
-    pub fn changes(&self, key: &AccountKey) -> Arc<Notify> {
-        self.announce(key, false);
-        self.get(key)
-            .map(|a| a.changed().clone())
-            .unwrap_or_default()
-    }
-
-    /// Puts into force what the controller has made of an account object. One that is not known stays so.
-    pub fn install(&self, key: &AccountKey, installation: Installation) {
-        let Some(account) = self.get(key) else { return };
-        let connection = installation.connection.map(|c| self.connect(key, c));
-        let news = {
-            let mut settings = account.settings();
-            let is_new_connection = connection.is_some();
-            if let Some(connection) = connection {
-                settings.connection = Some(connection);
-            }
-            let news = is_new_connection
-                || settings.block != installation.block
-                || settings.no_orders != installation.no_orders
-                || settings.allowed != installation.allowed
-                || settings.times != installation.times;
-            settings.block = installation.block;
-            settings.no_orders = installation.no_orders;
-            settings.allowed = installation.allowed;
-            settings.times = installation.times;
-            settings.known = installation.known.clone();
-            if let Some((live, client)) = &settings.connection {
-                let member = Member {
-                    client: client.clone(),
-                    times: installation.times,
-                    limits: installation.limits,
-                    known: installation.known,
-                    changed: account.changed().clone(),
-                };
-                let mut knowledge = live.core.knowledge();
-                knowledge.cared |= !member.known.is_empty();
-                knowledge.members.insert(key.clone(), member);
-                drop(knowledge);
-                live.core.replan.notify_one();
-                live.core.restock.notify_one();
-            }
-            news
+        let live = connection.as_ref().map(|c| self.live(&entries, c));
+        let Some(entry) = entries.get_mut(key) else {
+            return;
         };
-        if news {
-            self.wake(key);
+        let (connected, former) = match connection.zip(live) {
+            Some((connection, live)) => {
+                let (connected, former) = entry.connect(connection, live);
+                (Some(connected), former)
+            }
+            None => (None, Former::default()),
+        };
+        let is_news = entry.account.configure(settings, connected);
+        drop(entries);
+        // Whoever left a connection has another one, which is news.
+        if is_news {
+            self.tell(key, former);
         }
     }
 
-    /// Says whether account and Secret are kept from vanishing. Orders wait for it.
-    pub fn set_held(&self, key: &AccountKey, held: bool) {
-        if let Some(account) = self.get(key) {
-            account.settings().held.send_replace(held);
+    /// Says whether account and Secret are kept from vanishing. Without that nothing is ordered.
+    pub fn set_held(&self, key: &AccountKey, uid: &str, held: bool) {
+        let account = self.get(key).filter(|a| a.uid() == uid);
+        if account.is_some_and(|a| a.set_held(held)) && held {
+            self.inner.audience.wake(&Wake::Account(key.clone()));
         }
     }
 
     /// The key or the spec changed: a refused key is tried at once.
     pub fn probe_now(&self, key: &AccountKey) {
-        if let Some(live) = self.get(key).and_then(|a| a.live()) {
-            let mut knowledge = live.core.knowledge();
-            knowledge.breaker.probe_now();
-            knowledge.retry_at = std::time::Duration::ZERO;
-            drop(knowledge);
+        if let Some((live, _)) = self.get(key).and_then(|a| a.connected()) {
+            let mut state = live.core.state();
+            state.key.probe_now();
+            state.schedule.retry_now();
+            drop(state);
             live.core.replan.notify_one();
         }
     }
 
-    /// The account object is gone.
-    pub fn remove(&self, key: &AccountKey) {
+    /// The account object is gone. Nothing happens if another one is there by now.
+    pub fn remove(&self, key: &AccountKey, uid: &str) {
         let mut entries = self.entries();
-        let live = entries.lives.remove(key);
-        let account = entries.accounts.remove(key);
+        if entries.get(key).is_none_or(|e| e.account.uid() != uid) {
+            return;
+        }
+        let former = entries.remove(key).map(Entry::end);
         drop(entries);
-        if let Some((_, _, live)) = live {
-            live.core.knowledge().members.remove(key);
+        self.tell(key, former.unwrap_or_default());
+    }
+
+    /// An object that uses accounts is gone: its place, its grant and its wants go back.
+    pub fn forget(&self, uid: &str) {
+        for core in self.cores() {
+            core.forget(uid);
         }
-        if let Some(account) = account {
-            let mut settings = account.settings();
-            settings.connection = None;
-            let text = format!("{key} is gone");
-            settings.block = Some((Reason::AccountNotFound, text));
+    }
+
+    /// An object's pass ended and it asked for no turn: its place in the queue and a grant that it did
+    /// not pick up go back.
+    pub fn withdraw(&self, uid: &str) {
+        for core in self.cores() {
+            core.turns.withdraw(uid);
         }
-        self.wake(key);
     }
 
     /// How the account stands, given the machines that it was known by. None without a connection.
-    pub fn standing(&self, key: &AccountKey, known: &[KnownMachine]) -> Option<Standing> {
-        let live = self.get(key)?.live()?;
-        let knowledge = live.core.knowledge();
-        Some(Standing {
-            contact: knowledge.breaker.contact().clone(),
-            error: knowledge.error.clone(),
-            proof: knowledge.proof.clone(),
-            verdict: knowledge.verdict.clone(),
-            counts: Counts::of(knowledge.snapshot.ours()),
-            known: known::refresh(known, &knowledge.snapshot, knowledge.proof.as_deref()),
+    pub fn report(&self, key: &AccountKey, known: &[KnownMachine]) -> Option<AccountReport> {
+        let (live, _) = self.get(key)?.connected()?;
+        let state = live.core.state();
+        Some(AccountReport {
+            key: state.key.state().clone(),
+            error: state.schedule.error().cloned(),
+            proof: state.machines.proof().cloned(),
+            verdict: state.machines.verdict().clone(),
+            counts: state.machines.counts(),
+            known: state.machines.known_after(known),
         })
     }
 
     /// The live account with this URL and key: one that another object stands on, or a new one.
-    fn connect(&self, key: &AccountKey, connection: Connection) -> (Live, Client) {
+    fn live(&self, entries: &HashMap<AccountKey, Entry>, connection: &Connection) -> Live {
+        let places = entries.values().filter_map(|e| e.place.as_ref());
+        let mut same = places.filter(|place| {
+            place.base_url == connection.base_url && place.key.is_same_as(&connection.key)
+        });
+        let found = same.next().map(|place| place.live.clone());
+        found.unwrap_or_else(|| {
+            let audience = self.inner.audience.clone();
+            Live::start(self.inner.cluster_tag.clone(), self.inner.rate, audience)
+        })
+    }
+
+    /// Every live account once or more often.
+    fn cores(&self) -> Vec<Arc<Core>> {
+        let entries = self.entries();
+        let places = entries.values().filter_map(|e| e.place.as_ref());
+        places.map(|place| place.live.core.clone()).collect()
+    }
+
+    /// Those who use the account look again, and those who waited on its former connection.
+    fn tell(&self, key: &AccountKey, former: Former) {
+        self.inner.audience.wake_objects(former.waited);
+        self.inner.audience.wake(&Wake::Account(key.clone()));
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<AccountKey, Entry>> {
+        let entries = self.inner.entries.lock();
+        entries.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn connect(&mut self, connection: Connection, live: Live) -> (Connected, Former) {
         let Connection {
             base_url,
-            key: api_key,
+            key,
             client,
         } = connection;
-        let mut entries = self.entries();
-        let same = entries
-            .lives
-            .values()
-            .find(|(url, k, _)| *url == base_url && k.is_same_as(&api_key))
-            .map(|(_, _, live)| live.clone());
-        let live = same.unwrap_or_else(|| {
-            Live::begin(
-                self.inner.cluster_tag.clone(),
-                self.inner.rate,
-                self.inner.claims.clone(),
-                self.inner.sender.clone(),
-            )
-        });
-        let former = entries
-            .lives
-            .insert(key.clone(), (base_url, api_key, live.clone()));
-        drop(entries);
-        if let Some((_, _, former)) = former
-            && !Arc::ptr_eq(&former.core, &live.core)
-        {
-            former.core.knowledge().members.remove(key);
+        let place = Place {
+            base_url,
+            key,
+            live: live.clone(),
+        };
+        let former = match self.place.replace(place) {
+            Some(former) if !Arc::ptr_eq(&former.live.core, &live.core) => self.left(former),
+            _ => Former::default(),
+        };
+        ((live, client), former)
+    }
+
+    /// The object is gone.
+    fn end(mut self) -> Former {
+        let former = self.place.take();
+        self.account.end();
+        former.map(|place| self.left(place)).unwrap_or_default()
+    }
+
+    fn left(&self, former: Place) -> Former {
+        Former {
+            waited: former.live.core.leave(self.account.key()),
+            _live: Some(former.live),
         }
-        (live, client)
-    }
-
-    fn wake(&self, key: &AccountKey) {
-        // Nobody listens while the process ends.
-        let _ = self.inner.sender.send(Wake::Account(key.clone()));
-    }
-
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.inner
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -21,6 +21,8 @@ pub struct View {
     pub known: Vec<KnownMachine>,
     /// What can be ordered, with the moment of the look.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
+    /// Every machine of the account, whatever it bears, with the moment of the look.
+    pub servers: Option<(Duration, Arc<Vec<Server>>)>,
     /// Whether an earlier process has already used this account, as its status shows. Orders of that
     /// process may still be on their way.
     pub used_before: bool,
@@ -44,7 +46,7 @@ pub struct Times {
     pub settle: Duration,
     /// Least time between two looks that together prove something.
     pub listing_spacing: Duration,
-    /// How long after its begin an order may still be sent.
+    /// How long after its start an order may still be sent.
     pub send_window: Duration,
     /// How long the answer to an order is awaited.
     pub order_timeout: Duration,
@@ -94,7 +96,7 @@ pub struct Sighting {
 }
 
 /// What can be ordered at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalogue {
     /// Places.
     pub locations: Vec<Location>,

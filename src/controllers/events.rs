@@ -1,6 +1,6 @@
 //! Events of Kubernetes: best effort, capped, with fixed reasons.
 
-use crate::kinds::Reason;
+use super::report::News;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Most bytes of a note; the API server refuses more than 1024.
 const LONGEST_NOTE: usize = 1000;
-/// An event is worth no longer wait.
+/// No event is worth a longer wait.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Whether an event is a warning.
@@ -40,24 +40,18 @@ impl Events {
         }
     }
 
-    /// Says that something happened to an object. `action` is a word such as `Order` or `Release`.
-    /// Repeats within some minutes are counted in one series by the recorder, whatever their note.
-    pub async fn publish(
-        &self,
-        severity: Severity,
-        reason: Reason,
-        action: &str,
-        note: &str,
-        object: &ObjectReference,
-    ) {
+    /// Says that something happened to an object. Repeats within some minutes are counted in one
+    /// series by the recorder, whatever their note.
+    pub async fn publish(&self, news: &News, object: &ObjectReference) {
+        let reason = news.reason;
         let event = Event {
-            type_: match severity {
+            type_: match news.severity {
                 Severity::Normal => EventType::Normal,
                 Severity::Warning => EventType::Warning,
             },
             reason: reason.as_str().into(),
-            note: Some(capped(note).into()),
-            action: action.into(),
+            note: Some(capped(&news.note).into()),
+            action: news.action.into(),
             secondary: None,
         };
         match tokio::time::timeout(DEADLINE, self.recorder.publish(&event, object)).await {
@@ -72,7 +66,7 @@ impl Events {
     }
 }
 
-/// The begin of a note that the API server takes, cut between two characters.
+/// The start of a note that the API server takes, cut between two characters.
 fn capped(note: &str) -> &str {
     let end = (0..=LONGEST_NOTE.min(note.len()))
         .rev()

@@ -1,9 +1,47 @@
-//! One folder per kind, each in the same shape: observe, decide, act, report.
-//! Beside them the few things that all kinds share.
+//! The controllers: one folder a kind, each in the same shape (observe, decide, act, report), and
+//! the floor that all of them stand on.
 
 pub mod account;
-pub mod backoff;
-pub mod events;
 pub mod server;
-pub mod status;
+
+pub mod again;
+pub mod cause;
+pub mod context;
+pub mod drive;
+pub mod events;
+pub mod mark;
+pub mod objects;
+pub mod once;
+pub mod report;
 pub mod streams;
+pub mod undecodable;
+pub mod values;
+pub mod writes;
+
+use context::Process;
+
+/// The table of kinds: what runs.
+pub struct Controllers {
+    accounts: account::Controller,
+    servers: server::Controller,
+}
+
+impl Controllers {
+    /// Every kind, with no objects yet.
+    pub fn new(process: &Process) -> Self {
+        Self {
+            accounts: account::Controller::new(process),
+            servers: server::Controller::new(process),
+        }
+    }
+
+    /// Whether the first listings of all kinds are in.
+    pub fn is_ready(&self) -> bool {
+        self.accounts.is_ready() && self.servers.objects.is_complete()
+    }
+
+    /// Runs every kind until shutdown; passes under way are finished.
+    pub async fn run(&self) {
+        tokio::join!(self.accounts.run(), self.servers.run(self.accounts.known()),);
+    }
+}

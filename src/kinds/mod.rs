@@ -9,6 +9,7 @@
 pub mod account;
 pub mod conditions;
 pub mod interval;
+pub mod kind;
 pub mod names;
 pub mod reason;
 pub mod references;
@@ -16,6 +17,7 @@ pub mod server;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use interval::Interval;
+pub use kind::Kind;
 pub use reason::Reason;
 pub use server::BareMetalServer;
 

@@ -16,6 +16,11 @@ macro_rules! reasons {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Reason::$word => stringify!($word)),+ }
             }
+
+            /// Reads the word of a condition that was written before.
+            pub fn parse(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.as_str() == word)
+            }
         }
     };
 }
@@ -113,6 +118,10 @@ reasons! {
     NotChecked,
     /// The object is still used by others.
     InUse,
+    /// A write to the API server fails again and again.
+    WriteFailed,
+    /// A check right before a change says no, again and again.
+    ChecksFailed,
     /// All is well and nothing is under way.
     Settled,
 }

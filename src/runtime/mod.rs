@@ -1,5 +1,6 @@
 //! What every process needs: moments, endpoints, telemetry, shutdown, clients of the API server.
 
+pub mod backoff;
 pub mod clients;
 pub mod clock;
 pub mod endpoints;
@@ -7,4 +8,5 @@ pub mod moment;
 pub mod shutdown;
 pub mod telemetry;
 
+pub use backoff::Backoff;
 pub use moment::Moment;

@@ -4,81 +4,76 @@ use super::{
     outside::release,
     pass::Variant,
     real::{self, TagA},
-    step::{Answer, Hand, Written},
+    step::{Answer, Hand},
     world::*,
 };
-use flexmetal_operator::controllers::server::{
-    decide::{Search, fence},
-    memory::{Observation, Obstacle, ReleaseAnswer, Sent},
+use flexmetal_operator::controllers::{
+    once::Heard,
+    server::{
+        answers,
+        decide::{Effect, LookUp, fence},
+        memory::{Observation, ReleaseAnswer, Sent},
+    },
 };
+use hosting::{Error, Server};
 
 impl Hand<'_> {
     /// GET of a machine, which also goes into the snapshot.
-    pub fn read(&mut self, number: u8) -> Option<Machine> {
+    pub fn read(&mut self, number: u8) -> Result<Server, Error> {
         let found = match self.world.mood {
+            Mood::Denied => return Err(real::denied()),
             Mood::Blank => None,
-            _ => self.world.machines.get(usize::from(number)).copied(),
+            Mood::Normal => self.world.machines.get(usize::from(number)).copied(),
         };
         self.me().seen[usize::from(number)] = found;
-        found
+        let record = found.map(|m| real::server(number, &m));
+        record.ok_or_else(real::not_found)
     }
 
-    pub fn look(&mut self, search: &Search) {
-        let blank = self.world.mood == Mood::Blank;
-        let now = self.world.now;
-        let TagA::Order(who, epoch) = real::tag_of(&search.order_tag) else {
+    /// GET of the order's tag and of the control's.
+    pub fn look(&mut self, look: &LookUp) {
+        let TagA::Order(who, epoch) = real::tag_of(&look.order_tag) else {
             return self.failed();
         };
+        if self.world.mood == Mood::Denied {
+            return self.failed();
+        }
+        let blank = self.world.mood == Mood::Blank;
+        let now = self.world.now;
         // A tag may be as late as the machine in a listing.
         let late = self.world.budget[Fault::LateListing as usize] > 0;
         let shown = |m: &Machine| !late || now - m.created > 1;
-        let exists = !blank
-            && self
-                .world
-                .machines
-                .iter()
-                .any(|m| shown(m) && m.marks.contains(&Some((who, epoch))));
-        let mut all = (0u8..).zip(&self.world.machines).filter(|_| !blank);
-        let suspect = all
-            .find(|(n, m)| fence::is_suspect(&real::server(*n, m), search))
-            .map(|(n, _)| Obstacle::Unmarked(real::uuid(n)));
-        let obstacle = if exists {
-            Some(Obstacle::TagExists)
-        } else if blank && self.variant != Variant::NoControl {
-            Some(Obstacle::NoControl)
-        } else {
-            suspect
-        };
-        self.done(Observation::Looked {
-            attempt: search.attempt.clone(),
-            proof_began: search.proof_began,
-            obstacle,
-        });
+        let bears = |m: &Machine| shown(m) && m.marks.contains(&Some((who, epoch)));
+        let order_tag = !blank && self.world.machines.iter().any(bears);
+        let control_tag = !blank || self.variant == Variant::NoControl;
+        self.done(answers::of_look(look, order_tag, control_tag));
     }
 
     pub fn retag(
         &mut self,
+        effect: &Effect,
         object: &Obj,
         uuid: &str,
         tag: &str,
         when: &fence::TagProof,
-        add: bool,
     ) {
+        let add = matches!(effect, Effect::AddTag { .. });
         let number = real::machine_of(uuid);
         let tag = real::tag_of(tag);
-        let facts = self.facts(object);
-        let retains = add && tag == TagA::Retained;
-        if retains {
-            match self.get(object) {
-                Some(o) if o.deleting && o.begun.is_none() => {}
-                _ => return self.done(Observation::Stale),
+        if effect.lets_stay() {
+            let fresh = self.get(object).map(|o| self.facts(&o));
+            let may = fresh.is_some_and(|f| fence::may_retain(&f));
+            if !may && self.variant != Variant::LateRetain {
+                return self.done(Observation::Stale);
             }
         }
-        let Some(m) = self.read(number) else {
-            return self.failed();
-        };
-        if !when.holds(&facts, &real::server(number, &m)) {
-            return self.failed();
+        match self.read(number) {
+            Ok(record) if when.holds(&self.facts(object), &record) => {}
+            _ => return self.failed(),
+        }
+        let noted = self.world.objects[self.slot].is_some_and(|o| o.begun == Some(number));
+        if effect.lets_stay() && noted {
+            self.world.broken = Some(Broken::LateRetain);
         }
         let m = &mut self.world.machines[usize::from(number)];
         match (tag, add) {
@@ -108,26 +103,33 @@ impl Hand<'_> {
         let Some(fresh) = self.get(object) else {
             return self.done(Observation::Stale);
         };
-        let facts = self.facts(&fresh);
-        let Some(m) = self.read(machine) else {
-            return self.failed();
+        let record = match self.read(machine) {
+            Ok(record) if fence::may_begin_release(&self.facts(&fresh), &record) => record,
+            _ => return self.failed(),
         };
-        if !fence::may_begin_release(&facts, &real::server(machine, &m)) {
-            return self.failed();
-        }
-        match self.write(fresh.version, fresh.who, answer, |o| {
-            o.begun = Some(machine)
-        }) {
-            Written::Done(object) if m.is_live() => {
+        let mut version = fresh.version;
+        let written = self.write(&mut version, fresh.who, answer, |o| o.begun = Some(machine));
+        match (written, self.world.objects[self.slot]) {
+            (Heard::Done, Some(object)) if fence::follows_the_note(&record) => {
                 self.go(Task::Delete {
                     machine,
                     since: self.world.now,
                     object,
                 });
             }
-            Written::Unknown => self.failed(),
-            Written::Stale => self.done(Observation::Stale),
-            Written::Done(_) => self.done(Observation::Done),
+            (written, _) => self.written(written),
+        }
+    }
+
+    pub fn release(&mut self, object: &Obj, machine: u8) {
+        match self.read(machine) {
+            Ok(record) if fence::is_over(&record) => self.done(Observation::Done),
+            Ok(_) => self.go(Task::Delete {
+                machine,
+                since: self.world.now,
+                object: *object,
+            }),
+            Err(_) => self.failed(),
         }
     }
 
@@ -138,35 +140,60 @@ impl Hand<'_> {
         let Some(record) = self.world.processes[self.process].seen[usize::from(machine)] else {
             return self.failed();
         };
+        let record = real::server(machine, &record);
         let may = fence::may_release(
             &facts,
-            &real::server(machine, &record),
+            &record,
             real::moment(since, started),
             real::moment(self.world.now, started),
             real::times().send_window,
         );
-        if !may || self.world.mood == Mood::Denied {
+        if !may {
             return self.failed();
         }
-        let at = self.mono();
-        let answer = match answer {
-            Answer::Later => {
-                self.world.wire.push(Wire::Delete {
-                    machine,
-                    by: object.who,
-                    sent: self.world.now,
-                });
-                ReleaseAnswer::Unknown
+        let answer = self.answer_to_delete(machine, object.who, answer);
+        let noted = answers::of_release(&answer, &record, self.mono());
+        self.done(self.broken_release(noted, &answer));
+    }
+
+    fn answer_to_delete(&mut self, machine: u8, by: Who, answer: Answer) -> Result<Server, Error> {
+        match self.world.mood {
+            Mood::Denied => return Err(real::denied()),
+            Mood::Blank => return Err(real::not_found()),
+            Mood::Normal => {}
+        }
+        if matches!(answer, Answer::Later | Answer::ErrorLater) {
+            let sent = self.world.now;
+            self.world.wire.push(Wire::Delete { machine, by, sent });
+        }
+        match answer {
+            Answer::LostBefore | Answer::Later => Err(real::lost()),
+            Answer::ErrorBefore | Answer::ErrorLater => Err(real::broke()),
+            _ => {
+                let taken = release(self.world, machine, by);
+                let m = &mut self.world.machines[usize::from(machine)];
+                if taken {
+                    return Ok(real::server(machine, m));
+                }
+                m.refused |= m.life == Life::Failed;
+                Err(real::refused())
             }
-            Answer::LostBefore => ReleaseAnswer::Unknown,
-            _ if release(self.world, machine, object.who) => ReleaseAnswer::Accepted,
-            _ => ReleaseAnswer::Refused,
-        };
-        self.done(Observation::Released(Sent {
-            uuid: real::uuid(machine),
-            failed: matches!(record.life, Life::Failed),
-            answer,
-            at,
-        }));
+        }
+    }
+
+    /// What a broken operator would note of a release instead.
+    fn broken_release(&self, noted: Observation, answer: &Result<Server, Error>) -> Observation {
+        let is_refusal = matches!(
+            (self.variant, answer),
+            (Variant::ErrorRefusesRelease, Err(Error::Server(_)))
+                | (Variant::NotFoundRefusesRelease, Err(Error::NotFound(_)))
+        );
+        match noted {
+            Observation::Released(sent) if is_refusal => Observation::Released(Sent {
+                answer: ReleaseAnswer::Refused,
+                ..sent
+            }),
+            noted => noted,
+        }
     }
 }

@@ -38,6 +38,13 @@ pub fn place(world: &mut World, slot: usize, object: Obj, prompt: bool) {
     }
 }
 
+/// Finalizer and annotation, in one write.
+pub fn annotate(object: &mut Obj, intent: IntentA) {
+    object.finalizer = true;
+    object.note = Some(intent);
+    object.begun = None;
+}
+
 /// The provider makes a machine.
 pub fn create(world: &mut World, intent: &IntentA) -> u8 {
     assert!(
@@ -54,6 +61,7 @@ pub fn create(world: &mut World, intent: &IntentA) -> u8 {
         owner: intent.who,
         stripped: false,
         by_policy: false,
+        refused: false,
     });
     u8::try_from(world.machines.len() - 1).unwrap()
 }
@@ -87,11 +95,20 @@ pub fn list(world: &mut World, process: usize, late: bool, control: bool) {
     }
     p.blocked = false;
     let mut shown = 0u8;
+    p.bare = None;
     for (n, m) in world.machines.iter().enumerate() {
         let hidden = late && now - m.created <= 1;
-        let listed = mood == Mood::Normal && m.cluster && !hidden;
+        let all = mood == Mood::Normal && !hidden;
+        let listed = all && m.cluster;
         if listed {
             shown |= 1 << n;
+        }
+        if all && m.marks == [None; 2] {
+            let former = p.bare.replace((u8::try_from(n).unwrap(), *m));
+            assert!(
+                former.is_none(),
+                "the bounds allow two machines without marks"
+            );
         }
         // What a listing does not show and was seen before is read by its identifier.
         p.seen[n] = match mood {
@@ -123,9 +140,7 @@ pub fn land(world: &mut World, index: usize, prompt: bool) {
         } => {
             write(world, usize::from(slot), version, intent.who, prompt, |o| {
                 if !o.deleting || o.finalizer {
-                    o.finalizer = true;
-                    o.note = Some(intent);
-                    o.begun = None;
+                    annotate(o, intent);
                 }
             });
         }

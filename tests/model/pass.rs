@@ -31,7 +31,7 @@ pub enum Variant {
     CopyHonoured,
     /// Whoever finds an attempt may send it.
     ForeignAttempt,
-    /// An order may be sent however long after its begin.
+    /// An order may be sent however long after its start.
     NoSendBy,
     /// The intent is in the annotation only.
     NoIntentInStatus,
@@ -39,6 +39,14 @@ pub enum Variant {
     NoFirstLook,
     /// A release is sent without being noted before.
     NoReleaseBegun,
+    /// A status write whose answer was lost is taken for done.
+    StatusNotConfirmed,
+    /// A machine is let go although its release was noted.
+    LateRetain,
+    /// A 5xx to a DELETE is taken for a refusal.
+    ErrorRefusesRelease,
+    /// A 404 to a DELETE is taken for a refusal.
+    NotFoundRefusesRelease,
 }
 
 /// What came of a decision.
@@ -72,6 +80,7 @@ pub fn sight(world: &World, process: usize, object: &Obj, has_control: bool) -> 
         blocked: p.blocked,
         proof: p.proof,
         seen: p.seen,
+        bare: p.bare,
         neighbour: p.cache[1 - slot].map(|o| o.who),
         has_control,
     }
@@ -93,7 +102,7 @@ fn fresh(variant: Variant, sight: &Sight) -> Outcome {
     let decision = broken(variant, sight, &facts, decide(&facts));
     let now = Timestamp::from_second(facts.now.wall).unwrap();
     Outcome {
-        due: facts.memory.not_before <= facts.now.mono,
+        due: facts.memory.backoff.rest(facts.now.mono).is_none(),
         status: real::status_of(&decision.draft.finish(now)),
         effect: decision
             .effect
@@ -159,7 +168,7 @@ pub fn stolen(variant: Variant, sight: &Sight) -> Option<IntentA> {
     }
     let facts = real::facts(sight);
     let found = evidence(&facts);
-    found.open_attempt().filter(|word| !word.is_empty())?;
+    found.open_attempt().filter(|nonce| !nonce.is_empty())?;
     sight.object.note.filter(|n| {
         facts.memory.order.is_none() && real::wall(sight.now) <= BASE + i64::from(n.send_by)
     })

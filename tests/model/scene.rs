@@ -94,59 +94,6 @@ impl Scene {
             freezes: self.freezes,
         }
     }
-
-    /// The answers that the next step of a task may get.
-    fn answers(&self, world: &World, task: &Task) -> Vec<Answer> {
-        use flexmetal_operator::controllers::server::decide::Effect;
-        let mut answers = vec![Answer::Ok];
-        let (post, delete, write) = match task {
-            Task::Idle => return Vec::new(),
-            Task::Send(_, true) => (!self.freezes, false, false),
-            Task::Frozen(_) => (true, false, false),
-            Task::Delete { .. } => (false, true, false),
-            Task::Note(_) | Task::Status(..) => (false, false, true),
-            Task::Act { effect, .. } => {
-                let writes = matches!(
-                    &*super::pass::EFFECTS.get(*effect),
-                    Effect::WriteIntent(_)
-                        | Effect::HoldObject
-                        | Effect::LetGo
-                        | Effect::BeginRelease { .. }
-                );
-                (false, false, writes)
-            }
-            _ => (false, false, false),
-        };
-        if (post || delete) && world.has(Fault::Lost) {
-            answers.extend([Answer::LostBefore, Answer::Later]);
-        }
-        if post && world.has(Fault::ServerError) {
-            answers.extend([Answer::ErrorBefore, Answer::ErrorLater]);
-        }
-        if post && world.has(Fault::Refuse) {
-            answers.push(Answer::Refused);
-        }
-        if write && world.has(Fault::LostWrite) {
-            answers.extend([Answer::LostBefore, Answer::LostAfter]);
-            if matches!(task, Task::Note(_)) {
-                answers.push(Answer::Later);
-            }
-        }
-        answers
-    }
-
-    fn step(&self, world: &mut World, process: usize, slot: usize, answer: Answer) -> Option<()> {
-        let task = world.processes[process].task[slot];
-        let provider = matches!(task, Task::Send(..) | Task::Frozen(_) | Task::Delete { .. });
-        let spent = match answer {
-            Answer::Ok => true,
-            Answer::ErrorBefore | Answer::ErrorLater => world.spend(Fault::ServerError),
-            Answer::Refused => world.spend(Fault::Refuse),
-            _ if provider => world.spend(Fault::Lost),
-            _ => world.spend(Fault::LostWrite),
-        };
-        spent.then(|| self.hand(world, process, slot).step(answer))
-    }
 }
 
 impl Model for Scene {

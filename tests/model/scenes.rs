@@ -3,7 +3,7 @@
 //!
 //! Two bounds are there on purpose. With two processes at once an object may lose its annotation or its
 //! status, not both while an order is on its way; and a process does not stand still between its last
-//! look at the clock and the socket. Those are the cases that remain; `main.rs` shows that they exist.
+//! look at the clock and the socket. Those are the cases that remain; `twins.rs` shows that they exist.
 
 use super::{
     scene::Scene,
@@ -87,6 +87,8 @@ fn ordering() -> Vec<Scene> {
         },
         regular("tags-early", 4, &[(StripTags, 1), (Lost, 1)]),
         scene("edits", 2, &[(Edit, 2), (Delete, 1), (Fail, 1)]),
+        regular("failed", 3, &[(Fail, 1), (Delete, 1), (ServerError, 1)]),
+        regular("failed-404", 3, &[(Fail, 1), (Delete, 1), (Blank, 1)]),
     ]
 }
 

@@ -75,6 +75,7 @@ pub fn world(scene: &Scene) -> World {
             owner: WHO,
             stripped: false,
             by_policy: false,
+            refused: false,
         });
         posts.push((WHO, 0));
     }

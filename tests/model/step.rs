@@ -1,18 +1,19 @@
 //! What a process does next: the act half, each call and each write a step of its own.
 
 use super::{
-    outside::{create, learn, write},
+    outside::{annotate, learn, write},
     pass::{self, EFFECTS, Variant},
     real::{self, MEMORIES},
     world::*,
 };
-use flexmetal_operator::{
-    controllers::server::{
-        decide::{Effect, NewOrder, fence},
+use flexmetal_operator::controllers::{
+    once::{Heard, Stage},
+    server::{
+        answers,
+        decide::Effect,
         facts::Facts,
-        memory::Observation,
+        memory::{Observation, Trouble},
     },
-    kinds::server::{OrderOutcome, OrderRecord},
 };
 
 /// How a call or a write ends.
@@ -46,13 +47,6 @@ pub struct Hand<'a> {
     pub freezes: bool,
 }
 
-/// How a write to the API server ended.
-pub enum Written {
-    Done(Obj),
-    Stale,
-    Unknown,
-}
-
 impl Hand<'_> {
     pub fn me(&mut self) -> &mut Process {
         &mut self.world.processes[self.process]
@@ -79,22 +73,12 @@ impl Hand<'_> {
     fn note(&mut self, observation: Observation) {
         let slot = self.slot;
         let mut memory = (*MEMORIES.get(self.me().memory[slot])).clone();
-        let spacing = real::times().listing_spacing;
-        let nothing = matches!(
-            &observation,
-            Observation::Ordered { order, .. } if order.outcome == Some(OrderOutcome::NotSent)
-        );
-        memory.note(observation, spacing);
-        if nothing {
-            memory.note(Observation::Failed { at: self.mono() }, spacing);
-        }
+        memory.note(observation, self.mono(), real::times().listing_spacing);
         self.me().memory[slot] = real::keep(memory);
     }
 
     pub fn failed(&mut self) {
-        let at = self.mono();
-        self.note(Observation::Failed { at });
-        self.go(Task::Idle);
+        self.done(Observation::Failed(Trouble::unexpected("it failed")));
     }
 
     pub fn done(&mut self, observation: Observation) {
@@ -117,27 +101,28 @@ impl Hand<'_> {
         found
     }
 
-    /// A write that rests on a version, and how its answer fares.
+    /// A write that rests on a version, and how its answer fares. Done, it moves the version on.
     pub fn write(
         &mut self,
-        version: u8,
+        version: &mut u8,
         like: Who,
         answer: Answer,
         change: impl FnOnce(&mut Obj),
-    ) -> Written {
+    ) -> Heard {
         if answer == Answer::LostBefore || answer == Answer::Later {
-            return Written::Unknown;
+            return Heard::Unknown;
         }
-        let Some(done) = write(self.world, self.slot, version, like, self.prompt, change) else {
-            return Written::Stale;
+        let Some(done) = write(self.world, self.slot, *version, like, self.prompt, change) else {
+            return Heard::Stale;
         };
         if answer == Answer::LostAfter {
-            return Written::Unknown;
+            return Heard::Unknown;
         }
         if self.world.objects[self.slot].is_some() {
             self.learn(Some(done));
         }
-        Written::Done(done)
+        *version = done.version;
+        Heard::Done
     }
 
     /// One pass: observe, decide; then the effect is next, or the report is made.
@@ -147,13 +132,7 @@ impl Hand<'_> {
         };
         let sight = pass::sight(self.world, self.process, &object, self.has_control);
         if let Some(intent) = pass::stolen(self.variant, &sight) {
-            let begun = Begun {
-                intent,
-                since: self.world.now,
-                planned: 0,
-                version: object.version,
-            };
-            return self.go(Task::Send(begun, true));
+            return self.go(Task::Attempt(Stage::Send, self.stolen(intent)));
         }
         let out = pass::decided(self.variant, &sight);
         let slot = self.slot;
@@ -166,7 +145,8 @@ impl Hand<'_> {
             // The status is written with the version that the facts came from; a conflict loses it.
             _ if object.status != Some(out.status) && out.status != StatusA::default() => {
                 let status = out.status;
-                self.write(object.version, object.who, Answer::Ok, |o| {
+                let mut version = object.version;
+                self.write(&mut version, object.who, Answer::Ok, |o| {
                     o.status = Some(status)
                 });
             }
@@ -175,7 +155,7 @@ impl Hand<'_> {
     }
 
     /// Whether nothing is gained by a state between the decision and its effect: looks, and the order,
-    /// which begins by reading and deciding anew. The rest is parted, so that the world moves in between.
+    /// which reads and decides once more first. The rest is parted, so that the world moves in between.
     fn is_one_step(&self, effect: u32) -> bool {
         match &*EFFECTS.get(effect) {
             Effect::Order(_) | Effect::LookForOrder(_) | Effect::Read { .. } => true,
@@ -189,31 +169,8 @@ impl Hand<'_> {
         match self.task() {
             Task::Idle => {}
             Task::Act { effect, object } => self.act(effect, &object, answer),
-            Task::Note(begun) => self.write_note(begun, answer),
-            Task::NoteLost(begun) => {
-                let like = self.world.objects[self.slot].filter(|o| o.who == begun.intent.who);
-                let found = like.and_then(|o| self.get(&o));
-                let ours = real::intent(&begun.intent);
-                match found {
-                    Some(o) if fence::is_ours(&real::object(&o), &ours) => self.noted(begun, o),
-                    _ => self.go(Task::Send(begun, false)),
-                }
-            }
-            Task::Status(begun, object) => self.write_status(begun, &object, answer),
-            Task::StatusLost(begun) => {
-                let found = self.world.objects[self.slot].filter(|o| o.who == begun.intent.who);
-                let found = found.and_then(|o| self.get(&o));
-                let ours = real::intent(&begun.intent);
-                let confirmed = found.is_some_and(|o| {
-                    fence::is_ours(&real::object(&o), &ours)
-                        && o.status
-                            .and_then(|s| s.order)
-                            .is_some_and(|r| r.intent == begun.intent)
-                });
-                self.go(Task::Send(begun, confirmed));
-            }
-            Task::Send(begun, confirmed) => self.send(begun, confirmed, answer),
-            Task::Frozen(begun) => self.post(begun, answer),
+            Task::Attempt(stage, begun) => self.attempt(stage, begun, answer),
+            Task::Frozen(begun) => self.post(&begun, answer),
             Task::Delete {
                 machine,
                 since,
@@ -224,27 +181,15 @@ impl Hand<'_> {
 
     fn act(&mut self, number: u32, object: &Obj, answer: Answer) {
         let effect = EFFECTS.get(number);
-        let denied = self.world.mood == Mood::Denied;
-        if denied
-            && !matches!(
-                *effect,
-                Effect::WriteIntent(_) | Effect::HoldObject | Effect::LetGo
-            )
-        {
-            return self.failed();
-        }
         match &*effect {
-            Effect::Order(planned) => self.begin(number, planned, object),
+            Effect::Order(planned) => self.start(planned, object),
             Effect::WriteIntent(intent) => {
                 let note = real::intent_of(intent);
+                // The API server takes no new finalizer on a deleted object.
                 if object.deleting && !object.finalizer {
                     return self.failed();
                 }
-                self.plain(object, answer, |o| {
-                    o.finalizer = true;
-                    o.note = Some(note);
-                    o.begun = None;
-                });
+                self.plain(object, answer, |o| annotate(o, note));
             }
             Effect::HoldObject => self.plain(object, answer, |o| o.finalizer = true),
             Effect::LetGo => {
@@ -255,227 +200,50 @@ impl Hand<'_> {
                     self.world.broken = Some(Broken::Dropped);
                 }
             }
-            Effect::LookForOrder(search) => self.look(search),
+            Effect::LookForOrder(look) => self.look(look),
             Effect::Read { uuid, not_listed } => {
-                let number = real::machine_of(uuid);
-                let at = self.mono();
-                match self.read(number) {
-                    Some(m) => self.done(Observation::Found {
-                        at,
-                        failed: m.life == Life::Failed && !m.delivered,
-                    }),
-                    None => self.done(Observation::NotFound {
-                        at,
-                        listing: *not_listed,
-                    }),
-                }
+                let answer = self.read(real::machine_of(uuid));
+                let noted = answers::of_read(&answer, *not_listed, self.mono());
+                self.done(noted);
             }
-            Effect::AddTag { uuid, tag, when } => self.retag(object, uuid, tag, when, true),
-            Effect::RemoveTag { uuid, tag, when } => self.retag(object, uuid, tag, when, false),
+            Effect::AddTag { uuid, tag, when } | Effect::RemoveTag { uuid, tag, when } => {
+                self.retag(&effect, object, uuid, tag, when);
+            }
             Effect::BeginRelease { uuid } => {
-                self.begin_release(object, real::machine_of(uuid), answer)
+                self.begin_release(object, real::machine_of(uuid), answer);
             }
-            Effect::Release { uuid } => {
-                let machine = real::machine_of(uuid);
-                match self.read(machine) {
-                    Some(m) if m.life == Life::Released => self.done(Observation::Done),
-                    Some(_) => self.go(Task::Delete {
-                        machine,
-                        since: self.world.now,
-                        object: *object,
-                    }),
-                    None => self.failed(),
-                }
-            }
+            Effect::Release { uuid } => self.release(object, real::machine_of(uuid)),
         }
     }
 
     /// A single write that rests on the version that the decision saw.
     fn plain(&mut self, object: &Obj, answer: Answer, change: impl FnOnce(&mut Obj)) {
-        match self.write(object.version, object.who, answer, change) {
-            Written::Unknown => self.failed(),
-            Written::Done(_) => self.done(Observation::Done),
-            Written::Stale => self.done(Observation::Stale),
-        }
+        let mut version = object.version;
+        let written = self.write(&mut version, object.who, answer, change);
+        self.written(written);
     }
 
-    /// Whether the finalizer may truly go: no live machine of this object, but those that policy lets stay.
+    pub fn written(&mut self, written: Heard) {
+        self.done(answers::of_write(written, || "it failed".into()));
+    }
+
+    /// Whether the finalizer may truly go: no machine of this object, but those that policy lets stay.
     fn may_be_dropped(&self, object: &Obj) -> bool {
         if object.retain && object.begun.is_none() {
             return true;
         }
+        // A failed machine only after the provider said that it does not release it.
+        let holds = |m: &Machine| m.is_live() || (m.life == Life::Failed && !m.refused);
         let lives = self
             .world
             .machines
             .iter()
-            .any(|m| m.owner == object.who && m.is_live() && !m.retained);
+            .any(|m| m.owner == object.who && holds(m) && !m.retained);
         let coming = self
             .world
             .wire
             .iter()
             .any(|w| matches!(w, Wire::Post { intent, .. } if intent.who == object.who));
         !lives && !coming
-    }
-
-    fn begin(&mut self, number: u32, planned: &NewOrder, object: &Obj) {
-        let Some(fresh) = self.get(object) else {
-            return self.failed();
-        };
-        let facts = self.facts(&fresh);
-        let word = self.world.attempts;
-        let begun = fence::begin(
-            &facts,
-            planned,
-            &format!("a{word}"),
-            real::times().send_window,
-        );
-        match begun {
-            Some(intent) => {
-                self.world.attempts += 1;
-                self.go(Task::Note(Begun {
-                    intent: real::intent_of(&intent),
-                    since: self.world.now,
-                    planned: number,
-                    version: fresh.version,
-                }));
-            }
-            None => self.failed(),
-        }
-    }
-
-    fn write_note(&mut self, begun: Begun, answer: Answer) {
-        let slot = u8::try_from(self.slot).unwrap();
-        if answer == Answer::Later {
-            self.world.wire.push(Wire::Intent {
-                slot,
-                version: begun.version,
-                intent: begun.intent,
-            });
-        }
-        let written = self.write(begun.version, begun.intent.who, answer, |o| {
-            o.finalizer = true;
-            o.note = Some(begun.intent);
-            o.begun = None;
-        });
-        match written {
-            Written::Done(object) => self.noted(begun, object),
-            Written::Stale => self.failed(),
-            Written::Unknown => self.go(Task::NoteLost(begun)),
-        }
-    }
-
-    fn noted(&mut self, begun: Begun, object: Obj) {
-        if self.variant == Variant::NoIntentInStatus {
-            self.go(Task::Send(begun, true));
-        } else {
-            self.go(Task::Status(begun, object));
-        }
-    }
-
-    fn record(begun: &Begun) -> OrderRecord {
-        let failures = match &*EFFECTS.get(begun.planned) {
-            Effect::Order(planned) => planned.failures,
-            _ => 0,
-        };
-        OrderRecord {
-            intent: real::intent(&begun.intent),
-            outcome: None,
-            settled_at: None,
-            message: None,
-            failures,
-            ssh_keys_hash: None,
-        }
-    }
-
-    fn write_status(&mut self, begun: Begun, object: &Obj, answer: Answer) {
-        let order = real::record_of(&Self::record(&begun));
-        let ready = ReadyA {
-            on: false,
-            since: 0,
-            reason: real::reason_number(flexmetal_operator::kinds::Reason::Ordering),
-        };
-        let status = StatusA {
-            order: Some(order),
-            uuid: None,
-            ready: Some(ready),
-            stalled: false,
-        };
-        match self.write(object.version, object.who, answer, |o| {
-            o.status = Some(status)
-        }) {
-            Written::Done(_) => self.go(Task::Send(begun, true)),
-            Written::Stale => self.go(Task::Send(begun, false)),
-            Written::Unknown => self.go(Task::StatusLost(begun)),
-        }
-    }
-
-    fn send(&mut self, begun: Begun, confirmed: bool, answer: Answer) {
-        let started = self.world.processes[self.process].started;
-        let window = real::times().send_window;
-        let in_time = self.variant == Variant::NoSendBy
-            || fence::may_send(
-                &real::intent(&begun.intent),
-                real::moment(begun.since, started),
-                real::moment(self.world.now, started),
-                window,
-            );
-        if !confirmed || !in_time {
-            return self.settled(begun, OrderOutcome::NotSent);
-        }
-        if self.freezes {
-            return self.go(Task::Frozen(begun));
-        }
-        self.post(begun, answer);
-    }
-
-    fn settled(&mut self, begun: Begun, outcome: OrderOutcome) {
-        let mut order = Self::record(&begun);
-        order.outcome = Some(outcome);
-        order.settled_at = Some(real::wall(self.world.now));
-        order.failures = order.failures.saturating_add(1);
-        self.done(Observation::Ordered { order, uuid: None });
-    }
-
-    fn post(&mut self, begun: Begun, answer: Answer) {
-        let key = (begun.intent.who, begun.intent.epoch);
-        if self.world.posts.contains(&key) {
-            self.world.broken = Some(Broken::SecondPost);
-        }
-        self.world.posts.push(key);
-        self.world.posts.sort_unstable();
-        if self.world.mood == Mood::Denied || answer == Answer::Refused {
-            return self.settled(begun, OrderOutcome::Refused);
-        }
-        match answer {
-            Answer::Later | Answer::ErrorLater => {
-                self.world.wire.push(Wire::Post {
-                    intent: begun.intent,
-                    sent: self.world.now,
-                });
-            }
-            Answer::LostBefore | Answer::ErrorBefore => {}
-            _ => {
-                let number = create(self.world, &begun.intent);
-                let made = self.world.machines[usize::from(number)];
-                self.me().seen[usize::from(number)] = Some(made);
-                let mut order = Self::record(&begun);
-                order.outcome = Some(OrderOutcome::Created);
-                order.settled_at = Some(BASE);
-                order.failures = 0;
-                return self.done(Observation::Ordered {
-                    order,
-                    uuid: Some(real::uuid(number)),
-                });
-            }
-        }
-        let is_error = matches!(answer, Answer::ErrorLater | Answer::ErrorBefore);
-        match self.variant {
-            Variant::BlindRetry => self.settled(begun, OrderOutcome::NotSent),
-            Variant::ServerErrorRefuses if is_error => self.settled(begun, OrderOutcome::Refused),
-            _ => self.done(Observation::Ordered {
-                order: Self::record(&begun),
-                uuid: None,
-            }),
-        }
     }
 }

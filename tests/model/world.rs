@@ -3,6 +3,7 @@
 //! Everything is `Copy` or a short list of such, so that a state is cheap to clone and to hash. What
 //! the deciding code reads is built from it on the fly, in [`super::real`].
 
+pub use super::process::*;
 use flexmetal_operator::kinds::server::OrderOutcome;
 
 /// Time in ticks of [`TICK`] seconds.
@@ -30,12 +31,12 @@ pub struct IntentA {
     /// Seconds after [`BASE`], as `send_by`.
     pub epoch: i16,
     pub send_by: i16,
-    /// Which random word; [`ADOPTED`] for none.
+    /// Which nonce; [`ADOPTED`] for none.
     pub attempt: u8,
     pub unknown_before: u8,
 }
 
-/// The word of an intent that only a machine's tags tell of.
+/// The nonce of an intent that only a machine's tags tell of.
 pub const ADOPTED: u8 = u8::MAX;
 
 /// An order in status.
@@ -111,6 +112,8 @@ pub struct Machine {
     pub stripped: bool,
     /// The policy was Retain when the machine was tagged so.
     pub by_policy: bool,
+    /// It is failed, and the provider said no to its release.
+    pub refused: bool,
 }
 
 impl Machine {
@@ -152,92 +155,13 @@ pub enum Mood {
     Blank,
 }
 
-/// What a process is in the middle of, for one object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Task {
-    Idle,
-    /// An effect was decided on this object as seen.
-    Act {
-        effect: u32,
-        object: Obj,
-    },
-    /// About to write finalizer and annotation.
-    Note(Begun),
-    /// The answer to that write was lost: about to read again.
-    NoteLost(Begun),
-    /// About to write the intent to status, on this object.
-    Status(Begun, Obj),
-    /// The answer to that write was lost: about to read again.
-    StatusLost(Begun),
-    /// About to look at the clock and to send.
-    Send(Begun, bool),
-    /// Has looked at the clock; only where the configuration lets a process freeze here.
-    Frozen(Begun),
-    /// About to send a DELETE on a record read at this tick.
-    Delete {
-        machine: u8,
-        since: Tick,
-        object: Obj,
-    },
-}
-
-/// An attempt whose begin this pass makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Begun {
-    pub intent: IntentA,
-    pub since: Tick,
-    pub planned: u32,
-    pub version: u8,
-}
-
-/// A complete listing that a process made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ProofA {
-    pub began: Tick,
-    /// Bit set of machines shown.
-    pub shown: u8,
-    pub control: bool,
-}
-
-/// Most objects of a configuration.
-pub const SLOTS: usize = 2;
-
-/// One operator process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Process {
-    pub started: Tick,
-    pub used_before: bool,
-    pub blocked: bool,
-    pub proof: Option<ProofA>,
-    pub seen: [Option<Machine>; MOST_MACHINES],
-    pub cache: [Option<Obj>; SLOTS],
-    /// Interned memories.
-    pub memory: [u32; SLOTS],
-    pub task: [Task; SLOTS],
-}
-
-impl Process {
-    /// A process that starts now and knows nothing.
-    pub fn fresh(now: Tick, used_before: bool, objects: &[Option<Obj>; SLOTS]) -> Self {
-        Self {
-            started: now,
-            used_before,
-            blocked: false,
-            proof: None,
-            seen: [None; MOST_MACHINES],
-            cache: *objects,
-            memory: [0; SLOTS],
-            task: [Task::Idle; SLOTS],
-        }
-    }
-}
-
 /// A rule that an action broke; what a state shows by itself is in [`super::rules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Broken {
     SecondPost,
     ForeignDelete,
     Dropped,
+    LateRetain,
 }
 
 /// The things that may go wrong or be done by people, each with a budget.

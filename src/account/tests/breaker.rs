@@ -2,7 +2,7 @@
 
 use super::{
     provider::{machine, mark, uuid},
-    rig::{Rig, key},
+    rig::{Rig, account_uid, caller, key, permit, reserve},
 };
 use crate::{
     account::{Denied, Lane, Wake, view::State},
@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_key_stops_all_calls_but_a_probe_now_and_then() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];
     rig.ready(&account).await;
     rig.woken();
@@ -35,15 +35,15 @@ async fn a_refused_key_stops_all_calls_but_a_probe_now_and_then() {
 
     let id = ServerId::parse(&uuid(1)).unwrap();
     assert!(matches!(
-        account.read(&id, Lane::Poll).await,
+        permit(&account, Lane::Poll, 1).await.map(drop),
         Err(Error::AccessDenied(_))
     ));
     assert!(matches!(
-        account.turn(Lane::Release).await.map(drop),
+        account.turn(Lane::Release, 2, &caller("a")).map(drop),
         Err(Error::AccessDenied(_))
     ));
     assert!(matches!(
-        account.reserve(&mark(1)).await,
+        reserve(&account, &mark(1)).await,
         Err(Denied::Blocked(Reason::KeyRejected, _))
     ));
     assert!(rig.provider.calls().is_empty());
@@ -93,7 +93,8 @@ async fn an_account_that_is_gone_blocks_its_handles() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
-    rig.accounts.remove(&key("default"));
+    rig.accounts
+        .remove(&key("default"), &account_uid("default"));
     assert!(matches!(
         account.view().state,
         State::Blocked(Reason::AccountNotFound, _)

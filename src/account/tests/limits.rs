@@ -2,10 +2,10 @@
 
 use super::{
     provider::{machine, mark, order_tag},
-    rig::{Rig, key, order},
+    rig::{Rig, account_uid, caller, key, order, reserve},
 };
 use crate::{
-    account::{Denied, Wake},
+    account::{Denied, OrderTurn, Wake},
     kinds::{Reason, account::Limits},
     runtime::clock,
 };
@@ -43,9 +43,9 @@ async fn places_are_reserved_before_the_order() {
     account.want_proof("x", clock::now().mono);
     rig.until("both", || account.sightings(&mark(2)).len() == 1)
         .await;
-    let first = account.reserve(&mark(11)).await.unwrap();
-    let second = account.reserve(&mark(12)).await.unwrap();
-    let message = limit(account.reserve(&mark(13)).await.err().unwrap());
+    let first = reserve(&account, &mark(11)).await.unwrap();
+    let second = reserve(&account, &mark(12)).await.unwrap();
+    let message = limit(reserve(&account, &mark(13)).await.err().unwrap());
     assert!(
         message.contains("spec.limits.maxServers") && message.contains('3'),
         "{message}"
@@ -54,72 +54,72 @@ async fn places_are_reserved_before_the_order() {
 
     // Dropped unsent it gives its place back; with its machine in the snapshot it is counted once.
     drop(first);
-    let first = account.reserve(&mark(11)).await.unwrap();
+    let first = reserve(&account, &mark(11)).await.unwrap();
     let outcome = account
         .order(second, &order(&order_tag(12)), &order_tag(12))
         .await;
     assert!(matches!(outcome, OrderOutcome::Created(_)));
-    limit(account.reserve(&mark(13)).await.err().unwrap());
+    limit(reserve(&account, &mark(13)).await.err().unwrap());
 
     rig.provider.world().next_order = Some(Ok(422));
     let outcome = account
         .order(first, &order(&order_tag(11)), &order_tag(11))
         .await;
     assert!(matches!(outcome, OrderOutcome::Refused(_)));
-    account.reserve(&mark(13)).await.unwrap();
+    drop(reserve(&account, &mark(13)).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_order_of_unknown_outcome_keeps_its_place_until_a_listing_settles_it() {
     let (rig, account) = limited(Some(1), None).await;
-    let permit = account.reserve(&mark(1)).await.unwrap();
+    let permit = reserve(&account, &mark(1)).await.unwrap();
     rig.provider.world().next_order = Some(Err(()));
     let sent = clock::now().mono;
     let outcome = account
         .order(permit, &order(&order_tag(1)), &order_tag(1))
         .await;
     assert!(matches!(outcome, OrderOutcome::Unknown(_)));
-    limit(account.reserve(&mark(2)).await.err().unwrap());
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
     account.want_proof(&mark(1), clock::now().mono);
     sleep(Duration::from_secs(10)).await;
-    limit(account.reserve(&mark(2)).await.err().unwrap());
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
     let settled = sent + account.view().times.settle;
     account.want_proof(&mark(1), settled);
     rig.until("the listing", || {
         account.view().proof.unwrap().began >= settled
     })
     .await;
-    account.reserve(&mark(2)).await.unwrap();
+    drop(reserve(&account, &mark(2)).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_order_that_is_broken_off_on_its_way_keeps_its_place() {
     let (_rig, account) = limited(Some(1), None).await;
-    let permit = account.reserve(&mark(1)).await.unwrap();
+    let permit = reserve(&account, &mark(1)).await.unwrap();
     {
         let (request, tag) = (order(&order_tag(1)), order_tag(1));
         let mut sending = std::pin::pin!(account.order(permit, &request, &tag));
         assert!(futures::poll!(sending.as_mut()).is_pending());
     }
-    limit(account.reserve(&mark(2)).await.err().unwrap());
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
     // The same object may order again only when it knows; that knowledge frees the place.
-    account.reserve(&mark(1)).await.unwrap();
+    drop(reserve(&account, &mark(1)).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn orders_of_the_last_hour_are_counted() {
     let (rig, account) = limited(None, Some(2)).await;
     for n in 1..3 {
-        let permit = account.reserve(&mark(n)).await.unwrap();
+        let permit = reserve(&account, &mark(n)).await.unwrap();
         rig.provider.world().next_order = Some(Ok(422));
         account
             .order(permit, &order(&order_tag(n)), &order_tag(n))
             .await;
     }
-    let message = limit(account.reserve(&mark(3)).await.err().unwrap());
+    let message = limit(reserve(&account, &mark(3)).await.err().unwrap());
     assert!(message.contains("maxOrdersPerHour"), "{message}");
     sleep(Duration::from_secs(3601)).await;
-    account.reserve(&mark(3)).await.unwrap();
+    drop(reserve(&account, &mark(3)).await.unwrap());
 
     // Machines of before this process count by the time of their making.
     let (rig, account) = limited(None, Some(2)).await;
@@ -131,44 +131,51 @@ async fn orders_of_the_last_hour_are_counted() {
     account.want_proof("x", clock::now().mono);
     rig.until("both", || account.sightings(&mark(2)).len() == 1)
         .await;
-    limit(account.reserve(&mark(3)).await.err().unwrap());
+    limit(reserve(&account, &mark(3)).await.err().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_so_many_orders_are_on_their_way_at_once() {
-    let (_rig, account) = limited(None, None).await;
+    let (rig, account) = limited(None, None).await;
     let mut permits = Vec::new();
     for n in 0..32 {
-        permits.push(account.reserve(&mark(n)).await.unwrap());
+        permits.push(reserve(&account, &mark(n)).await.unwrap());
     }
-    assert_eq!(account.reserve(&mark(40)).await.err(), Some(Denied::Busy));
+    let late = account.order_turn(&mark(40), &caller("late"));
+    assert!(matches!(late, Ok(OrderTurn::Queued)));
+    sleep(Duration::from_secs(60)).await;
+    rig.woken();
     permits.pop();
-    assert!(account.reserve(&mark(40)).await.is_ok());
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(rig.woken(), [Wake::Object("late".into())]);
+    let late = account.order_turn(&mark(40), &caller("late"));
+    assert!(matches!(late, Ok(OrderTurn::Now(_))));
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_order_goes_out_while_the_account_could_vanish() {
-    let (mut rig, account) = limited(None, None).await;
-    rig.accounts.set_held(&key("default"), false);
-    let denied = account.reserve(&mark(1)).await.err();
+    let (rig, account) = limited(None, None).await;
+    let hold = |held| {
+        let uid = account_uid("default");
+        rig.accounts.set_held(&key("default"), &uid, held);
+    };
+    hold(false);
+    rig.all_woken();
+    let denied = reserve(&account, &mark(1)).await.err();
     assert!(matches!(denied, Some(Denied::Blocked(Reason::Pending, _))));
-    // It waits for the finalizers rather than come back later.
-    let first = mark(1);
-    let ((), permit) = tokio::join!(
-        async {
-            sleep(Duration::from_secs(1)).await;
-            rig.accounts.set_held(&key("default"), true);
-        },
-        account.reserve(&first)
-    );
-    assert!(permit.is_ok());
-    rig.woken();
+    let object = Wake::Object(account_uid("default"));
+    assert_eq!(rig.all_woken(), [object], "its controller sees to it");
+    hold(true);
+    assert_eq!(rig.woken(), [Wake::Account(key("default"))]);
+    drop(reserve(&account, &mark(1)).await.unwrap());
+    hold(true);
+    assert!(rig.woken().is_empty());
     rig.install("default", "key-one", |i| {
         i.no_orders = Some((Reason::SecretNotFound, "gone".into()));
     });
     assert!(rig.woken().contains(&Wake::Account(key("default"))));
     assert!(matches!(
-        account.reserve(&mark(1)).await.err(),
+        reserve(&account, &mark(1)).await.err(),
         Some(Denied::Blocked(Reason::SecretNotFound, _))
     ));
 }

@@ -1,7 +1,9 @@
 //! The live account over a fake provider, under paused time.
 
 mod breaker;
+mod incarnations;
 mod limits;
+mod lists;
 mod orphans;
 mod pages;
 mod polls;
@@ -9,3 +11,5 @@ mod provider;
 mod rig;
 mod secrecy;
 mod simulated;
+mod turns;
+mod users;

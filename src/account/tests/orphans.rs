@@ -2,7 +2,7 @@
 
 use super::{
     provider::{machine, mark, order_tag, uuid},
-    rig::{Rig, key},
+    rig::{Rig, account_uid, key},
 };
 use crate::{
     account::{Identity, identity, orphans::Verdict, view::Proof},
@@ -13,7 +13,7 @@ use serde_json::json;
 use std::time::Duration;
 
 fn verdict(rig: &Rig) -> Verdict {
-    rig.accounts.standing(&key("default"), &[]).unwrap().verdict
+    rig.accounts.report(&key("default"), &[]).unwrap().verdict
 }
 
 fn found(rig: &Rig) -> Vec<String> {
@@ -67,7 +67,7 @@ async fn live_machines_that_nobody_claims_are_orphans() {
     *rig.objects.marks.lock().unwrap() = Some([mark(1)].into());
     look(&rig).await;
     assert_eq!(found(&rig), [uuid(2), uuid(6)]);
-    let counts = rig.accounts.standing(&key("default"), &[]).unwrap().counts;
+    let counts = rig.accounts.report(&key("default"), &[]).unwrap().counts;
     assert_eq!((counts.live, counts.retained), (4, 1));
 
     rig.objects
@@ -99,9 +99,8 @@ async fn a_listing_without_any_known_machine_judges_nothing() {
     rig.provider.world().servers = vec![machine(1, "delivered")];
     rig.ready(&account).await;
     assert_eq!(found(&rig), [uuid(1)]);
-    rig.install("default", "key-one", |i| {
-        i.connection = None;
-        i.known = vec![known(1)];
+    rig.configure("default", &account_uid("default"), None, |settings| {
+        settings.known = vec![known(1)];
     });
     rig.provider.world().hidden = vec![uuid(1)];
     look(&rig).await;
@@ -120,12 +119,8 @@ async fn known_machines_are_stable_and_prefer_the_living() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (1..=6).map(|n| machine(n, "delivered")).collect();
     rig.ready(&account).await;
-    let refreshed = |before: &[KnownMachine]| {
-        rig.accounts
-            .standing(&key("default"), before)
-            .unwrap()
-            .known
-    };
+    let refreshed =
+        |before: &[KnownMachine]| rig.accounts.report(&key("default"), before).unwrap().known;
     let first = refreshed(&[]);
     assert_eq!(first, [known(1), known(2), known(3)]);
     let others = [known(5), known(6), known(4)];

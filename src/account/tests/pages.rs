@@ -2,8 +2,9 @@
 
 use super::{
     provider::{machine, mark, uuid},
-    rig::Rig,
+    rig::{Rig, caller},
 };
+use crate::{account::List, runtime::clock};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -25,7 +26,7 @@ async fn a_smaller_page_limit_is_found_out_once() {
     sleep(Duration::from_secs(10)).await;
     assert_eq!(rig.provider.calls(), [DELIVERED; 5]);
     // So does the next proof listing.
-    account.want_proof(&mark(1), crate::runtime::clock::now().mono);
+    account.want_proof(&mark(1), clock::now().mono);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(rig.provider.calls(), [LIST; 6]);
 }
@@ -37,7 +38,12 @@ async fn the_whole_account_is_read_in_pages_that_fit() {
     rig.provider.world().most = Some(25);
     rig.ready(&account).await;
     rig.provider.calls();
-    assert_eq!(account.all_servers().await.unwrap().len(), 60);
+    let now = clock::now().mono;
+    account.want_list(List::Servers, now, &caller("a"));
+    rig.until("the list", || account.view().servers.is_some())
+        .await;
+    let (looked, all) = account.view().servers.unwrap();
+    assert!(looked >= now && all.len() == 60);
     // 25, 25, 12, and the empty one.
     assert_eq!(rig.provider.calls(), [LIST; 4]);
 }

@@ -2,10 +2,10 @@
 
 use super::{
     provider::{machine, mark, order_tag, uuid},
-    rig::{Rig, order},
+    rig::{Rig, caller, order, permit, reserve},
 };
 use crate::{
-    account::{Lane, Wake, view::State},
+    account::{Lane, List, Wake, view::State},
     kinds::Reason,
     runtime::clock,
 };
@@ -30,7 +30,7 @@ async fn an_account_that_nobody_uses_makes_one_call() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_use_makes_the_first_listing() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     assert!(matches!(
         account.view().state,
         State::Blocked(Reason::Pending, _)
@@ -43,7 +43,7 @@ async fn the_first_use_makes_the_first_listing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_and_twenty_ready_servers_are_polled_by_three_calls() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
     rig.ready(&account).await;
     // Pages of 50, 50, 22, and the empty one.
@@ -61,7 +61,7 @@ async fn a_hundred_and_twenty_ready_servers_are_polled_by_three_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_hour_stays_within_the_budget() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
     rig.ready(&account).await;
     rig.provider.calls();
@@ -91,9 +91,9 @@ async fn without_machines_there_are_only_sweeps() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_in_motion_is_read_until_it_rests() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
-    let permit = account.reserve(&mark(1)).await.unwrap();
+    let permit = reserve(&account, &mark(1)).await.unwrap();
     let outcome = account
         .order(permit, &order(&order_tag(1)), &order_tag(1))
         .await;
@@ -139,7 +139,7 @@ async fn many_in_motion_are_seen_by_one_listing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_poll_does_not_show_is_read_and_only_a_404_drops_it() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..20).map(|n| machine(n, "delivered")).collect();
     rig.ready(&account).await;
     rig.woken();
@@ -156,7 +156,7 @@ async fn what_a_poll_does_not_show_is_read_and_only_a_404_drops_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_falsely_empty_list_loses_nothing() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..30).map(|n| machine(n, "delivered")).collect();
     rig.ready(&account).await;
     rig.woken();
@@ -174,7 +174,7 @@ async fn a_falsely_empty_list_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn wanted_proofs_are_made_together_and_not_before_their_time() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
     rig.woken();
@@ -201,10 +201,9 @@ async fn a_read_that_was_overtaken_changes_nothing() {
     rig.provider.world().servers = vec![machine(1, "delivered")];
     rig.ready(&account).await;
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let released = account
-        .release(account.turn(Lane::Release).await.unwrap(), &id)
-        .await
-        .unwrap();
+    let mut permit = permit(&account, Lane::Release, 1).await.unwrap();
+    let released = permit.call(async |c| c.release(&id).await).await.unwrap();
+    let released = permit.learn(released);
     assert_eq!(released.status.as_str(), "releasing");
     assert_eq!(
         account.sighting(&id).unwrap().server.status.as_str(),
@@ -228,14 +227,15 @@ async fn a_machine_that_the_api_does_not_know_leaves_the_snapshot() {
     rig.ready(&account).await;
     rig.provider.world().servers.clear();
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let answer = account.read(&id, Lane::Resolve).await;
+    let mut permit = permit(&account, Lane::Resolve, 1).await.unwrap();
+    let answer = permit.read(&id).await;
     assert!(matches!(answer, Err(Error::NotFound(_))));
     assert!(account.sighting(&id).is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_shown_when_it_lasts_and_forgotten_when_it_ends() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];
     rig.ready(&account).await;
     rig.woken();
@@ -260,7 +260,7 @@ async fn an_outage_is_shown_when_it_lasts_and_forgotten_when_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_from_the_begin_is_named() {
+async fn an_outage_from_the_start_is_named() {
     let rig = Rig::new().await;
     rig.provider.world().down = true;
     rig.install("default", "key-one", |_| {});
@@ -278,19 +278,21 @@ async fn an_outage_from_the_begin_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn the_catalogue_is_read_when_it_is_wanted() {
-    let (mut rig, account) = Rig::with_account().await;
+    let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
     rig.woken();
     let now = clock::now().mono;
-    for _ in 0..50 {
-        account.want_catalogue(now);
+    for n in 0..50 {
+        account.want_list(List::Catalogue, now, &caller(&format!("o{n}")));
     }
     rig.until("the catalogue", || account.view().catalogue.is_some())
         .await;
     assert_eq!(rig.provider.calls().len(), 4);
-    assert_eq!(rig.woken(), [Wake::Account(account.key().clone())]);
-    account.want_catalogue(now);
+    let woken = rig.woken();
+    assert_eq!(woken.len(), 51, "those who wait, and whoever looks at it");
+    assert!(woken.contains(&Wake::List(account.key().clone(), List::Catalogue)));
+    account.want_list(List::Catalogue, now, &caller("o1"));
     sleep(Duration::from_secs(200)).await;
     assert!(rig.provider.calls().is_empty(), "there is one already");
 }
@@ -321,11 +323,13 @@ async fn a_failure_that_names_a_pause_is_given_it() {
     rig.ready(&account).await;
     rig.provider.world().failing = true;
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let answer = account.read(&id, Lane::Poll).await;
+    let mut first = permit(&account, Lane::Poll, 1).await.unwrap();
+    let answer = first.read(&id).await;
     assert!(matches!(answer, Err(Error::Server(_))));
     let failed = clock::now().mono;
     rig.provider.world().failing = false;
-    account.read(&id, Lane::Release).await.unwrap();
+    let mut second = permit(&account, Lane::Release, 1).await.unwrap();
+    second.read(&id).await.unwrap();
     assert!(clock::now().mono >= failed + Duration::from_millis(6990));
 }
 
@@ -336,14 +340,13 @@ async fn when_fewer_calls_are_asked_for_nothing_goes_out_for_so_long() {
     rig.ready(&account).await;
     rig.provider.world().busy = true;
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let answer = account.read(&id, Lane::Poll).await;
+    let mut first = permit(&account, Lane::Poll, 1).await.unwrap();
+    let answer = first.read(&id).await;
     assert!(matches!(answer, Err(Error::RateLimited { .. })));
     let refused = clock::now().mono;
     rig.provider.world().busy = false;
-    account
-        .release(account.turn(Lane::Release).await.unwrap(), &id)
-        .await
-        .unwrap();
+    let mut second = permit(&account, Lane::Release, 1).await.unwrap();
+    second.call(async |c| c.release(&id).await).await.unwrap();
     assert!(clock::now().mono >= refused + Duration::from_millis(6990));
 
     rig.provider.world().busy = true;

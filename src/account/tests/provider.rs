@@ -31,6 +31,12 @@ pub(super) struct World {
     pub(super) busy: bool,
     /// Whether it fails, and asks for the same pause.
     pub(super) failing: bool,
+    /// Whether orders hang for ever.
+    pub(super) hanging: bool,
+    /// The pause that is asked for with 429 and 503, in seconds; 0: seven.
+    pub(super) pause: u64,
+    /// Paths that fail.
+    pub(super) broken: Vec<String>,
     /// What the next order gets instead of a machine.
     pub(super) next_order: Option<Result<u16, ()>>,
     /// Method and path of each request, lists with their query.
@@ -115,6 +121,9 @@ impl Provider {
         if world.failing {
             return Ok((503, json!({"errorMessage": "out of order"})));
         }
+        if world.broken.contains(&path) {
+            return Ok((500, json!({"errorMessage": "broken"})));
+        }
         let servers = "/v3/flexMetal/servers";
         if path == servers && request.method == Method::POST {
             match world.next_order.take() {
@@ -169,13 +178,21 @@ impl Provider {
 impl Transport for Provider {
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>> {
         let answer = self.answer(&request);
+        let hangs = self.world().hanging && request.method == Method::POST;
+        let pause = match self.world().pause {
+            0 => 7,
+            pause => pause,
+        };
         async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
             // An answer takes a moment, so that others can come in between.
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             let (status, body) = answer?;
             let mut headers = HeaderMap::new();
             if matches!(status, 429 | 503) {
-                headers.insert("retry-after", "7".parse().unwrap());
+                headers.insert("retry-after", pause.into());
             }
             Ok(Response {
                 status: StatusCode::from_u16(status).unwrap(),

@@ -3,7 +3,8 @@
 use super::provider::{CLUSTER, Provider};
 use crate::{
     account::{
-        Account, AccountKey, Accounts, Claims, Connection, Installation, Rate, Resolution, Wake,
+        Account, AccountKey, Accounts, Caller, Claims, Connection, Denied, Lane, OrderPermit,
+        OrderTurn, Permit, Rate, Resolution, Settings, Turn, Users, Wake,
         view::{State, Times},
     },
     kinds::{
@@ -12,8 +13,7 @@ use crate::{
     },
     runtime::clock,
 };
-use futures::{FutureExt as _, StreamExt as _, stream::BoxStream};
-use hosting::{ApiKey, BaseUrl, Client, Order, server::SystemChoice};
+use hosting::{ApiKey, BaseUrl, Client, Error, Order, server::SystemChoice};
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex},
@@ -24,15 +24,22 @@ use std::{
 #[derive(Default)]
 pub(super) struct Objects {
     pub(super) marks: Mutex<Option<HashSet<String>>>,
+    woken: Mutex<Vec<Wake>>,
 }
 
 impl Claims for Objects {
     fn marks(&self) -> Option<HashSet<String>> {
         self.marks.lock().unwrap().clone()
     }
+}
 
-    fn users(&self, _: &AccountKey) -> Option<usize> {
+impl Users for Objects {
+    fn count(&self, _: &AccountKey) -> Option<usize> {
         Some(1)
+    }
+
+    fn wake(&self, wake: &Wake) {
+        self.woken.lock().unwrap().push(wake.clone());
     }
 }
 
@@ -40,15 +47,43 @@ pub(super) struct Rig {
     pub(super) provider: Provider,
     pub(super) accounts: Accounts,
     pub(super) objects: Arc<Objects>,
-    wakes: BoxStream<'static, Wake>,
 }
 
 /// The name of an account object.
 pub(super) fn key(name: &str) -> AccountKey {
-    AccountKey {
-        kind: AccountKind::ProviderAccount,
-        namespace: Some("n".into()),
-        name: name.into(),
+    AccountKey::named(AccountKind::ProviderAccount, Some("n"), name)
+}
+
+/// The UID of the account object of this name.
+pub(super) fn account_uid(name: &str) -> String {
+    format!("account-{name}")
+}
+
+/// The object with this UID, in the namespace of the accounts.
+pub(super) fn caller(uid: &str) -> Caller {
+    Caller {
+        uid: uid.into(),
+        namespace: "n".into(),
+    }
+}
+
+/// A permit, however long it takes.
+pub(super) async fn permit(account: &Account, lane: Lane, calls: u32) -> Result<Permit, Error> {
+    loop {
+        match account.turn(lane, calls, &caller("permit"))? {
+            Turn::Now(permit) => return Ok(permit),
+            Turn::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// The permit for an order, however long it takes.
+pub(super) async fn reserve(account: &Account, mark: &str) -> Result<OrderPermit, Denied> {
+    loop {
+        match account.order_turn(mark, &caller(mark))? {
+            OrderTurn::Now(permit) => return Ok(permit),
+            OrderTurn::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
     }
 }
 
@@ -70,14 +105,14 @@ pub(super) fn order(tag: &str) -> Order {
 impl Rig {
     /// A registry without accounts.
     pub(super) async fn new() -> Self {
-        // Paused runtimes begin a little before the process' first look at the clock.
+        // Paused runtimes start a little before the process' first look at the clock.
         tokio::time::advance(Duration::from_secs(100)).await;
         let objects = Arc::new(Objects::default());
         let accounts = Accounts::new(CLUSTER, Rate::default());
         accounts.set_claims(objects.clone());
+        accounts.add_users(objects.clone());
         Self {
             provider: Provider::default(),
-            wakes: accounts.wakes(),
             accounts,
             objects,
         }
@@ -92,13 +127,13 @@ impl Rig {
     }
 
     /// Puts an account object into force, as its controller would.
-    pub(super) fn install(
-        &self,
-        name: &str,
-        api_key: &str,
-        change: impl FnOnce(&mut Installation),
-    ) {
-        let key = key(name);
+    pub(super) fn install(&self, name: &str, api_key: &str, change: impl FnOnce(&mut Settings)) {
+        let connection = self.connection(api_key);
+        self.configure(name, &account_uid(name), Some(connection), change);
+    }
+
+    /// A connection to the fake with this key.
+    pub(super) fn connection(&self, api_key: &str) -> Connection {
         let base_url = BaseUrl::parse("https://api.example.com", false).unwrap();
         let api_key = ApiKey::parse(api_key.as_bytes()).unwrap();
         let client = Client::with_transport(
@@ -106,12 +141,23 @@ impl Rig {
             api_key.clone(),
             Arc::new(self.provider.clone()),
         );
-        let mut installation = Installation {
-            connection: Some(Connection {
-                base_url,
-                key: api_key,
-                client,
-            }),
+        Connection {
+            base_url,
+            key: api_key,
+            client,
+        }
+    }
+
+    /// Puts the account object with this UID into force.
+    pub(super) fn configure(
+        &self,
+        name: &str,
+        uid: &str,
+        connection: Option<Connection>,
+        change: impl FnOnce(&mut Settings),
+    ) {
+        let key = key(name);
+        let mut settings = Settings {
             block: None,
             no_orders: None,
             allowed: None,
@@ -119,10 +165,10 @@ impl Rig {
             limits: Limits::default(),
             known: Vec::new(),
         };
-        change(&mut installation);
-        self.accounts.announce(&key, false);
-        self.accounts.install(&key, installation);
-        self.accounts.set_held(&key, true);
+        change(&mut settings);
+        self.accounts.announce(&key, uid, false);
+        self.accounts.configure(&key, uid, settings, connection);
+        self.accounts.set_held(&key, uid, true);
     }
 
     pub(super) fn resolve(&self, name: &str) -> Account {
@@ -154,12 +200,15 @@ impl Rig {
         .await;
     }
 
-    /// What was woken since the last time this was asked.
-    pub(super) fn woken(&mut self) -> Vec<Wake> {
-        let mut all = Vec::new();
-        while let Some(Some(wake)) = self.wakes.next().now_or_never() {
-            all.push(wake);
-        }
+    /// What was woken since the last time this was asked, but for the account objects.
+    pub(super) fn woken(&self) -> Vec<Wake> {
+        let mut all = self.all_woken();
+        all.retain(|wake| !matches!(wake, Wake::Object(uid) if uid.starts_with("account-")));
         all
+    }
+
+    /// The same with the account objects.
+    pub(super) fn all_woken(&self) -> Vec<Wake> {
+        std::mem::take(&mut self.objects.woken.lock().unwrap())
     }
 }

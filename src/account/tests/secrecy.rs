@@ -2,7 +2,7 @@
 
 use super::{
     provider::{machine, mark, order_tag},
-    rig::{Rig, order},
+    rig::{Rig, order, reserve},
 };
 use std::{
     io::Write,
@@ -80,7 +80,7 @@ async fn work_fail_and_be_refused() -> Vec<String> {
     let account = rig.resolve("default");
     rig.provider.world().servers = vec![machine(1, "provisioning")];
     rig.ready(&account).await;
-    let permit = account.reserve(&mark(2)).await.unwrap();
+    let permit = reserve(&account, &mark(2)).await.unwrap();
     account
         .order(permit, &order(&order_tag(2)), &order_tag(2))
         .await;
@@ -92,8 +92,8 @@ async fn work_fail_and_be_refused() -> Vec<String> {
     tokio::time::sleep(Duration::from_secs(300)).await;
     // The fake quotes the key in its refusal.
     texts.push(format!("{:?}", account.view().state));
-    texts.push(format!("{:?}", account.reserve(&mark(3)).await.err()));
-    let standing = rig.accounts.standing(account.key(), &[]);
-    texts.push(format!("{standing:?}"));
+    texts.push(format!("{:?}", reserve(&account, &mark(3)).await.err()));
+    let report = rig.accounts.report(account.key(), &[]);
+    texts.push(format!("{report:?}"));
     texts
 }

@@ -1,9 +1,9 @@
 //! The live account against the simulator, over real HTTP.
 
-use super::rig::key;
+use super::rig::{account_uid, caller, key};
 use crate::{
     account::{
-        Account, Accounts, Connection, Installation, Rate, Resolution,
+        Account, Accounts, Connection, List, Rate, Resolution, Settings,
         view::{State, Times},
     },
     kinds::{
@@ -51,15 +51,12 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
         poll_still: interval(1000),
         ..Timing::default()
     };
-    accounts.announce(&key("default"), false);
-    accounts.install(
+    let uid = account_uid("default");
+    accounts.announce(&key("default"), &uid, false);
+    accounts.configure(
         &key("default"),
-        Installation {
-            connection: Some(Connection {
-                base_url,
-                key: api_key,
-                client,
-            }),
+        &uid,
+        Settings {
             block: None,
             no_orders: None,
             allowed: None,
@@ -67,8 +64,13 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             limits: Limits::default(),
             known: Vec::new(),
         },
+        Some(Connection {
+            base_url,
+            key: api_key,
+            client,
+        }),
     );
-    accounts.set_held(&key("default"), true);
+    accounts.set_held(&key("default"), &uid, true);
     match accounts.resolve("n", &AccountRef::default()) {
         Resolution::Found(account) => account,
         _ => panic!("the account is not there"),
@@ -131,7 +133,7 @@ async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
     let proof = until("the first listing", async || account.view().proof).await;
     assert_eq!(proof.servers.len(), 120);
 
-    // From the begin of a poll to before the next one.
+    // From the start of a poll to before the next one.
     control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
     let seen = until("a poll", async || {
         let seen = requests(&simulator).await;
@@ -147,7 +149,7 @@ async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
         ]
         .map(|range| format!("GET /v3/flexMetal/servers {range}"))
     );
-    // The next poll begins anew at the first page: nothing else was asked for.
+    // The next poll starts again at the first page: nothing else was asked for.
     let seen = until("the next poll", async || {
         let seen = requests(&simulator).await;
         (seen.len() >= 4).then_some(seen)
@@ -167,7 +169,7 @@ async fn a_rejected_key_stops_the_account_until_there_is_another() {
     .await;
     control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
     account.want_proof("0", Duration::ZERO);
-    account.want_catalogue(Duration::ZERO);
+    account.want_list(List::Catalogue, Duration::ZERO, &caller("0"));
     let account = install(&accounts, &simulator, "good-key");
     until("the good key", async || {
         (account.view().state == State::Usable && account.view().proof.is_some()).then_some(())

@@ -1,7 +1,7 @@
 //! What a decision on an account rests on, as plain data.
 
 use crate::{
-    account::{AccountKey, Standing},
+    account::{AccountKey, AccountReport, view::Times},
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
         names::{ACCOUNT_FINALIZER, HELD_SECRET},
@@ -29,14 +29,16 @@ pub struct Facts {
     pub secret: SecretFact,
     /// Base URL and CA bundle: where the account is, or what is wrong.
     pub endpoint: Result<String, String>,
-    /// Servers that use the account; None while nobody knows.
+    /// Objects that use the account; None while nobody knows.
     pub users: Option<usize>,
     /// Whether another account object that is in use stands on the Secret that bears the finalizer for this one.
     pub secret_is_shared: bool,
     /// Whether a connection was made before, with the last good key.
     pub connected: bool,
     /// How the account stands; None before the first connection, and right after a new one.
-    pub standing: Option<Standing>,
+    pub report: Option<AccountReport>,
+    /// Effects that failed in a row, and why the last one did.
+    pub failed: Option<(u32, String)>,
 }
 
 /// What the key Secret is.
@@ -82,6 +84,11 @@ impl Facts {
     /// Whether the account is being deleted.
     pub fn deleting(&self) -> bool {
         self.meta.deletion_timestamp.is_some()
+    }
+
+    /// The account's times.
+    pub fn times(&self) -> Times {
+        Times::from(&self.spec.timing)
     }
 
     /// Name of the Secret for messages.

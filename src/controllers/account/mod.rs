@@ -1,27 +1,127 @@
-//! The controller of `ProviderAccount` and `ClusterProviderAccount`.
+//! `ProviderAccount` and `ClusterProviderAccount`: observe, decide, configure, act, report.
 //!
-//! One loop for each object: observe (the object, its Secret, how the live
-//! account stands), decide, put into force, act (finalizers), report. The
-//! Secret is read by name and never listed or watched, so it is read again
-//! every quarter of a minute, and every two seconds while its repair is
-//! awaited.
+//! What an account's objects may do follows from its own: so each pass first configures the live
+//! account, then does at most one thing in Kubernetes, or reports. The Secret is read by name and
+//! never listed or watched, so it is read again every quarter of a minute, and every two seconds
+//! while its repair is awaited.
 //!
-//! Account and Secret bear a finalizer for as long as a server uses them:
-//! without the key nothing could be released. So a namespace can be deleted
-//! whole: account and Secret wait until the servers are gone.
+//! Account and Secret bear a finalizer for as long as anybody uses them: without the key nothing
+//! could be released. So a namespace can be deleted whole: account and Secret wait until the
+//! objects that use them are gone.
 
 pub mod decide;
 pub mod facts;
 pub mod object;
 
+mod act;
+mod memory;
 mod observe;
 mod pass;
 mod report;
-mod run;
 mod secret;
-mod writes;
 
 #[cfg(test)]
 mod tests;
 
-pub use run::{Context, run};
+use super::{
+    context::{Context, Process},
+    drive::drive,
+    objects::{Objects, Shown, Traits},
+    streams::Guarded,
+};
+use crate::{
+    account::Accounts,
+    kinds::{ClusterProviderAccount, ProviderAccount},
+};
+use kube::Api;
+use memory::Memory;
+use object::AccountObject;
+use secret::Secrets;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+/// Changes that come together make one pass: the counts of an account change with every machine.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// The account objects of one of the two kinds.
+pub type AccountObjects<K> = Objects<K, Memory>;
+
+/// The objects of both kinds.
+pub struct Controller {
+    process: Process,
+    secrets: Arc<Secrets>,
+    /// Every account object is known, or was waited for long enough.
+    known: watch::Sender<bool>,
+    /// Accounts of a namespace.
+    pub namespaced: Arc<AccountObjects<ProviderAccount>>,
+    /// Accounts of the cluster.
+    pub cluster: Arc<AccountObjects<ClusterProviderAccount>>,
+}
+
+impl Controller {
+    /// No objects yet. Registers both kinds with the accounts, which wake them.
+    pub fn new(process: &Process) -> Self {
+        let watches = process.watched.watches();
+        let namespaced = Arc::new(objects(&process.accounts, watches));
+        let cluster = Arc::new(objects(&process.accounts, 1));
+        process.accounts.add_users(namespaced.clone());
+        process.accounts.add_users(cluster.clone());
+        Self {
+            process: process.clone(),
+            secrets: Arc::default(),
+            known: watch::Sender::new(false),
+            namespaced,
+            cluster,
+        }
+    }
+
+    /// Looks after all account objects until shutdown.
+    pub async fn run(&self) {
+        let watch = &self.process.watch_client;
+        tokio::join!(
+            self.drive(&self.namespaced, self.process.watched.apis(watch)),
+            self.drive(&self.cluster, vec![Api::all(watch.clone())]),
+        );
+    }
+
+    /// Whether every account object is known.
+    pub fn is_ready(&self) -> bool {
+        *self.known.borrow()
+    }
+
+    async fn drive<K: AccountObject>(
+        &self,
+        objects: &Arc<AccountObjects<K>>,
+        watches: Vec<Api<Guarded<K>>>,
+    ) {
+        let ctx = Arc::new(Context::new(&self.process, objects.clone()));
+        let secrets = self.secrets.clone();
+        let ready = std::future::ready(());
+        drive(ctx, watches, ready, move |ctx, seen| {
+            pass::pass(ctx, secrets.clone(), seen)
+        })
+        .await;
+    }
+
+    /// Waits until every account object is known, so that a missing one is really missing. A kind
+    /// that may not be listed must not stop the others for ever.
+    pub async fn known(&self) {
+        /// How long the first listings are waited for.
+        const FIRST_LISTING: Duration = Duration::from_secs(30);
+        let listed = async { tokio::join!(self.namespaced.completed(), self.cluster.completed()) };
+        let _ = tokio::time::timeout(FIRST_LISTING, listed).await;
+        self.known.send_replace(true);
+    }
+}
+
+fn objects<K: AccountObject>(accounts: &Accounts, watches: usize) -> AccountObjects<K> {
+    let accounts = accounts.clone();
+    let traits = Traits {
+        together: TOGETHER,
+        // Known from the first sight on, long before its first pass: until then nothing may take
+        // it for missing.
+        came: Box::new(move |shown: &Shown<K>| object::announce(&accounts, shown)),
+        ..Traits::default()
+    };
+    Objects::new(traits, watches)
+}

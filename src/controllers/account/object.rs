@@ -1,42 +1,54 @@
 //! What the two kinds of account object have in common.
 
 use crate::{
-    account::AccountKey,
+    account::{AccountKey, Accounts},
+    controllers::objects::Shown,
     kinds::{
-        ClusterProviderAccount, ProviderAccount,
+        ClusterProviderAccount, Kind, ProviderAccount,
         account::{AccountSpec, AccountStatus, AllowedNamespaces},
         references::AccountKind,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
-use std::fmt::Debug;
+use kube::core::object::HasStatus;
 
 /// One of the two kinds.
-pub trait AccountObject:
-    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
-{
+pub trait AccountObject: Kind + HasStatus<Status = AccountStatus> {
     /// Which of the two.
     const KIND: AccountKind;
 
     /// What both kinds ask for.
     fn spec(&self) -> &AccountSpec;
-    /// What is written of it.
-    fn status(&self) -> Option<&AccountStatus>;
     /// Which namespaces may use it; None for the kind that serves its own.
     fn allowed(&self) -> Option<&AllowedNamespaces>;
-    /// The API to write one of these.
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self>;
 }
 
 /// The name in the registry of an object of this kind.
-pub fn key(kind: AccountKind, meta: &ObjectMeta) -> AccountKey {
-    AccountKey {
-        kind,
-        namespace: meta.namespace.clone(),
-        name: meta.name.clone().unwrap_or_default(),
-    }
+pub fn key<K: AccountObject>(meta: &ObjectMeta) -> AccountKey {
+    let name = meta.name.as_deref().unwrap_or_default();
+    AccountKey::named(K::KIND, meta.namespace.as_deref(), name)
+}
+
+/// Where the key Secret of an account lies; `own` is the operator's namespace.
+pub fn secret_namespace(key: &AccountKey, own: &str) -> String {
+    key.namespace.clone().unwrap_or_else(|| own.to_owned())
+}
+
+/// Makes an account object known before its first pass.
+pub fn announce<K: AccountObject>(accounts: &Accounts, shown: &Shown<K>) {
+    let meta = shown.meta();
+    let used_before = match shown {
+        Shown::Decoded(object) => used_before(&**object),
+        Shown::Undecodable(_) => false,
+    };
+    let uid = meta.uid.as_deref().unwrap_or_default();
+    accounts.announce(&key::<K>(meta), uid, used_before);
+}
+
+/// Whether an earlier process has used the account.
+fn used_before<K: AccountObject>(object: &K) -> bool {
+    let status = object.status();
+    status.is_some_and(|s| s.endpoint.is_some() || !s.known_machines.is_empty())
 }
 
 impl AccountObject for ProviderAccount {
@@ -46,16 +58,8 @@ impl AccountObject for ProviderAccount {
         &self.spec.account
     }
 
-    fn status(&self) -> Option<&AccountStatus> {
-        self.status.as_ref()
-    }
-
     fn allowed(&self) -> Option<&AllowedNamespaces> {
         None
-    }
-
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        Api::namespaced(client, namespace.unwrap_or_default())
     }
 }
 
@@ -66,15 +70,7 @@ impl AccountObject for ClusterProviderAccount {
         &self.spec.account
     }
 
-    fn status(&self) -> Option<&AccountStatus> {
-        self.status.as_ref()
-    }
-
     fn allowed(&self) -> Option<&AllowedNamespaces> {
         Some(&self.spec.allowed_namespaces)
-    }
-
-    fn api(client: Client, _: Option<&str>) -> Api<Self> {
-        Api::all(client)
     }
 }

@@ -1,39 +1,21 @@
 //! Gathers the facts about an account, and makes the client that they allow.
 
 use super::{
-    Context,
     facts::{Facts, SecretFact},
+    memory::{Ingredients, Memory},
     object::{self, AccountObject},
-    secret::{self, Reading},
+    pass::AccountContext,
+    secret::{self, Secrets},
 };
 use crate::{
-    account::{AccountKey, Connection, view::Times},
+    account::{Connection, view::Times},
+    controllers::context::Process,
     kinds::{account::AccountSpec, names::HELD_SECRET},
     runtime::clock,
 };
 use hosting::{ApiKey, BaseUrl, Client, ClientOptions};
 use kube::ResourceExt as _;
 use std::time::Duration;
-
-/// What an account's loop remembers between two passes.
-#[derive(Default)]
-pub struct Memory {
-    /// The Secret as last read, its name and entry, and when.
-    reading: Option<(Duration, (String, String), Reading)>,
-    /// What the present connection was made of.
-    connected: Option<Ingredients>,
-    /// When a status was last written.
-    pub written: Option<Duration>,
-}
-
-/// All that a client is made of. The key by its hash.
-#[derive(Clone, PartialEq)]
-struct Ingredients {
-    base_url: String,
-    key_hash: String,
-    ca_bundle: Option<String>,
-    order_timeout: Duration,
-}
 
 /// Facts, and a new connection where one is due.
 pub struct Observed {
@@ -43,24 +25,18 @@ pub struct Observed {
     pub connection: Option<Connection>,
 }
 
-impl Memory {
-    /// The Secret is read anew at the next pass.
-    pub fn forget_secret(&mut self) {
-        self.reading = None;
-    }
-}
-
-/// Gathers the facts. The Secret is read when the last reading is older than `secret_age`.
+/// Gathers the facts. The Secret is read when the last reading is older than `memory.secret_age`.
 pub async fn observe<K: AccountObject>(
-    ctx: &Context,
+    ctx: &AccountContext<K>,
+    secrets: &Secrets,
     memory: &mut Memory,
     object: &K,
-    secret_age: Duration,
 ) -> Observed {
-    let key = object::key(K::KIND, object.meta());
+    let key = object::key::<K>(object.meta());
+    let uid = object.uid().unwrap_or_default();
     let spec = object.spec();
-    let secret_namespace = ctx.secret_namespace(&key);
-    read_secret(ctx, memory, spec, &secret_namespace, secret_age).await;
+    let secret_namespace = object::secret_namespace(&key, &ctx.namespace);
+    read_secret(ctx, memory, spec, &secret_namespace).await;
     let (secret, api_key) = match &memory.reading {
         Some((_, _, reading)) => (reading.fact.clone(), reading.key.clone()),
         None => (SecretFact::Unread("not read yet".into()), None),
@@ -68,13 +44,14 @@ pub async fn observe<K: AccountObject>(
     let (endpoint, connection) = connect(memory, spec, api_key);
     let is_new = connection.is_some();
     let name = &spec.api_key_secret_ref.name;
-    ctx.note_secret(&key, Some((secret_namespace.clone(), name.clone())));
+    secrets.note(&uid, &key, &secret_namespace, name);
     let held = object.annotations().get(HELD_SECRET).unwrap_or(name);
     let status = object.status().cloned().unwrap_or_default();
-    let standing = match is_new {
+    let report = match is_new {
         true => None,
-        false => ctx.accounts.standing(&key, &status.known_machines),
+        false => ctx.accounts.report(&key, &status.known_machines),
     };
+    let failures = memory.backoff.failures();
     let facts = Facts {
         now: clock::now().mono,
         meta: object.meta().clone(),
@@ -83,22 +60,18 @@ pub async fn observe<K: AccountObject>(
         secret,
         endpoint,
         users: ctx.accounts.users(&key),
-        secret_is_shared: ctx.secret_is_shared(&key, &secret_namespace, held),
+        secret_is_shared: secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held),
         connected: is_new || memory.connected.is_some(),
-        standing,
+        report,
+        failed: memory.failure.clone().map(|why| (failures, why)),
         secret_namespace,
         key,
     };
     Observed { facts, connection }
 }
 
-async fn read_secret(
-    ctx: &Context,
-    memory: &mut Memory,
-    spec: &AccountSpec,
-    namespace: &str,
-    age: Duration,
-) {
+async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec, namespace: &str) {
+    let age = memory.secret_age;
     let reference = &spec.api_key_secret_ref;
     let wanted = (reference.name.clone(), reference.key.clone());
     let now = clock::now().mono;
@@ -107,7 +80,7 @@ async fn read_secret(
     if memory.reading.as_ref().is_some_and(is_fresh) {
         return;
     }
-    let reading = secret::read(&ctx.client, namespace, &wanted.0, &wanted.1).await;
+    let reading = secret::read(process, namespace, &wanted.0, &wanted.1).await;
     let had_one = memory
         .reading
         .as_ref()
@@ -174,14 +147,5 @@ fn explain(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
-    }
-}
-
-impl Context {
-    /// Where the key Secret of an account lies.
-    pub fn secret_namespace(&self, key: &AccountKey) -> String {
-        key.namespace
-            .clone()
-            .unwrap_or_else(|| self.namespace.clone())
     }
 }

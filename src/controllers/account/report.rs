@@ -1,11 +1,8 @@
-//! Says what was decided: status and events, from this one place.
+//! The status and the events that follow from a decision. Pure.
 
-use super::{decide::Decision, facts::Facts, object::AccountObject};
+use super::{decide::Decision, facts::Facts};
 use crate::{
-    controllers::{
-        events::{Events, Severity},
-        status,
-    },
+    controllers::{events::Severity, report::News},
     kinds::{
         Reason,
         account::AccountStatus,
@@ -14,11 +11,6 @@ use crate::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{
-    Client, ResourceExt as _,
-    api::{Patch, PatchParams},
-};
-use serde_json::Value;
 
 /// The status that follows from a decision. Times move only with what they speak of.
 pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> AccountStatus {
@@ -42,7 +34,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
     // A listing each half hour is no news by itself: its time is written along with what is.
     if next != *before
         && let Some(age) = facts
-            .standing
+            .report
             .as_ref()
             .and_then(|s| s.proof.as_ref())
             .map(|proof| facts.now.saturating_sub(proof.ended))
@@ -64,69 +56,46 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     same == *before && (next.known_machines.is_empty() || !before.known_machines.is_empty())
 }
 
-/// Writes the status if it differs. Returns the object as written.
-///
-/// # Errors
-/// What the API server said; a conflict among it.
-pub async fn write<K: AccountObject>(
-    client: &Client,
-    object: &K,
-    next: &AccountStatus,
-) -> Result<Option<K>, kube::Error> {
-    let value = |status: Option<&AccountStatus>| match status {
-        Some(status) => serde_json::to_value(status).map_err(kube::Error::SerdeError),
-        None => Ok(Value::Object(Default::default())),
-    };
-    let (before, after) = (value(object.status())?, value(Some(next))?);
-    let Some(patch) = status::patch(&before, &after, object.resource_version().as_deref()) else {
-        return Ok(None);
-    };
-    let api = K::api(client.clone(), object.namespace().as_deref());
-    let params = PatchParams::default();
-    api.patch_status(&object.name_any(), &params, &Patch::Merge(patch))
-        .await
-        .map(Some)
-}
-
-/// Publishes what changed with a status that was just written.
-pub async fn tell<K: AccountObject>(
-    events: &Events,
-    object: &K,
-    before: &AccountStatus,
-    next: &AccountStatus,
-    decision: &Decision,
-) {
-    let reference = object.object_ref(&());
+/// The events that go with a status.
+pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -> Vec<News> {
+    let mut news = Vec::new();
     for wanted in &decision.conditions {
         let was = before
             .conditions
             .iter()
             .find(|c| c.type_ == wanted.kind.as_str());
         let is_news = was.is_none_or(|c| c.reason != wanted.reason.as_str());
+        let of = |severity, action, note| News {
+            severity,
+            reason: wanted.reason,
+            action,
+            note,
+        };
         match wanted.kind {
             Type::Ready if is_news && wanted.reason != Reason::Pending => {
                 let severity = match wanted.status {
                     Some(true) => Severity::Normal,
                     _ => Severity::Warning,
                 };
-                events
-                    .publish(
-                        severity,
-                        wanted.reason,
-                        "Check",
-                        &wanted.message,
-                        &reference,
-                    )
-                    .await;
+                news.push(of(severity, "Check", wanted.message.clone()));
             }
             Type::OrphansFound if wanted.status == Some(true) && before.orphans != next.orphans => {
                 let names: Vec<_> = next.orphans.iter().map(|o| o.uuid.as_str()).collect();
                 let note = format!("{}: {}", wanted.message, names.join(", "));
-                events
-                    .publish(Severity::Warning, wanted.reason, "Sweep", &note, &reference)
-                    .await;
+                news.push(of(Severity::Warning, "Sweep", note));
             }
             _ => {}
         }
+    }
+    news
+}
+
+/// The event of a finalizer that may not be written.
+pub fn forbidden(why: &str) -> News {
+    News {
+        severity: Severity::Warning,
+        reason: Reason::Pending,
+        action: "Hold",
+        note: why.to_owned(),
     }
 }

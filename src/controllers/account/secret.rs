@@ -1,12 +1,24 @@
 //! The key Secret of an account: read by name, never listed or watched.
 
-use super::facts::{KeyFault, SecretFact};
-use crate::kinds::names::ACCOUNT_FINALIZER;
+use super::{
+    act,
+    facts::{KeyFault, SecretFact},
+};
+use crate::{
+    account::{AccountKey, Accounts},
+    controllers::context::Process,
+    kinds::names::ACCOUNT_FINALIZER,
+};
 use hosting::ApiKey;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client, ResourceExt as _};
+use kube::ResourceExt as _;
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// A Secret as read, with the key taken out of it.
+#[derive(Clone)]
 pub struct Reading {
     /// What a decision may know.
     pub fact: SecretFact,
@@ -22,14 +34,11 @@ impl Reading {
 }
 
 /// Reads a Secret and the key in one entry of it.
-pub async fn read(client: &Client, namespace: &str, name: &str, entry: &str) -> Reading {
-    match Api::<Secret>::namespaced(client.clone(), namespace)
-        .get_opt(name)
-        .await
-    {
+pub async fn read(process: &Process, namespace: &str, name: &str, entry: &str) -> Reading {
+    match process.secret(namespace, name).await {
         Ok(Some(secret)) => found(&secret, entry),
         Ok(None) => Reading::none(SecretFact::Missing),
-        Err(error) => Reading::none(SecretFact::Unread(explain(&error))),
+        Err(failure) => Reading::none(SecretFact::Unread(act::explain(&failure))),
     }
 }
 
@@ -50,18 +59,38 @@ fn found(secret: &Secret, entry: &str) -> Reading {
     }
 }
 
-/// An error of the API server, for a condition. Never holds what was read.
-pub fn explain(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if status.code == 403 => {
-            format!(
-                "{} (grant the operator the verbs get and patch on this Secret)",
-                status.message
-            )
-        }
-        kube::Error::Api(status) => status.message.clone(),
-        // Other errors may quote what they could not decode.
-        _ => "the API server did not answer as it should".into(),
+/// Which Secret each account object stands on, by the object's UID.
+#[derive(Default)]
+pub struct Secrets {
+    inner: Mutex<HashMap<String, (AccountKey, String, String)>>,
+}
+
+impl Secrets {
+    /// Notes the Secret of an account object.
+    pub fn note(&self, uid: &str, key: &AccountKey, namespace: &str, name: &str) {
+        let noted = (key.clone(), namespace.to_owned(), name.to_owned());
+        self.lock().insert(uid.to_owned(), noted);
+    }
+
+    /// The account object is gone.
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    /// Whether another account that is, or may be, in use stands on this Secret.
+    pub fn is_shared(&self, accounts: &Accounts, uid: &str, namespace: &str, name: &str) -> bool {
+        let others: Vec<AccountKey> = {
+            let secrets = self.lock();
+            let others = secrets
+                .iter()
+                .filter(|(other, (_, ns, n))| *other != uid && ns == namespace && n == name);
+            others.map(|(_, (key, ..))| key.clone()).collect()
+        };
+        others.iter().any(|key| accounts.users(key) != Some(0))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (AccountKey, String, String)>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     report,
 };
 use crate::{
-    account::{AccountKey, Contact, Counts, Standing, orphans::Verdict, view::Proof},
+    account::{AccountKey, AccountReport, Counts, KeyState, orphans::Verdict, view::Proof},
     kinds::{
         Reason,
         account::{
@@ -40,9 +40,9 @@ fn known() -> KnownMachine {
     }
 }
 
-fn standing() -> Standing {
-    Standing {
-        contact: Contact::Accepted,
+fn report_of() -> AccountReport {
+    AccountReport {
+        key: KeyState::Accepted,
         error: None,
         proof: Some(Arc::new(Proof {
             began: Duration::from_secs(90),
@@ -100,7 +100,8 @@ fn facts() -> Facts {
         users: Some(2),
         secret_is_shared: false,
         connected: true,
-        standing: Some(standing()),
+        report: Some(report_of()),
+        failed: None,
     }
 }
 
@@ -180,7 +181,7 @@ fn every_trouble_names_its_field_and_remedy() {
             true,
             &["Secret n/api", "status 403"],
             |f| {
-                f.standing.as_mut().unwrap().contact = Contact::Rejected(Refusal {
+                f.report.as_mut().unwrap().key = KeyState::Rejected(Refusal {
                     status: 403,
                     code: None,
                     message: String::new(),
@@ -205,10 +206,10 @@ fn every_trouble_names_its_field_and_remedy() {
             },
         ),
         (Reason::Pending, false, &[], |f| {
-            f.standing.as_mut().unwrap().contact = Contact::Untried;
+            f.report.as_mut().unwrap().key = KeyState::Untried;
         }),
         (Reason::ProviderUnreachable, false, &["no route"], |f| {
-            f.standing.as_mut().unwrap().error =
+            f.report.as_mut().unwrap().error =
                 Some((Reason::ProviderUnreachable, "no route".into()));
         }),
         (
@@ -283,17 +284,17 @@ fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
         Reason::AccountChanged
     );
 
-    facts.standing.as_mut().unwrap().proof = None;
+    facts.report.as_mut().unwrap().proof = None;
     assert_eq!(
         decide(&facts).block.unwrap().0,
         Reason::Pending,
         "not checked yet"
     );
     // Right after the new connection was made nothing stands yet.
-    facts.standing = None;
+    facts.report = None;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::Pending);
 
-    facts.standing = Some(standing());
+    facts.report = Some(report_of());
     facts.status.known_machines.clear();
     let decision = decide(&facts);
     assert_eq!(
@@ -306,11 +307,11 @@ fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
 #[test]
 fn an_outage_blocks_nothing_that_the_caller_cannot_see() {
     let mut facts = facts();
-    facts.standing.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
+    facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
     assert_eq!(decide(&facts).block, None);
     facts.status.endpoint = Some(endpoint("old"));
     facts.status.known_machines = vec![known()];
-    facts.standing.as_mut().unwrap().proof = None;
+    facts.report.as_mut().unwrap().proof = None;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::ProviderUnreachable);
 }
 
@@ -390,7 +391,7 @@ fn orphans_are_counted_named_and_explained() {
         hostname: "lost".into(),
         order_tag: None,
     };
-    facts.standing.as_mut().unwrap().verdict = Verdict::Found {
+    facts.report.as_mut().unwrap().verdict = Verdict::Found {
         count: 30,
         first: vec![orphan.clone()],
     };
@@ -400,7 +401,7 @@ fn orphans_are_counted_named_and_explained() {
     let decision = decide(&facts);
     assert_eq!(decision.servers.as_ref().unwrap().orphans, 30);
     assert_eq!(decision.orphans, Some(vec![orphan]));
-    facts.standing.as_mut().unwrap().verdict = Verdict::NotChecked;
+    facts.report.as_mut().unwrap().verdict = Verdict::NotChecked;
     assert_eq!(condition(&facts, Type::OrphansFound).0, "Unknown");
 }
 
@@ -417,7 +418,7 @@ fn a_quiet_world_writes_no_status() {
         ended: facts.now,
         servers: vec![],
     };
-    facts.standing.as_mut().unwrap().proof = Some(Arc::new(proof));
+    facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
     let later = Timestamp::from_second(1_800_003_600).unwrap();
     assert_eq!(
         report::next_status(&facts, &decide(&facts), later),
@@ -425,10 +426,10 @@ fn a_quiet_world_writes_no_status() {
     );
 
     // Counts alone may wait; the first machine to be known by may not.
-    facts.standing.as_mut().unwrap().counts.live = 7;
+    facts.report.as_mut().unwrap().counts.live = 7;
     let counted = report::next_status(&facts, &decide(&facts), later);
     assert!(counted != facts.status && report::may_wait(&facts.status, &counted));
-    facts.standing.as_mut().unwrap().known = vec![known()];
+    facts.report.as_mut().unwrap().known = vec![known()];
     let first = report::next_status(&facts, &decide(&facts), later);
     assert!(!report::may_wait(&facts.status, &first));
 }

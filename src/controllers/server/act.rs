@@ -3,264 +3,274 @@
 //! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
 
 use super::{
-    Context,
-    decide::{Effect, Search, fence},
+    ServerContext, answers,
+    decide::{Effect, LookUp, fence},
     facts::Facts,
-    memory::{Observation, Obstacle, ReleaseAnswer, Sent},
-    orders, writes,
-    writes::Written,
+    memory::{Observation, Trouble},
+    orders,
+    turn::Permission,
+    writes,
 };
 use crate::{
-    account::{Account, Lane, Turn},
-    kinds::names::RETAINED_TAG,
+    account::{Account, Permit},
+    controllers::{once::Heard, writes::Written},
+    kinds::BareMetalServer,
     runtime::{Moment, clock},
 };
-use hosting::{Error, Server, ServerId, ServerStatus};
+use hosting::{Client, Error, Server, ServerId};
+use std::{sync::Arc, time::Duration};
 
-/// Carries out an effect.
-pub async fn act(
-    ctx: &Context,
+/// Carries out an effect, by the permission that was given for it.
+pub(super) async fn act(
+    ctx: &ServerContext,
     facts: &Facts,
     account: Option<&Account>,
     effect: &Effect,
+    permission: Permission,
 ) -> Observation {
-    match (effect, account) {
-        (Effect::WriteIntent(intent), _) => {
-            written(writes::intent(ctx, &facts.object, intent).await)
+    match permission {
+        Permission::NotNeeded => act_here(ctx, facts, effect).await,
+        Permission::Order(permit) => {
+            let _calling = ctx.objects.call_provider();
+            match (effect, account) {
+                (Effect::Order(planned), Some(account)) => {
+                    orders::order(ctx, facts, account, permit, planned).await
+                }
+                _ => unasked(),
+            }
         }
-        (Effect::HoldObject, _) => written(writes::hold(ctx, &facts.object).await),
-        (Effect::LetGo, _) => written(writes::let_go(ctx, &facts.object).await),
-        (Effect::Order(planned), Some(account)) => {
-            orders::order(ctx, facts, account, planned).await
+        Permission::Calls(permit) => {
+            let _calling = ctx.objects.call_provider();
+            act_there(ctx, facts, effect, permit).await
         }
-        (Effect::LookForOrder(search), Some(account)) => look_for_order(account, search).await,
-        (Effect::Read { uuid, not_listed }, Some(account)) => {
-            read(account, uuid, *not_listed).await
-        }
-        (Effect::AddTag { uuid, tag, when }, Some(account)) => {
-            let retains = tag == RETAINED_TAG;
-            retag(ctx, facts, account, uuid, when, retains, Change::Add(tag)).await
-        }
-        (Effect::RemoveTag { uuid, tag, when }, Some(account)) => {
-            retag(ctx, facts, account, uuid, when, false, Change::Remove(tag)).await
-        }
-        (Effect::BeginRelease { uuid }, Some(account)) => {
-            begin_release(ctx, facts, account, uuid).await
-        }
-        (Effect::Release { uuid }, Some(account)) => release(facts, account, uuid).await,
-        // The account vanished between decision and effect: the next pass says so.
-        (_, None) => failed(),
     }
 }
 
-fn failed() -> Observation {
-    Observation::Failed {
-        at: clock::now().mono,
+/// Effects on the object itself.
+async fn act_here(ctx: &ServerContext, facts: &Facts, effect: &Effect) -> Observation {
+    let object = &facts.object;
+    match effect {
+        Effect::WriteIntent(intent) => written(writes::intent(ctx, object, intent).await),
+        Effect::HoldObject => written(writes::hold(ctx, object).await),
+        Effect::LetGo => written(writes::let_go(ctx, object).await),
+        Effect::Order(_)
+        | Effect::LookForOrder(_)
+        | Effect::Read { .. }
+        | Effect::AddTag { .. }
+        | Effect::RemoveTag { .. }
+        | Effect::BeginRelease { .. }
+        | Effect::Release { .. } => unasked(),
     }
 }
 
-fn written(written: Written) -> Observation {
+/// Effects at the provider, but for the order.
+async fn act_there(
+    ctx: &ServerContext,
+    facts: &Facts,
+    effect: &Effect,
+    mut permit: Permit,
+) -> Observation {
+    let uuid = match effect {
+        Effect::LookForOrder(look) => return look_for_order(&mut permit, look).await,
+        Effect::Read { uuid, .. }
+        | Effect::AddTag { uuid, .. }
+        | Effect::RemoveTag { uuid, .. }
+        | Effect::BeginRelease { uuid }
+        | Effect::Release { uuid } => uuid,
+        Effect::Order(_) | Effect::WriteIntent(_) | Effect::HoldObject | Effect::LetGo => {
+            return unasked();
+        }
+    };
+    let Ok(id) = ServerId::parse(uuid) else {
+        return Observation::Failed(Trouble::unexpected(
+            "what is recorded is no UUID of a machine",
+        ));
+    };
+    match effect {
+        Effect::Read { not_listed, .. } => read(&mut permit, &id, *not_listed).await,
+        Effect::AddTag { tag, when, .. } => {
+            if effect.lets_stay()
+                && let Err(observation) = may_retain(ctx, facts).await
+            {
+                return observation;
+            }
+            let add = async |client: &Client| client.add_tag(&id, tag).await;
+            retag(facts, &mut permit, &id, when, add).await
+        }
+        Effect::RemoveTag { tag, when, .. } => {
+            let remove = async |client: &Client| client.remove_tag(&id, tag).await;
+            retag(facts, &mut permit, &id, when, remove).await
+        }
+        Effect::BeginRelease { .. } => begin_release(ctx, facts, permit, &id).await,
+        _ => release(facts, permit, &id).await,
+    }
+}
+
+/// An effect came with a permission that is not its own: a defect, and nothing is done.
+fn unasked() -> Observation {
+    Observation::Failed(Trouble::unexpected("the turn was that of another effect"))
+}
+
+fn written(written: Written<BareMetalServer>) -> Observation {
     match written {
-        Written::Done(_) => Observation::Done,
-        Written::Stale => Observation::Stale,
+        Written::Done(_) => answers::of_write(Heard::Done, String::new),
+        Written::Stale => answers::of_write(Heard::Stale, String::new),
         Written::Unknown(failure) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
                 "a write to a server object failed"
             );
-            failed()
+            answers::of_write(Heard::Unknown, || failure.explain())
         }
     }
 }
 
-/// The look-ups that go with a listing: the order's tag, the control's tag, and machines without a mark.
-async fn look_for_order(account: &Account, search: &Search) -> Observation {
-    let obstacle = async {
-        if account.tag_exists(&search.order_tag).await? {
-            return Ok(Some(Obstacle::TagExists));
-        }
-        if !account.tag_exists(&search.control.order_tag).await? {
-            return Ok(Some(Obstacle::NoControl));
-        }
-        let unmarked = account
-            .all_servers()
-            .await?
-            .into_iter()
-            .find(|s| fence::is_suspect(s, search));
-        Ok::<_, Error>(unmarked.map(|s| Obstacle::Unmarked(s.id.as_str().into())))
+/// The object as it is now, for the guards that are asked on it.
+async fn reread(ctx: &ServerContext, facts: &Facts) -> Result<Facts, Observation> {
+    match ctx.read(&facts.object).await {
+        Ok(Some(object)) => Ok(Facts {
+            object,
+            ..facts.clone()
+        }),
+        Ok(None) => Err(Observation::Stale),
+        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
+    }
+}
+
+/// The look-ups that go with a listing: the order's tag, and the control's.
+async fn look_for_order(permit: &mut Permit, look: &LookUp) -> Observation {
+    let shown = async {
+        let order_tag = tag_exists(permit, &look.order_tag).await?;
+        let control_tag = tag_exists(permit, &look.control.order_tag).await?;
+        Ok::<_, Error>((order_tag, control_tag))
     };
-    match obstacle.await {
-        Ok(obstacle) => Observation::Looked {
-            attempt: search.attempt.clone(),
-            proof_began: search.proof_began,
-            obstacle,
-        },
-        Err(error) => refused_look(&error),
+    match shown.await {
+        Ok((order_tag, control_tag)) => answers::of_look(look, order_tag, control_tag),
+        Err(error) => refused(&error, "a look at the provider failed"),
     }
 }
 
-fn refused_look(error: &Error) -> Observation {
-    tracing::debug!(error = error.explain(), "a look at the provider failed");
-    failed()
+/// Whether the account's list of tags holds this one.
+async fn tag_exists(permit: &mut Permit, tag: &str) -> Result<bool, Error> {
+    match permit.call(async |client| client.tag(tag).await).await {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
-async fn read(
-    account: &Account,
-    uuid: &str,
-    not_listed: Option<std::time::Duration>,
-) -> Observation {
+fn refused(error: &Error, what: &str) -> Observation {
+    tracing::debug!(error = error.explain(), "{what}");
+    Observation::Failed(Trouble::of_provider(error))
+}
+
+async fn read(permit: &mut Permit, id: &ServerId, not_listed: Option<Duration>) -> Observation {
     let at = clock::now().mono;
-    let Ok(id) = ServerId::parse(uuid) else {
-        return failed();
-    };
-    match account.read(&id, Lane::Resolve).await {
-        Ok(server) => Observation::Found {
-            at,
-            failed: never_delivered(&server),
-        },
-        Err(Error::NotFound(_)) => Observation::NotFound {
-            at,
-            listing: not_listed,
-        },
-        Err(error) => refused_look(&error),
+    let answer = permit.read(id).await;
+    if let Err(error) = &answer {
+        tracing::debug!(error = error.explain(), "a machine could not be read");
+    }
+    answers::of_read(&answer, not_listed, at)
+}
+
+/// A machine that is let go must not be one whose release has begun in the meantime.
+async fn may_retain(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
+    let fresh = reread(ctx, facts).await?;
+    match fence::may_retain(&fresh) {
+        true => Ok(()),
+        false => Err(Observation::Stale),
     }
 }
 
-fn never_delivered(server: &Server) -> bool {
-    server.status == ServerStatus::Failed && server.delivered_at.is_none()
-}
-
-enum Change<'a> {
-    Add(&'a str),
-    Remove(&'a str),
-}
-
+/// Changes a tag of a machine that a read right before shows to be the right one.
 async fn retag(
-    ctx: &Context,
     facts: &Facts,
-    account: &Account,
-    uuid: &str,
+    permit: &mut Permit,
+    id: &ServerId,
     when: &fence::TagProof,
-    retains: bool,
-    change: Change<'_>,
+    change: impl AsyncFnOnce(&Client) -> Result<Server, Error>,
 ) -> Observation {
-    let Ok(id) = ServerId::parse(uuid) else {
-        return failed();
-    };
-    if retains {
-        // A machine that is let go must not be one whose release has begun in the meantime.
-        match writes::read(ctx, &facts.object).await {
-            Ok(Some(object)) => {
-                let fresh = Facts {
-                    object,
-                    ..facts.clone()
-                };
-                if !fresh.deleting() || fresh.release_begun().is_some() {
-                    return Observation::Stale;
-                }
-            }
-            Ok(None) => return Observation::Stale,
-            Err(_) => return failed(),
-        }
-    }
-    let lane = if retains {
-        Lane::Release
-    } else {
-        Lane::Resolve
-    };
-    match account.read(&id, lane).await {
+    match permit.read(id).await {
         Ok(record) if when.holds(facts, &record) => {}
-        Ok(_) => return failed(),
-        Err(error) => return refused_look(&error),
+        Ok(_) => return not_shown(),
+        Err(error) => return refused(&error, "a machine could not be read"),
     }
-    let done = match change {
-        Change::Add(tag) => account.add_tag(&id, tag).await,
-        Change::Remove(tag) => account.remove_tag(&id, tag).await,
-    };
-    match done {
-        Ok(_) => Observation::Done,
+    match permit.call(change).await {
+        Ok(server) => {
+            permit.learn(server);
+            Observation::Done
+        }
         Err(error) => {
             tracing::warn!(
-                machine = uuid,
+                machine = id.as_str(),
                 error = error.explain(),
                 "a tag could not be changed"
             );
-            failed()
+            Observation::Failed(Trouble::of_provider(&error))
         }
     }
 }
 
+/// The read before a change did not show what the change rests on.
+fn not_shown() -> Observation {
+    Observation::Failed(Trouble::unexpected(
+        "a read of the machine right before did not show what the change rests on",
+    ))
+}
+
 /// Notes the release in metadata, then sends it, both on one record: read here, and used within the
-/// send window. Stopped in between, the next pass finds the note and reads the record anew.
-async fn begin_release(ctx: &Context, facts: &Facts, account: &Account, uuid: &str) -> Observation {
-    let Ok(id) = ServerId::parse(uuid) else {
-        return failed();
-    };
-    let object = match writes::read(ctx, &facts.object).await {
-        Ok(Some(object)) => object,
-        Ok(None) => return Observation::Stale,
-        Err(_) => return failed(),
-    };
-    let fresh = Facts {
-        object,
-        ..facts.clone()
-    };
-    // The turn of the DELETE is taken before the read that it rests on: it must not wait in between.
-    let turn = match account.turn(Lane::Release).await {
-        Ok(turn) => turn,
-        Err(error) => return refused_look(&error),
+/// send window. Stopped in between, the next pass finds the note and reads the record again.
+async fn begin_release(
+    ctx: &ServerContext,
+    facts: &Facts,
+    mut permit: Permit,
+    id: &ServerId,
+) -> Observation {
+    let fresh = match reread(ctx, facts).await {
+        Ok(fresh) => fresh,
+        Err(observation) => return observation,
     };
     let since = clock::now();
-    let record = match account.read(&id, Lane::Release).await {
+    let record = match permit.read(id).await {
         Ok(record) if fence::may_begin_release(&fresh, &record) => record,
-        Ok(_) => return failed(),
-        Err(error) => return refused_look(&error),
+        Ok(_) => return not_shown(),
+        Err(error) => return refused(&error, "a machine could not be read"),
     };
-    match writes::release_begun(ctx, &fresh.object, uuid).await {
-        Written::Done(object) if record.status.is_live() => {
-            let begun = Facts { object, ..fresh };
-            send_release(&begun, account, turn, &record, since).await
+    match writes::release_begun(ctx, &fresh.object, id.as_str()).await {
+        Written::Done(object) if fence::follows_the_note(&record) => {
+            let begun = Facts {
+                object: Arc::clone(&object),
+                ..fresh
+            };
+            send_release(&begun, permit, &record, since).await
         }
         other => written(other),
     }
 }
 
 /// The release of a machine whose release was noted before.
-async fn release(facts: &Facts, account: &Account, uuid: &str) -> Observation {
-    let Ok(id) = ServerId::parse(uuid) else {
-        return failed();
-    };
-    let turn = match account.turn(Lane::Release).await {
-        Ok(turn) => turn,
-        Err(error) => return refused_look(&error),
-    };
+async fn release(facts: &Facts, mut permit: Permit, id: &ServerId) -> Observation {
     let since = clock::now();
-    match account.read(&id, Lane::Release).await {
-        Ok(record) if record.status == ServerStatus::Released => Observation::Done,
-        Ok(record) => send_release(facts, account, turn, &record, since).await,
-        Err(error) => refused_look(&error),
+    match permit.read(id).await {
+        Ok(record) if fence::is_over(&record) => Observation::Done,
+        Ok(record) => send_release(facts, permit, &record, since).await,
+        Err(error) => refused(&error, "a machine could not be read"),
     }
 }
 
-/// Whether it is open what a DELETE did. Any refusal of a machine that is not failed means: not in
-/// this state; where it did take effect all the same, the next read shows it. The refusal of a failed
-/// one is a part of the proof that it may be let go, and must be certain.
-fn is_unclear(error: &Error, record: &Server) -> bool {
-    let is_refusal = matches!(error, Error::Refused(_)) && record.status != ServerStatus::Failed;
-    error.may_have_taken_effect() && !is_refusal
-}
-
-/// One DELETE, on a record that was asked for at `since`, without waiting.
+/// One DELETE, on a record that was asked for at `since`, by the permit of that read: nothing waits
+/// in between.
 async fn send_release(
     facts: &Facts,
-    account: &Account,
-    turn: Turn,
+    mut permit: Permit,
     record: &Server,
     since: Moment,
 ) -> Observation {
-    let window = account.view().times.send_window;
+    let Some(window) = facts.view().map(|view| view.times.send_window) else {
+        return not_shown();
+    };
     if !fence::may_release(facts, record, since, clock::now(), window) {
-        return failed();
+        return not_shown();
     }
     tracing::info!(
         namespace = facts.namespace(),
@@ -268,26 +278,16 @@ async fn send_release(
         machine = record.id.as_str(),
         "releasing a machine"
     );
-    let answer = match account.release(turn, &record.id).await {
-        Ok(_) => ReleaseAnswer::Accepted,
-        // Neither done nor refused for what the machine is: asked again in its time.
-        Err(error @ (Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited { .. })) => {
-            return refused_look(&error);
-        }
-        Err(error) if is_unclear(&error, record) => ReleaseAnswer::Unknown,
-        Err(error) => {
-            tracing::info!(
-                machine = record.id.as_str(),
-                error = error.explain(),
-                "the provider refused a release"
-            );
-            ReleaseAnswer::Refused
-        }
-    };
-    Observation::Released(Sent {
-        uuid: record.id.as_str().to_owned(),
-        failed: record.status == ServerStatus::Failed,
-        answer,
-        at: clock::now().mono,
-    })
+    let answer = permit
+        .call(async |client| client.release(&record.id).await)
+        .await;
+    match &answer {
+        Ok(server) => drop(permit.learn(server.clone())),
+        Err(error) => tracing::info!(
+            machine = record.id.as_str(),
+            error = error.explain(),
+            "the provider did not take a release"
+        ),
+    }
+    answers::of_release(&answer, record, clock::now().mono)
 }

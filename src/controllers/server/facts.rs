@@ -1,13 +1,12 @@
 //! What a decision rests on: everything observe gathered, as plain data.
 
-use super::{
-    mark::{ClusterId, Mark},
-    memory::Memory,
-};
+use super::memory::Memory;
+use crate::controllers::cause::Cause;
+use crate::controllers::mark::{ClusterId, Mark};
 use crate::{
     account::view::{Sighting, View},
     kinds::{
-        BareMetalServer, Reason,
+        BareMetalServer,
         names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
         server::{BareMetalServerStatus, Intent},
     },
@@ -30,8 +29,8 @@ pub struct Facts {
     pub object: Arc<BareMetalServer>,
     /// The account that pays.
     pub account: AccountFacts,
-    /// The SSH keys, read from where the spec says.
-    pub ssh_keys: Result<Vec<String>, Hold>,
+    /// The SSH keys, read from where the spec says; None where this pass has no need of them.
+    pub ssh_keys: Option<Result<Vec<String>, Cause>>,
     /// Every machine that is known to bear this object's mark, any epoch, any state.
     pub own: Vec<Sighting>,
     /// The machine that status names, whatever its tags.
@@ -65,37 +64,6 @@ pub struct Former {
     pub claimed: Option<bool>,
     /// Machines with that mark.
     pub machines: Vec<Sighting>,
-}
-
-/// Why an object waits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Hold {
-    /// The reason.
-    pub reason: Reason,
-    /// The cause and the remedy, for people.
-    pub message: String,
-    /// Whether a person is needed.
-    pub stalled: bool,
-}
-
-impl Hold {
-    /// Waiting that ends by itself.
-    pub fn waits(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            stalled: false,
-        }
-    }
-
-    /// Waiting for a person.
-    pub fn needs_person(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            reason,
-            message: message.into(),
-            stalled: true,
-        }
-    }
 }
 
 impl Facts {

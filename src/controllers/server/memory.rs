@@ -1,10 +1,17 @@
 //! What one process remembers of one object between passes.
 //!
-//! Losing it is always safe: every proof that is collected here starts anew after a restart.
+//! Losing it is always safe: every proof that is collected here starts again after a restart.
 
-use super::mark::Mark;
-use crate::kinds::{Reason, server::OrderRecord};
+use crate::controllers::mark::Mark;
+use crate::kinds::{
+    Reason,
+    server::{OrderOutcome, OrderRecord},
+};
+use crate::runtime::Backoff;
 use std::time::Duration;
+
+/// Longest pause between two tries of an effect.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Memory of one object, by the process that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,24 +29,30 @@ pub struct Memory {
     pub release: Release,
     /// An annotation of another mark: which, and since when.
     pub former: Option<(Mark, Duration)>,
-    /// The last order was not begun because the account said no: why, and when.
-    pub denied: Option<Denied>,
-    /// Effects that failed in a row, and not before when the next one may be tried.
-    pub failures: u32,
-    /// No effect before this.
-    pub not_before: Duration,
+    /// The last order was not started because the account said no: why, and when.
+    pub declined: Option<Declined>,
+    /// Hash of the SSH keys as last read.
+    pub keys_hash: Option<String>,
+    /// The generation that they were read for.
+    pub keys_generation: Option<i64>,
+    /// The last decision waits for them.
+    pub wants_keys: bool,
+    /// Effects that failed in a row.
+    pub backoff: Backoff,
+    /// Why the last one failed.
+    pub trouble: Option<Trouble>,
 }
 
 /// The search for an order of unknown outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Search {
-    /// The attempt, by its random word; empty where only the finalizer tells of one.
+    /// The attempt, by its nonce; empty where only the finalizer tells of one.
     pub attempt: String,
     /// This process's first sight of it.
     pub first_seen: Duration,
-    /// Begins of the proof listings that, with all else that was asked, showed nothing.
+    /// Starts of the proof listings that, with all else that was asked, showed nothing.
     pub samples: Vec<Duration>,
-    /// Begin of the listing of the last look, good or not.
+    /// Start of the listing of the last look, good or not.
     pub looked: Option<Duration>,
     /// What stands in the way of the proof.
     pub obstacle: Option<Obstacle>,
@@ -52,7 +65,7 @@ pub enum Obstacle {
     NoControl,
     /// The order's tag exists although no machine with it is shown.
     TagExists,
-    /// A live machine of this host name, made since the begin, bears no mark.
+    /// A live machine of this host name, made since the start of the order, bears no mark.
     Unmarked(String),
 }
 
@@ -61,7 +74,7 @@ pub enum Obstacle {
 pub struct Missing {
     /// Moments of reads that answered 404, spaced.
     pub reads: Vec<Duration>,
-    /// Begins of proof listings, with control, that did not show it, spaced.
+    /// Starts of proof listings, with control, that did not show it, spaced.
     pub listings: Vec<Duration>,
 }
 
@@ -98,9 +111,9 @@ pub enum ReleaseAnswer {
     Unknown,
 }
 
-/// The account did not let an order begin.
+/// The account did not let an order start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Denied {
+pub struct Declined {
     /// Why.
     pub reason: Reason,
     /// In words.
@@ -119,13 +132,13 @@ pub enum Observation {
         /// The machine, when one was made.
         uuid: Option<String>,
     },
-    /// The account did not let an order begin.
-    Denied(Denied),
+    /// The account did not let an order start.
+    Declined(Declined),
     /// Look-ups for an order of unknown outcome.
     Looked {
         /// The attempt.
         attempt: String,
-        /// Begin of the proof listing that goes with it.
+        /// Start of the proof listing that goes with it.
         proof_began: Duration,
         /// What stands in the way, if anything.
         obstacle: Option<Obstacle>,
@@ -134,7 +147,7 @@ pub enum Observation {
     NotFound {
         /// When it was asked for.
         at: Duration,
-        /// Begin of the newest proof listing with control that does not show it either.
+        /// Start of the newest proof listing with control that does not show it either.
         listing: Option<Duration>,
     },
     /// The recorded machine was read.
@@ -150,25 +163,68 @@ pub enum Observation {
     Done,
     /// The object changed in between: the effect was not done, and the next pass sees the change.
     Stale,
-    /// An effect failed without harm; the next one waits.
-    Failed {
-        /// When.
-        at: Duration,
-    },
+    /// An effect failed without harm; the next one waits. Told when it persists.
+    Failed(Trouble),
+}
+
+/// Why an effect failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Trouble {
+    /// The reason.
+    pub reason: Reason,
+    /// In words.
+    pub message: String,
+}
+
+impl Trouble {
+    /// The provider did not do it.
+    pub fn of_provider(error: &hosting::Error) -> Self {
+        let reason = match error {
+            hosting::Error::AccessDenied(_) => Reason::KeyRejected,
+            hosting::Error::RateLimited(_) => Reason::RateLimited,
+            _ => Reason::ProviderUnreachable,
+        };
+        Self {
+            reason,
+            message: error.explain(),
+        }
+    }
+
+    /// The API server did not do it; `why` in its words.
+    pub fn of_write(why: String) -> Self {
+        Self {
+            reason: Reason::WriteFailed,
+            message: why,
+        }
+    }
+
+    /// A check right before the change said no.
+    pub fn unexpected(why: &str) -> Self {
+        Self {
+            reason: Reason::ChecksFailed,
+            message: why.to_owned(),
+        }
+    }
 }
 
 impl Memory {
-    /// Takes in what came to light. `spacing` is the least time between two looks that together prove something.
-    pub fn note(&mut self, observation: Observation, spacing: Duration) {
+    /// Takes in what came to light by `now`. `spacing` is the least time between two looks that
+    /// together prove something.
+    pub fn note(&mut self, observation: Observation, now: Duration, spacing: Duration) {
         match observation {
             Observation::Ordered { order, uuid } => {
+                let came_to_nothing = order.outcome == Some(OrderOutcome::NotSent);
                 self.order = Some(order);
                 self.uuid = uuid;
                 self.search = None;
-                self.denied = None;
+                self.declined = None;
                 self.succeed();
+                if came_to_nothing {
+                    // Where even the record is lost, nothing on the object would set a pace.
+                    self.fail(now);
+                }
             }
-            Observation::Denied(denied) => self.denied = Some(denied),
+            Observation::Declined(declined) => self.declined = Some(declined),
             Observation::Looked {
                 attempt,
                 proof_began,
@@ -208,16 +264,20 @@ impl Memory {
             }
             Observation::Done => self.succeed(),
             Observation::Stale => {}
-            Observation::Failed { at } => {
-                self.failures = self.failures.saturating_add(1);
-                self.not_before = at + pace(self.failures);
+            Observation::Failed(trouble) => {
+                self.fail(now);
+                self.trouble = Some(trouble);
             }
         }
     }
 
+    fn fail(&mut self, now: Duration) {
+        self.backoff.fail(now, LONGEST_PAUSE);
+    }
+
     fn succeed(&mut self) {
-        self.failures = 0;
-        self.not_before = Duration::ZERO;
+        self.backoff.reset();
+        self.trouble = None;
     }
 
     /// Starts the search for an attempt, or goes on with it.
@@ -254,9 +314,4 @@ fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
         }
         moments.push(at);
     }
-}
-
-/// The pace of retries: 1 s doubling to 5 min.
-pub fn pace(failures: u32) -> Duration {
-    Duration::from_secs(1u64 << failures.saturating_sub(1).min(9)).min(Duration::from_secs(300))
 }

@@ -4,18 +4,93 @@
 //! one effect; what the effect brought to light is a fact of the next pass. The first decision
 //! without an effect is written to status, and the row ends.
 
-pub mod act;
+pub mod answers;
 pub mod decide;
 pub mod facts;
-pub mod mark;
 pub mod memory;
-pub mod objects;
-pub mod observe;
-pub mod orders;
-pub mod report;
-mod run;
-mod undecodable;
-pub mod writes;
+pub mod recall;
 
-pub use objects::Objects;
-pub use run::{Context, Watched, run};
+mod act;
+mod claims;
+mod keys;
+mod observe;
+mod orders;
+mod pass;
+mod report;
+mod turn;
+mod writes;
+
+use super::{
+    context::{Context, Process},
+    drive::drive,
+    objects::{Objects, Traits},
+};
+use crate::{account::AccountKey, kinds::BareMetalServer};
+use claims::MarkClaims;
+use memory::Memory;
+use std::{hash::Hash as _, sync::Arc};
+
+/// The server objects of all watched namespaces.
+pub type ServerObjects = Objects<BareMetalServer, Memory>;
+/// What the passes over servers use.
+pub type ServerContext = Context<BareMetalServer, Memory>;
+
+/// The controller of servers.
+pub struct Controller {
+    process: Process,
+    /// The objects.
+    pub objects: Arc<ServerObjects>,
+}
+
+impl Controller {
+    /// No objects yet. Registers the kind with the accounts, which wake its objects and ask which
+    /// machines they claim.
+    pub fn new(process: &Process) -> Self {
+        let objects = Arc::new(Objects::new(traits(process), process.watched.watches()));
+        process.accounts.add_users(objects.clone());
+        process.accounts.set_claims(Arc::new(MarkClaims {
+            objects: objects.clone(),
+            all_namespaces: process.watched.is_all(),
+        }));
+        Self {
+            process: process.clone(),
+            objects,
+        }
+    }
+
+    /// Looks after all servers until shutdown. No pass starts before `accounts_known`: until then
+    /// a missing account may be one that was not read yet.
+    pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
+        let watches = self.process.watched.apis(&self.process.watch_client);
+        let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
+        drive(ctx, watches, accounts_known, pass::pass).await;
+    }
+}
+
+fn traits(process: &Process) -> Traits<BareMetalServer> {
+    let cluster = process.cluster.clone();
+    Traits {
+        account_of: Some(account_of),
+        alias: Box::new(move |meta| {
+            let mark = cluster.object_mark(
+                meta.namespace.as_deref()?,
+                meta.name.as_deref()?,
+                meta.uid.as_deref()?,
+            );
+            Some(mark.as_str().to_owned())
+        }),
+        // A status that lost the order it spoke of.
+        triggers: |object, hash| {
+            let has_order = object.status.as_ref().is_some_and(|s| s.order.is_some());
+            has_order.hash(hash);
+        },
+        ..Traits::default()
+    }
+}
+
+/// The account that a server names.
+fn account_of(server: &BareMetalServer) -> AccountKey {
+    let reference = server.spec.account_ref.clone().unwrap_or_default();
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    AccountKey::of(&reference, namespace)
+}

@@ -1,67 +1,57 @@
-//! The one effect that costs money: begin and send, as one.
+//! The one effect that costs money: the start of an order and its send, as one.
 //!
-//! The permit comes first, then the two writes of the intent, then the order, once. At every step
-//! the pass goes on only if it is certain that the step before was its own. See the protocol in
+//! The permit was taken before; then come the two writes of the intent, then the order, once. At every step
+//! the pass goes on only if it is certain that the step before was its own: the steps are those of
+//! [`once::Stage`], and this file does what each of them asks for. See the protocol in
 //! `docs/architecture.md`.
 
 use super::{
-    Context,
-    decide::{NewOrder, fence, request::keys_hash},
+    ServerContext, answers,
+    decide::{NewOrder, fence, intent},
     facts::Facts,
-    memory::{Denied, Observation},
-    observe,
-    writes::{self, Written},
+    memory::{Observation, Trouble},
+    observe, writes,
 };
 use crate::{
-    account::{self, Account},
-    kinds::{
-        BareMetalServer, Reason,
-        server::{Intent, OrderOutcome, OrderRecord},
+    account::{Account, OrderPermit},
+    controllers::{
+        once::{self, Closed, Heard, Stage},
+        writes::Written,
     },
-    runtime::clock,
+    kinds::{
+        BareMetalServer,
+        server::{Intent, OrderRecord},
+    },
+    runtime::{Moment, clock},
 };
-use hosting::{self, OrderOutcome as Answer};
+use hosting::OrderOutcome;
 use std::sync::Arc;
 
-/// Begins a new epoch and sends the order, at most once.
+/// Starts a new epoch and sends the order, at most once.
 pub async fn order(
-    ctx: &Context,
+    ctx: &ServerContext,
     facts: &Facts,
     account: &Account,
+    permit: OrderPermit,
     planned: &NewOrder,
 ) -> Observation {
     let mark = facts.mark();
-    let permit = match account.reserve(mark.as_str()).await {
-        Ok(permit) => permit,
-        Err(denied) => return Observation::Denied(explain(denied)),
+    let mut attempt = match Attempt::start(ctx, facts, account, planned).await {
+        Ok(attempt) => attempt,
+        Err(observation) => return observation,
     };
-    let Some(begun) = begin(ctx, facts, account, planned).await else {
-        return Observation::Failed {
-            at: clock::now().mono,
-        };
-    };
-    let Begun {
-        intent,
-        since,
-        confirmed,
-    } = begun;
-    let record = record(&intent, planned);
-    if !confirmed
-        || !fence::may_send(
-            &intent,
-            since,
-            clock::now(),
-            account.view().times.send_window,
-        )
-    {
-        // Known for certain: this pass alone could have sent it, and did not.
-        return settled(
-            record,
-            OrderOutcome::NotSent,
-            "the order was not sent: its intent could not be confirmed in time",
-        );
+    let stage = attempt.write(ctx).await;
+    let now = clock::now();
+    let window = account.view().times.send_window;
+    let Attempt { record, since, .. } = attempt;
+    // Known for certain: this pass alone could have sent it.
+    if let Stage::Closed(closed) = stage {
+        return answers::of_unsent(record, closed, now.wall);
     }
-    let order_tag = mark.order_tag(intent.epoch);
+    if !once::may_send(since, record.intent.send_by, now, window) {
+        return answers::of_unsent(record, Closed::NotSent, now.wall);
+    }
+    let order_tag = mark.order_tag(record.intent.epoch);
     let mut request = planned.order.clone();
     request.tags.push(ctx.cluster.tag());
     request.tags.push(order_tag.clone());
@@ -72,142 +62,112 @@ pub async fn order(
         "sending an order"
     );
     let answer = account.order(permit, &request, &order_tag).await;
-    outcome(record, answer)
+    if let OrderOutcome::Unknown(why) = &answer {
+        tracing::warn!(why, "the outcome of an order is not known");
+    }
+    answers::of_order(record, &answer, clock::now().wall)
 }
 
-/// An attempt whose begin this pass made.
-struct Begun {
-    intent: Intent,
-    since: crate::runtime::Moment,
-    /// Both writes are known to stand.
-    confirmed: bool,
+/// An attempt that this pass started.
+struct Attempt {
+    /// The facts that it was started on.
+    fresh: Facts,
+    /// The object that the next write rests on.
+    object: Arc<BareMetalServer>,
+    record: OrderRecord,
+    since: Moment,
 }
 
-/// Writes the intent: metadata, then status. None: nothing was written that anybody could mistake for an intent of ours.
-async fn begin(
-    ctx: &Context,
-    facts: &Facts,
-    account: &Account,
-    planned: &NewOrder,
-) -> Option<Begun> {
-    let object = writes::read(ctx, &facts.object).await.ok()??;
-    let mut fresh = Facts {
-        object,
-        ..facts.clone()
-    };
-    observe::recall(ctx, &mut fresh, Some(account));
-    let window = fresh.view()?.times.send_window;
-    let attempt = uuid::Uuid::new_v4().simple().to_string();
-    let since = fresh.now;
-    let intent = fence::begin(&fresh, planned, &attempt, window)?;
-    let begun = |confirmed| {
-        Some(Begun {
-            intent: intent.clone(),
-            since,
-            confirmed,
+impl Attempt {
+    /// Reads the object and decides once more: the order must still be due on what was read.
+    async fn start(
+        ctx: &ServerContext,
+        facts: &Facts,
+        account: &Account,
+        planned: &NewOrder,
+    ) -> Result<Self, Observation> {
+        let object = match ctx.read(&facts.object).await {
+            Ok(Some(object)) => object,
+            Ok(None) => return Err(Observation::Stale),
+            Err(failure) => {
+                return Err(Observation::Failed(Trouble::of_write(failure.explain())));
+            }
+        };
+        let mut fresh = Facts {
+            object: object.clone(),
+            ..facts.clone()
+        };
+        observe::recall(ctx, &mut fresh, Some(account));
+        let window = account.view().times.send_window;
+        let nonce = uuid::Uuid::new_v4().simple().to_string();
+        let Some(intent) = fence::begin(&fresh, planned, &nonce, window) else {
+            return Err(Observation::Failed(Trouble::unexpected(
+                "the order is not due any more on what was read right before it",
+            )));
+        };
+        Ok(Self {
+            object,
+            record: intent::open(&intent, planned),
+            since: fresh.now,
+            fresh,
         })
-    };
-
-    let object = match writes::intent(ctx, &fresh.object, &intent).await {
-        Written::Done(object) => object,
-        Written::Stale => return None,
-        Written::Unknown(_) => match writes::read(ctx, &fresh.object).await {
-            Ok(Some(object)) if fence::is_ours(&object, &intent) => object,
-            // The write may still arrive: the attempt is closed as not sent, by its word.
-            _ => return begun(false),
-        },
-    };
-    begun(confirm(ctx, &fresh, &object, &intent, planned).await)
-}
-
-/// The second write. True when the object shows both.
-async fn confirm(
-    ctx: &Context,
-    facts: &Facts,
-    object: &Arc<BareMetalServer>,
-    intent: &Intent,
-    planned: &NewOrder,
-) -> bool {
-    let draft = super::decide::decide(facts).draft;
-    let mut status = draft.finish(jiff::Timestamp::now());
-    status.order = Some(record(intent, planned));
-    match writes::status(ctx, object, &status).await {
-        Some(Written::Done(_)) => true,
-        Some(Written::Unknown(_)) => matches!(
-            writes::read(ctx, object).await,
-            Ok(Some(now)) if fence::is_ours(&now, intent)
-                && now.status.as_ref().and_then(|s| s.order.as_ref()).is_some_and(|o| o.intent == *intent)
-        ),
-        Some(Written::Stale) | None => false,
     }
-}
 
-fn record(intent: &Intent, planned: &NewOrder) -> OrderRecord {
-    OrderRecord {
-        intent: intent.clone(),
-        outcome: None,
-        settled_at: None,
-        message: None,
-        failures: planned.failures,
-        ssh_keys_hash: Some(keys_hash(&planned.order.ssh_keys)),
-    }
-}
-
-/// What the answer means for the epoch.
-fn outcome(record: OrderRecord, answer: Answer) -> Observation {
-    match answer {
-        Answer::Created(server) => {
-            let uuid = Some(server.id.as_str().to_owned());
-            let mut order = OrderRecord {
-                outcome: Some(OrderOutcome::Created),
-                failures: 0,
-                ..record
+    /// Writes the intent, stage by stage, until it may be sent or is closed.
+    async fn write(&mut self, ctx: &ServerContext) -> Stage {
+        let mut stage = Stage::default();
+        loop {
+            let heard = match stage {
+                Stage::WriteMetadata => {
+                    let written = writes::intent(ctx, &self.object, self.intent()).await;
+                    self.heard(written)
+                }
+                Stage::WriteStatus => {
+                    let status = intent::status(&self.fresh, &self.record);
+                    match ctx.write_status(&self.object, &status).await {
+                        Some(written) => self.heard(written),
+                        // A new nonce is a difference; without one nothing was written.
+                        None => Heard::Stale,
+                    }
+                }
+                Stage::ReadMetadata | Stage::ReadStatus => self.read(ctx).await,
+                Stage::Send | Stage::Closed(_) => return stage,
             };
-            order.settled_at = Some(clock::now().wall);
-            Observation::Ordered { order, uuid }
+            stage = stage.after(heard);
         }
-        Answer::Refused(error) => settled(record, OrderOutcome::Refused, &error.explain()),
-        Answer::NotSent(hosting::Error::NotSent(error)) => settled(
-            record,
-            OrderOutcome::NotSent,
-            &hosting::Error::NotSent(error).explain(),
-        ),
-        Answer::NotSent(error) => settled(record, OrderOutcome::NotSent, &error.explain()),
-        Answer::Unknown(why) => {
-            tracing::warn!(why, "the outcome of an order is not known");
-            Observation::Ordered {
-                order: record,
-                uuid: None,
+    }
+
+    fn intent(&self) -> &Intent {
+        &self.record.intent
+    }
+
+    /// What a write says; the next one rests on what it made.
+    fn heard(&mut self, written: Written<BareMetalServer>) -> Heard {
+        match written {
+            Written::Done(object) => {
+                self.object = object;
+                Heard::Done
+            }
+            Written::Stale => Heard::Stale,
+            Written::Unknown(failure) => {
+                tracing::warn!(
+                    error = &failure as &dyn std::error::Error,
+                    "the answer to the write of an intent was lost"
+                );
+                Heard::Unknown
             }
         }
     }
-}
 
-fn settled(mut order: OrderRecord, outcome: OrderOutcome, message: &str) -> Observation {
-    order.outcome = Some(outcome);
-    order.settled_at = Some(clock::now().wall);
-    order.message = Some(message.to_owned());
-    order.failures = order.failures.saturating_add(1);
-    Observation::Ordered { order, uuid: None }
-}
-
-fn explain(denied: account::Denied) -> Denied {
-    let at = clock::now().mono;
-    match denied {
-        account::Denied::Limit(message) => Denied {
-            reason: Reason::LimitReached,
-            message,
-            at,
-        },
-        account::Denied::Blocked(reason, message) => Denied {
-            reason,
-            message,
-            at,
-        },
-        account::Denied::Busy => Denied {
-            reason: Reason::Ordering,
-            message: "other orders of this account go first".into(),
-            at,
-        },
+    /// What a read says; the next write rests on what it shows.
+    async fn read(&mut self, ctx: &ServerContext) -> Heard {
+        let Ok(found) = ctx.read(&self.object).await else {
+            return Heard::Unknown;
+        };
+        let heard = intent::shown(found.as_deref(), self.intent());
+        if let Some(found) = found {
+            self.object = found;
+        }
+        heard
     }
 }

@@ -41,7 +41,7 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
                 "spec.location",
                 "EU: Atlantis",
                 "EU: Rotterdam",
-                "create the object anew",
+                "create the object again",
             ],
         ),
         (

@@ -10,6 +10,7 @@ mod limits;
 mod manifests;
 mod mishaps;
 mod namespace_end;
+mod neighbours;
 mod policies;
 mod scale;
 mod traces;

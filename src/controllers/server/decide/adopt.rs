@@ -1,15 +1,14 @@
 //! The annotation speaks of another object: was this one restored, copied, or carried over?
 
 use super::{
-    super::{
-        facts::{Facts, Former, Hold},
-        mark::Mark,
-    },
+    super::facts::{Facts, Former},
     Decision, Effect,
     evidence::Evidence,
     fence::{self, TagProof},
     order, usable_account,
 };
+use crate::controllers::cause::Cause;
+use crate::controllers::mark::Mark;
 use crate::kinds::{
     Reason,
     names::{ORDER_ANNOTATION, RETAINED_TAG},
@@ -20,11 +19,11 @@ use std::time::Duration;
 /// The mark comes out with this namespace and name: an earlier life of this very object.
 ///
 /// Its machine, when live and unclaimed, is taken over: it gets this object's mark, loses the old
-/// one, and then the annotation is written anew (by [`super::machine::tend`], which sees the mark).
+/// one, and then the annotation is written again (by [`super::machine::tend`], which sees the mark).
 pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) -> Decision {
     let view = match usable_account(facts, false) {
         Ok(view) => view,
-        Err(hold) => return Decision::hold(facts, hold),
+        Err(cause) => return Decision::hold(facts, cause),
     };
     let (Some(known), Some(_)) = (&facts.former, &view.proof) else {
         return waiting_for_listing(facts);
@@ -38,7 +37,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
         {
             return Decision::hold(
                 facts,
-                Hold::waits(
+                Cause::waits(
                     Reason::Releasing,
                     "the machine of an earlier object of this name is being released",
                 ),
@@ -47,10 +46,10 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
         if machines.is_empty() {
             return Decision::hold(
                 facts,
-                Hold::needs_person(
+                Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
-                        "the annotation {ORDER_ANNOTATION} tells of an order of an earlier object of this name (mark {mark}), and no machine of it is shown; remove the annotation to order anew"
+                        "the annotation {ORDER_ANNOTATION} tells of an order of an earlier object of this name (mark {mark}), and no machine of it is shown; remove the annotation to order again"
                     ),
                 ),
             );
@@ -71,7 +70,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
         };
         return Decision::hold(
             facts,
-            Hold::waits(
+            Cause::waits(
                 Reason::WaitingForListing,
                 format!(
                     "machine {} of an earlier object of this name is taken over in a moment",
@@ -81,9 +80,9 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
         )
         .again(rest);
     }
-    let hold = Decision::hold(
+    let taking = Decision::hold(
         facts,
-        Hold::waits(
+        Cause::waits(
             Reason::Ordering,
             format!(
                 "taking over machine {} of an earlier object of this name",
@@ -94,17 +93,17 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
     if facts.object.spec.suspend {
         return Decision::hold(
             facts,
-            Hold::needs_person(
+            Cause::needs_person(
                 Reason::Suspended,
                 "spec.suspend is true: nothing is taken over",
             ),
         );
     }
     if !facts.has_finalizer() {
-        return hold.with(Effect::HoldObject);
+        return taking.with(Effect::HoldObject);
     }
     let epoch = facts.now.wall.max(intent.epoch + 1);
-    hold.with(Effect::AddTag {
+    taking.with(Effect::AddTag {
         uuid: live.server.id.as_str().into(),
         tag: facts.mark().order_tag(epoch),
         when: TagProof::FormerMark(mark.clone()),
@@ -132,7 +131,7 @@ pub fn leftover(facts: &Facts, evidence: &Evidence, server: &hosting::Server) ->
 pub fn stranger(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) -> Decision {
     let view = match usable_account(facts, false) {
         Ok(view) => view,
-        Err(hold) => return Decision::hold(facts, hold),
+        Err(cause) => return Decision::hold(facts, cause),
     };
     let (Some(known), Some(_)) = (&facts.former, &view.proof) else {
         return waiting_for_listing(facts);
@@ -142,10 +141,10 @@ pub fn stranger(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark
     }
     Decision::hold(
         facts,
-        Hold::needs_person(
+        Cause::needs_person(
             Reason::OwnershipConflict,
             format!(
-                "the annotation {ORDER_ANNOTATION} tells of an order of another object (UID {}, mark {mark}) whose machine may have no other owner; remove the annotation to order anew",
+                "the annotation {ORDER_ANNOTATION} tells of an order of another object (UID {}, mark {mark}) whose machine may have no other owner; remove the annotation to order again",
                 intent.uid
             ),
         ),
@@ -163,7 +162,7 @@ fn is_copy(facts: &Facts, known: &Former) -> bool {
 fn waiting_for_listing(facts: &Facts) -> Decision {
     Decision::hold(
         facts,
-        Hold::waits(
+        Cause::waits(
             Reason::WaitingForListing,
             "waiting for the first complete listing of this account",
         ),

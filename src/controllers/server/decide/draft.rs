@@ -1,6 +1,7 @@
 //! The next status, as decided: conditions without times, all else as it will be written.
 
-use super::super::facts::{Facts, Hold};
+use super::super::facts::Facts;
+use crate::controllers::cause::{Cause, Standing};
 use crate::kinds::{
     Reason,
     conditions::{self, Type, Wanted},
@@ -30,48 +31,21 @@ impl Draft {
     }
 
     /// The object waits for this; what is known of a machine stays.
-    pub fn holding(facts: &Facts, hold: Hold) -> Self {
+    pub fn holding(facts: &Facts, cause: Cause) -> Self {
         let mut draft = Self::unchanged(facts);
-        draft.set(facts, false, hold, None);
+        draft.set(facts, cause, None);
         draft
     }
 
-    /// Sets the four conditions from one reason. `synced` overrides what Synced says.
-    pub fn set(
-        &mut self,
-        facts: &Facts,
-        ready: bool,
-        hold: Hold,
-        synced: Option<(bool, Reason, String)>,
-    ) {
-        let Hold {
-            reason,
-            message,
-            stalled,
-        } = hold;
-        let reconciling = !ready && !stalled;
-        let (in_sync, sync_reason, sync_message) = synced.unwrap_or_else(|| {
-            if ready || reconciling {
-                (true, Reason::InSync, String::new())
-            } else {
-                (false, reason, message.clone())
-            }
+    /// Sets the four conditions from one cause. `synced` overrides what Synced says.
+    pub fn set(&mut self, facts: &Facts, cause: Cause, synced: Option<(bool, Reason, String)>) {
+        let (in_sync, reason, message) = synced.unwrap_or_else(|| match cause.standing {
+            Standing::Ready | Standing::Reconciling => (true, Reason::InSync, String::new()),
+            Standing::Stalled => (false, cause.reason, cause.message.clone()),
         });
-        let or_settled = |on: bool| {
-            if on {
-                (reason, message.clone())
-            } else {
-                (Reason::Settled, String::new())
-            }
-        };
-        let (r_reason, r_message) = or_settled(reconciling);
-        let (s_reason, s_message) = or_settled(stalled);
-        self.conditions = vec![
-            Wanted::new(Type::Ready, ready, reason, message.clone()),
-            Wanted::new(Type::Reconciling, reconciling, r_reason, r_message),
-            Wanted::new(Type::Stalled, stalled, s_reason, s_message),
-            Wanted::new(Type::Synced, in_sync, sync_reason, sync_message),
-        ];
+        self.conditions = cause.conditions().to_vec();
+        self.conditions
+            .push(Wanted::new(Type::Synced, in_sync, reason, message));
         self.status.observed_generation = facts.object.metadata.generation;
     }
 

@@ -3,7 +3,8 @@
 //! Any one of them proves an intent. They can be stripped, copied, restored or come from another
 //! cluster, so each is read with the question whose it is.
 
-use super::super::{facts::Facts, mark::Mark};
+use super::super::facts::Facts;
+use crate::controllers::mark::Mark;
 use crate::kinds::server::{Intent, OrderOutcome, OrderRecord};
 
 /// What the object tells of an order.
@@ -80,7 +81,7 @@ pub fn evidence(facts: &Facts) -> Evidence {
             uuid: facts.memory.uuid.clone(),
         });
 
-    // The newest epoch is the last begin. Of the same attempt, whoever knows an outcome knows more;
+    // The newest epoch is the last start. Of the same attempt, whoever knows an outcome knows more;
     // memory speaks only of its own attempts, since another process may have begun one since.
     let on_object = [in_annotation, in_status]
         .into_iter()
@@ -139,7 +140,7 @@ pub fn evidence(facts: &Facts) -> Evidence {
 }
 
 impl Evidence {
-    /// The highest epoch that was ever used here, which the next begin must exceed.
+    /// The highest epoch that was ever used here, which the next start must exceed.
     pub fn last_epoch(&self) -> i64 {
         match self {
             Self::Own(a) => a.record.intent.epoch,
@@ -148,7 +149,7 @@ impl Evidence {
         }
     }
 
-    /// The random word of an order whose outcome is not known; empty where even that is lost.
+    /// The nonce of an order whose outcome is not known; empty where even that is lost.
     pub fn open_attempt(&self) -> Option<&str> {
         match self {
             Self::Own(a) if a.record.outcome.is_none() => Some(&a.record.intent.attempt),

@@ -2,27 +2,21 @@
 //!
 //! Pure, and used by the model check as well as by `act`: what is proved there holds here.
 
-use super::{
-    super::{
-        facts::{Facts, order_annotation},
-        mark::{Mark, marks_of, parse_order_tag},
-    },
-    Effect, NewOrder, Search, decide,
-};
+use super::{super::facts::Facts, Effect, NewOrder, decide};
+use crate::controllers::mark::{Mark, marks_of, parse_order_tag};
 use crate::{
     kinds::{
-        BareMetalServer,
         names::{ORDER_TAG, RETAINED_TAG},
         server::{DeletionPolicy, Intent},
     },
     runtime::Moment,
 };
-use hosting::Server;
+use hosting::{Server, ServerStatus};
 use std::time::Duration;
 
 /// The intent to write for an order, when the same decision still stands on fresh facts.
 ///
-/// `attempt` is a random word that nobody has used before: only who finds its own word on the
+/// `attempt` is a nonce that nobody has used before: only who finds its own nonce on the
 /// object afterwards may send the order.
 pub fn begin(fresh: &Facts, planned: &NewOrder, attempt: &str, window: Duration) -> Option<Intent> {
     match decide(fresh).effect {
@@ -42,16 +36,6 @@ pub fn begin(fresh: &Facts, planned: &NewOrder, attempt: &str, window: Duration)
     })
 }
 
-/// Whether the object shows this very attempt in its annotation: the write that is being settled was ours.
-pub fn is_ours(object: &BareMetalServer, intent: &Intent) -> bool {
-    matches!(order_annotation(object), Some(Ok(found)) if found == *intent)
-}
-
-/// Whether the order may still be sent: by the monotonic clock, and by the wall clock that others read.
-pub fn may_send(intent: &Intent, begun: Moment, now: Moment, window: Duration) -> bool {
-    now.since(begun.mono) < window && now.wall <= intent.send_by && now.wall >= begun.wall
-}
-
 /// Whether the release of this machine may begin: fresh object, fresh record.
 pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
     fresh.deleting()
@@ -61,6 +45,23 @@ pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
         && !fresh.object.spec.suspend
         && bears(record, &fresh.mark())
         && !record.has_tag(RETAINED_TAG)
+}
+
+/// Whether the machine is over: there is nothing left to release.
+pub fn is_over(record: &Server) -> bool {
+    record.status == ServerStatus::Released
+}
+
+/// Whether the DELETE follows the note of the release at once, on the same record. A machine that is
+/// not live may need none: the next pass judges it.
+pub fn follows_the_note(record: &Server) -> bool {
+    record.status.is_live()
+}
+
+/// Whether a machine may be tagged as let go, on a fresh object: its release must not have been noted
+/// in the meantime.
+pub fn may_retain(fresh: &Facts) -> bool {
+    fresh.deleting() && fresh.release_begun().is_none()
 }
 
 /// Whether this machine may be released: the object says so, and a record that was asked for at
@@ -80,12 +81,12 @@ pub fn may_release(
         && now.wall >= since.wall
 }
 
-/// A live machine of this host name, made since the begin, that bears no order mark: perhaps ours, with
+/// A live machine of this host name, made since the start of the order, that bears no order mark: perhaps ours, with
 /// that tag lost. The cluster's mark alone does not clear it: it says whose cluster, not whose order.
-pub fn is_suspect(server: &Server, search: &Search) -> bool {
+pub fn is_suspect(server: &Server, hostname: &str, since: i64) -> bool {
     server.status.is_live()
-        && server.name.trim().eq_ignore_ascii_case(&search.hostname)
-        && server.created_at.is_none_or(|at| at >= search.since)
+        && server.name.trim().eq_ignore_ascii_case(hostname)
+        && server.created_at.is_none_or(|at| at >= since)
         && !server.tags.iter().any(|t| t.starts_with(ORDER_TAG))
 }
 

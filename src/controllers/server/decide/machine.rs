@@ -1,16 +1,15 @@
 //! A machine bears the object's mark: show it, keep its marks, say whether it is ready.
 
 use super::{
-    super::{
-        facts::{Facts, Hold},
-        mark::marks_of,
-    },
+    super::facts::Facts,
     Decision, Effect, adopt,
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::TagProof,
     usable_account,
 };
+use crate::controllers::cause::{Cause, Standing};
+use crate::controllers::mark::marks_of;
 use crate::{
     account::view::Sighting,
     kinds::{
@@ -33,7 +32,7 @@ pub struct Machine {
 
 /// Chooses among the machines that bear this object's mark: the oldest live one is kept, and of
 /// dead ones the recorded, else the newest.
-pub fn choose(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
+pub fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
     let mut live: Vec<&Sighting> = facts
         .own
         .iter()
@@ -76,10 +75,11 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     draft.show(server);
     draft.status.duplicates.clone_from(&machine.others);
     draft.status.account.get_or_insert_with(|| pinned(facts));
-    let (ready, hold) = condition(facts, machine);
-    let synced = ready.then(|| pending(facts, &record, server)).flatten();
+    let cause = cause(facts, machine);
+    let is_ready = cause.standing == Standing::Ready;
+    let synced = is_ready.then(|| pending(facts, &record, server)).flatten();
     draft.status.order = Some(record.clone());
-    draft.set(facts, ready, hold, synced);
+    draft.set(facts, cause, synced);
 
     let decision = Decision::of(draft);
     // A machine that is being taken over loses its old marks before the annotation speaks of the new.
@@ -167,52 +167,37 @@ pub fn pinned(facts: &Facts) -> PinnedAccount {
     }
 }
 
-/// Whether the object is ready, and the reason either way.
-fn condition(facts: &Facts, machine: &Machine) -> (bool, Hold) {
+/// How the object stands, and why.
+fn cause(facts: &Facts, machine: &Machine) -> Cause {
     let server = &machine.server;
     if !machine.others.is_empty() {
-        return (
-            false,
-            Hold::needs_person(
-                Reason::DuplicateServers,
-                format!(
-                    "machine {} is kept; these bear the same mark and are paid for as well: {}; release them at the provider",
-                    server.id,
-                    machine.others.join(", ")
-                ),
+        return Cause::needs_person(
+            Reason::DuplicateServers,
+            format!(
+                "machine {} is kept; these bear the same mark and are paid for as well: {}; release them at the provider",
+                server.id,
+                machine.others.join(", ")
             ),
         );
     }
     let said = said(server);
     match &server.status {
-        ServerStatus::Delivered if server.addresses.is_empty() => (
-            false,
-            Hold::waits(
-                Reason::WaitingForAddress,
-                "the machine is delivered, and the provider shows no address yet",
+        ServerStatus::Delivered if server.addresses.is_empty() => Cause::waits(
+            Reason::WaitingForAddress,
+            "the machine is delivered, and the provider shows no address yet",
+        ),
+        ServerStatus::Delivered => Cause::ready(Reason::Delivered, "the machine is delivered"),
+        ServerStatus::Failed => Cause::needs_person(
+            Reason::ProvisioningFailed,
+            format!(
+                "the provider could not deliver the machine{said}; delete this object to give it up"
             ),
         ),
-        ServerStatus::Delivered => (
-            true,
-            Hold::waits(Reason::Delivered, "the machine is delivered"),
-        ),
-        ServerStatus::Failed => (
-            false,
-            Hold::needs_person(
-                Reason::ProvisioningFailed,
-                format!(
-                    "the provider could not deliver the machine{said}; delete this object to give it up"
-                ),
-            ),
-        ),
-        ServerStatus::Releasing | ServerStatus::Released => (
-            false,
-            Hold::needs_person(
-                Reason::ReleasedExternally,
-                format!(
-                    "machine {} was released outside this object; nothing is ordered in its place; delete this object, and create it anew for another machine",
-                    server.id
-                ),
+        ServerStatus::Releasing | ServerStatus::Released => Cause::needs_person(
+            Reason::ReleasedExternally,
+            format!(
+                "machine {} was released outside this object; nothing is ordered in its place; delete this object, and create it again for another machine",
+                server.id
             ),
         ),
         other => {
@@ -220,7 +205,7 @@ fn condition(facts: &Facts, machine: &Machine) -> (bool, Hold) {
             if facts.object.spec.suspend {
                 message.push_str("; spec.suspend is true: nothing is sent");
             }
-            (false, Hold::waits(Reason::Provisioning, message))
+            Cause::waits(Reason::Provisioning, message)
         }
     }
 }
@@ -268,8 +253,8 @@ fn pending_paths(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<&'
         paths.push("spec.os.slug");
     }
     // The provider does not give keys back; a hash of what was sent is all there is.
-    if let (Some(sent), Ok(keys)) = (&record.ssh_keys_hash, &facts.ssh_keys)
-        && *sent != super::request::keys_hash(keys)
+    if let (Some(sent), Some(wanted)) = (&record.ssh_keys_hash, &facts.memory.keys_hash)
+        && sent != wanted
     {
         paths.push("spec.sshKeys");
     }

@@ -1,13 +1,10 @@
 //! The recorded machine is not among those that bear the mark. Missing is not gone.
 
 use super::{
-    super::facts::{Facts, Hold},
-    Decision, Effect, control,
-    draft::Draft,
-    evidence::Attempt,
-    fence::TagProof,
-    usable_account,
+    super::facts::Facts, Again, Decision, Effect, control, draft::Draft, evidence::Attempt,
+    fence::TagProof, usable_account,
 };
+use crate::controllers::cause::Cause;
 use crate::{
     account::view::{Sighting, View},
     kinds::{Reason, names::ORDER_TAG},
@@ -16,7 +13,7 @@ use hosting::Server;
 use std::time::Duration;
 
 /// How far the search for the recorded machine is.
-pub enum Progress {
+pub enum Disappearance {
     /// It is proved that there is no such machine.
     Gone,
     /// Look, or wait: the effect if one is due, and the moment from which a new listing counts.
@@ -32,21 +29,21 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
         return Decision::unchanged(facts);
     };
     match progress(facts, view, attempt) {
-        Progress::Gone => {
+        Disappearance::Gone => {
             let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
             let mut decision = Decision::hold(
                 facts,
-                Hold::needs_person(
+                Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
                         "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object"
                     ),
                 ),
             );
-            decision.again = view.times.poll_still;
+            decision.again = Again::After(view.times.poll_still);
             decision
         }
-        Progress::Looking(effect, proof) => {
+        Disappearance::Looking(effect, proof) => {
             let mut decision =
                 Decision::of(Draft::unchanged(facts)).again(view.times.listing_spacing);
             decision.effect = effect;
@@ -57,13 +54,13 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
 }
 
 /// How far the search is: two reads that say 404 and two listings, with a control, without it.
-pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Progress {
+pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance {
     let missing = &facts.memory.missing;
     if missing.reads.len() >= 2 && missing.listings.len() >= 2 {
-        return Progress::Gone;
+        return Disappearance::Gone;
     }
     let (Some(proof), Some(uuid)) = (view.proof.as_ref(), attempt.uuid.as_ref()) else {
-        return Progress::Looking(None, Some(Duration::ZERO));
+        return Disappearance::Looking(None, Some(Duration::ZERO));
     };
     let spacing = view.times.listing_spacing;
     let shown = proof.servers.iter().any(|s| s.id.as_str() == uuid);
@@ -87,7 +84,7 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Progress {
         .map(|last| *last + spacing)
         .or(missing.reads.first().copied())
         .unwrap_or_default();
-    Progress::Looking(effect, Some(next_listing))
+    Disappearance::Looking(effect, Some(next_listing))
 }
 
 /// The machine is there, and bears no mark of this object.
@@ -99,7 +96,7 @@ pub fn marks_missing(facts: &Facts, attempt: &Attempt, sighting: &Sighting) -> D
             .times
             .poll_still
             .saturating_sub(facts.now.since(sighting.seen));
-        decision.again = rest;
+        decision.again = Again::After(rest);
         if rest.is_zero() && decision.effect.is_none() {
             let uuid = sighting.server.id.as_str().to_owned();
             decision.effect = Some(Effect::Read {
@@ -117,24 +114,24 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     if let Some(other) = server.tags.iter().find(|t| t.starts_with(ORDER_TAG)) {
-        let hold = Hold::needs_person(
+        let cause = Cause::needs_person(
             Reason::OwnershipConflict,
             format!(
                 "machine {} bears the mark {other} of another object and not {order_tag}; put the right tag back at the provider",
                 server.id
             ),
         );
-        draft.set(facts, false, hold, None);
+        draft.set(facts, cause, None);
         return Decision::of(draft);
     }
-    let hold = Hold::needs_person(
+    let cause = Cause::needs_person(
         Reason::MarksMissing,
         format!(
             "machine {} lost its marks; put these tags back at the provider: {order_tag} {cluster_tag}",
             server.id
         ),
     );
-    draft.set(facts, false, hold, None);
+    draft.set(facts, cause, None);
     let decision = Decision::of(draft);
     // One of the two marks still says whose it is: the other may be put back.
     if server.has_tag(&cluster_tag)

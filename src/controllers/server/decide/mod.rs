@@ -6,8 +6,11 @@
 
 pub mod adopt;
 pub mod draft;
+pub mod effect;
 pub mod evidence;
+mod failing;
 pub mod fence;
+pub mod intent;
 pub mod machine;
 pub mod missing;
 pub mod order;
@@ -19,14 +22,15 @@ pub mod sending;
 #[cfg(test)]
 mod tests;
 
-use super::facts::{AccountFacts, Facts, Hold};
+use super::facts::{AccountFacts, Facts};
+use crate::controllers::{again::Again, cause::Cause};
 use crate::{
     account::view::{State, View},
     kinds::{Reason, account::KnownMachine, server::OrderOutcome},
 };
 use draft::Draft;
+pub use effect::{Effect, LookUp, NewOrder};
 use evidence::{Evidence, evidence};
-use hosting::Order;
 use std::time::Duration;
 
 /// What to do now, what to say, and when to look again.
@@ -36,93 +40,17 @@ pub struct Decision {
     pub draft: Draft,
     /// At most one effect.
     pub effect: Option<Effect>,
-    /// A proof listing that begins at or after this moment is wanted.
+    /// A proof listing that starts at or after this moment is wanted.
     pub wants_proof: Option<Duration>,
     /// A look at the catalogue not older than this moment is wanted.
     pub wants_catalogue: Option<Duration>,
+    /// A list of every machine of the account, whatever it bears, that starts at or after this moment
+    /// is wanted.
+    pub wants_servers: Option<Duration>,
+    /// The SSH keys are needed by the next pass.
+    pub wants_keys: bool,
     /// When to look again if nothing wakes the object before.
-    pub again: Duration,
-}
-
-/// An effect, or a look that costs a call. Each is carried out by one arm of `act`.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Take a permit, begin a new epoch in metadata and status, send the order once.
-    Order(Box<NewOrder>),
-    /// Write the order annotation and the finalizer that should be there.
-    WriteIntent(Box<crate::kinds::server::Intent>),
-    /// Put the finalizer on, before a machine of an earlier object is taken over.
-    HoldObject,
-    /// Look for an order of unknown outcome beside the listing that does not show it.
-    LookForOrder(Search),
-    /// Read the machine.
-    Read {
-        /// Which.
-        uuid: String,
-        /// Begin of the newest proof listing, with control, that does not show it.
-        not_listed: Option<Duration>,
-    },
-    /// Put a tag on a machine that a fresh read shows to be this object's.
-    AddTag {
-        /// Which machine.
-        uuid: String,
-        /// Which tag.
-        tag: String,
-        /// What the fresh read must show.
-        when: fence::TagProof,
-    },
-    /// Take a tag off a machine that a fresh read shows to be this object's.
-    RemoveTag {
-        /// Which machine.
-        uuid: String,
-        /// Which tag.
-        tag: String,
-        /// What the fresh read must show.
-        when: fence::TagProof,
-    },
-    /// Note in metadata that the release of this machine begins, and release it. From the note on,
-    /// Retain comes too late.
-    BeginRelease {
-        /// Which machine.
-        uuid: String,
-    },
-    /// Release a machine whose release was noted before.
-    Release {
-        /// Which machine.
-        uuid: String,
-    },
-    /// Take our finalizer off: the end.
-    LetGo,
-}
-
-/// What an order is made of; the permit, the epoch and the tags come with the begin.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewOrder {
-    /// The request, with the user's tags only.
-    pub order: Order,
-    /// The epoch must exceed this.
-    pub after_epoch: i64,
-    /// How many epochs in a row, up to this one, had an unknown outcome.
-    pub unknown_before: i32,
-    /// How many attempts in a row were refused or not sent.
-    pub failures: i32,
-}
-
-/// Look-ups for an order of unknown outcome.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Search {
-    /// The attempt.
-    pub attempt: String,
-    /// Its order tag.
-    pub order_tag: String,
-    /// Its epoch: machines older than this are none of it.
-    pub since: i64,
-    /// Its host name.
-    pub hostname: String,
-    /// A machine that the listing shows, and whose tag must be shown as well.
-    pub control: KnownMachine,
-    /// Begin of the listing that goes with it.
-    pub proof_began: Duration,
+    pub again: Again,
 }
 
 /// How long an object that needs nothing sleeps. The account wakes it when its machine changes.
@@ -131,7 +59,7 @@ const IDLE: Duration = Duration::from_secs(600);
 /// Decides what to do for one server object.
 pub fn decide(facts: &Facts) -> Decision {
     let evidence = evidence(facts);
-    let mut decision = choose(facts, &evidence);
+    let mut decision = by_evidence(facts, &evidence);
     // What is known of an own order belongs into status, whatever is decided beside it: an outcome
     // that only this process remembers would be unknown to the next.
     let shown = facts.object.status.as_ref().and_then(|s| s.order.as_ref());
@@ -140,14 +68,15 @@ pub fn decide(facts: &Facts) -> Decision {
     {
         decision.draft.status.order = Some(attempt.record.clone());
     }
+    failing::show(facts, &mut decision);
     decision
 }
 
-fn choose(facts: &Facts, evidence: &Evidence) -> Decision {
+fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
     if facts.deleting() {
         return release::release(facts, evidence);
     }
-    if let Some(machine) = machine::choose(facts, evidence) {
+    if let Some(machine) = machine::kept(facts, evidence) {
         return machine::tend(facts, evidence, &machine);
     }
     match evidence {
@@ -163,10 +92,10 @@ fn choose(facts: &Facts, evidence: &Evidence) -> Decision {
         Evidence::Stranger(intent, mark) => adopt::stranger(facts, evidence, intent, mark),
         Evidence::Foreign(intent) => Decision::hold(
             facts,
-            Hold::needs_person(
+            Cause::needs_person(
                 Reason::OwnershipConflict,
                 format!(
-                    "the annotation {} was written by cluster {}; remove the annotation{} to order anew",
+                    "the annotation {} was written by cluster {}; remove the annotation{} to order again",
                     crate::kinds::names::ORDER_ANNOTATION,
                     intent.cluster,
                     if facts.has_finalizer() {
@@ -179,7 +108,7 @@ fn choose(facts: &Facts, evidence: &Evidence) -> Decision {
         ),
         Evidence::Garbled(text) => Decision::hold(
             facts,
-            Hold::needs_person(
+            Cause::needs_person(
                 Reason::OwnershipConflict,
                 format!(
                     "the annotation {} cannot be read ({text:?}); restore it, or remove it if this object has no machine",
@@ -192,13 +121,13 @@ fn choose(facts: &Facts, evidence: &Evidence) -> Decision {
 
 impl Decision {
     /// Wait, and say why; what is known of the machine stays as it was.
-    pub fn hold(facts: &Facts, hold: Hold) -> Self {
-        Self::of(Draft::holding(facts, hold)).again(IDLE)
+    pub fn hold(facts: &Facts, cause: Cause) -> Self {
+        Self::of(Draft::holding(facts, cause)).again(IDLE)
     }
 
     /// Wait, and say so only where something was said before: the first steps of a new object are
     /// not worth a write.
-    pub fn hold_quietly(facts: &Facts, hold: Hold) -> Self {
+    pub fn hold_quietly(facts: &Facts, cause: Cause) -> Self {
         if facts
             .object
             .status
@@ -207,7 +136,7 @@ impl Decision {
         {
             return Self::unchanged(facts);
         }
-        Self::hold(facts, hold)
+        Self::hold(facts, cause)
     }
 
     /// Keep the status as it is.
@@ -222,7 +151,9 @@ impl Decision {
             effect: None,
             wants_proof: None,
             wants_catalogue: None,
-            again: IDLE,
+            wants_servers: None,
+            wants_keys: false,
+            again: Again::After(IDLE),
         }
     }
 
@@ -236,11 +167,18 @@ impl Decision {
     /// Look again after this time.
     #[must_use]
     pub fn again(mut self, after: Duration) -> Self {
-        self.again = after;
+        self.again = Again::After(after);
         self
     }
 
-    /// With the wish for a proof listing that begins at or after this moment.
+    /// Look again at once.
+    #[must_use]
+    pub fn at_once(mut self) -> Self {
+        self.again = Again::AtOnce;
+        self
+    }
+
+    /// With the wish for a proof listing that starts at or after this moment.
     #[must_use]
     pub fn proof(mut self, not_before: Duration) -> Self {
         self.wants_proof = Some(not_before);
@@ -249,23 +187,25 @@ impl Decision {
 }
 
 /// The account when it may be called; else why not. `orders` asks for more than reading and releasing.
-fn usable_account(facts: &Facts, orders: bool) -> Result<&View, Hold> {
+fn usable_account(facts: &Facts, orders: bool) -> Result<&View, Cause> {
     match &facts.account {
-        AccountFacts::Missing(which) => Err(Hold::needs_person(
+        AccountFacts::Missing(which) => Err(Cause::needs_person(
             Reason::AccountNotFound,
             format!("spec.accountRef: {which} does not exist; create it"),
         )),
         AccountFacts::Found {
             not_allowed: Some(why),
             ..
-        } if orders => Err(Hold::needs_person(Reason::NamespaceNotAllowed, why.clone())),
+        } if orders => Err(Cause::needs_person(
+            Reason::NamespaceNotAllowed,
+            why.clone(),
+        )),
         AccountFacts::Found { view, .. } => match &view.state {
             State::Usable => Ok(view),
-            State::Blocked(reason, message) => Err(Hold {
-                reason: *reason,
-                message: message.clone(),
-                stalled: needs_person(*reason),
-            }),
+            State::Blocked(reason, message) if needs_person(*reason) => {
+                Err(Cause::needs_person(*reason, message.clone()))
+            }
+            State::Blocked(reason, message) => Err(Cause::waits(*reason, message.clone())),
         },
     }
 }

@@ -4,19 +4,18 @@
 //! and the object moves on by itself when the cause is gone.
 
 use super::{
-    super::facts::{Facts, Hold},
-    Decision, Effect, NewOrder,
-    draft::Draft,
-    evidence::Evidence,
-    machine::pinned,
-    request, usable_account,
+    super::facts::Facts, Decision, Effect, NewOrder, draft::Draft, evidence::Evidence,
+    machine::pinned, request, usable_account,
 };
+use crate::controllers::cause::Cause;
 use crate::{
     account::view::{Proof, View},
-    controllers::server::memory,
+    controllers::server::memory::LONGEST_PAUSE,
     kinds::{Reason, conditions::Type, server::OrderOutcome},
+    runtime::backoff,
 };
 use hosting::Order;
+use jiff::Timestamp;
 use std::time::Duration;
 
 /// The catalogue may be this old when an order begins.
@@ -29,17 +28,18 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     if facts.object.spec.suspend {
         return Decision::hold(
             facts,
-            Hold {
-                reason: Reason::Suspended,
-                message: "spec.suspend is true: nothing is ordered".into(),
-                stalled: true,
-            },
+            Cause::needs_person(
+                Reason::Suspended,
+                "spec.suspend is true: nothing is ordered",
+            ),
         );
     }
     let view = match usable_account(facts, true) {
         Ok(view) => view,
-        Err(hold) if hold.reason == Reason::Pending => return Decision::hold_quietly(facts, hold),
-        Err(hold) => return Decision::hold(facts, hold),
+        Err(cause) if cause.reason == Reason::Pending => {
+            return Decision::hold_quietly(facts, cause);
+        }
+        Err(cause) => return Decision::hold(facts, cause),
     };
     if let Some(wait) = unproved(facts, view, evidence) {
         return wait;
@@ -47,13 +47,21 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(wait) = paced(facts, view, evidence) {
         return wait;
     }
-    if let Some(wait) = denied(facts, view) {
+    if let Some(wait) = declined(facts, view) {
         return wait;
     }
-    let keys = match &facts.ssh_keys {
-        Ok(keys) => keys.clone(),
-        Err(hold) => return Decision::hold(facts, hold.clone()).again(view.times.poll_moving),
+    let mut decision = match &facts.ssh_keys {
+        None => Decision::unchanged(facts).at_once(),
+        Some(Ok(keys)) => with_keys(facts, view, evidence, keys),
+        Some(Err(cause)) => Decision::hold(facts, cause.clone()).again(view.times.poll_moving),
     };
+    // Until the order is sent each pass needs them: one without them would not ask for its turn.
+    decision.wants_keys = true;
+    decision
+}
+
+/// All that needs no call is there: what the request would be, and whether it can be sent.
+fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[String]) -> Decision {
     let Some((_, catalogue)) = view
         .catalogue
         .as_ref()
@@ -63,10 +71,10 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
         wait.wants_catalogue = Some(facts.now.mono.saturating_sub(CATALOGUE_AGE / 2));
         return wait;
     };
-    let order = match request::request(facts, catalogue, keys) {
+    let order = match request::request(facts, catalogue, keys.to_vec()) {
         Ok(order) => order,
-        Err(hold) => {
-            let mut wait = Decision::hold(facts, hold)
+        Err(cause) => {
+            let mut wait = Decision::hold(facts, cause)
                 .again(view.times.poll_still.min(view.times.poll_moving * 2));
             wait.wants_catalogue = Some(facts.now.mono + view.times.poll_moving);
             return wait;
@@ -93,7 +101,7 @@ fn begin(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
     };
     let mut draft = Draft::holding(
         facts,
-        Hold::waits(Reason::Ordering, "the machine is being ordered"),
+        Cause::waits(Reason::Ordering, "the machine is being ordered"),
     );
     draft.status.account = Some(pinned(facts));
     // What an earlier life of the object left in its status is not true of the next machine.
@@ -109,33 +117,33 @@ fn begin(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
 /// Waiting for a look that the account makes by itself: no news, unless that look fails.
 fn waiting(facts: &Facts, view: &View) -> Decision {
     match &view.last_error {
-        Some((reason, message)) => Decision::hold(facts, Hold::waits(*reason, message.clone())),
+        Some((reason, message)) => Decision::hold(facts, Cause::waits(*reason, message.clone())),
         None => Decision::unchanged(facts),
     }
     .again(view.times.poll_moving)
 }
 
-/// The account did not let an order begin a moment ago.
-fn denied(facts: &Facts, view: &View) -> Option<Decision> {
-    let denied = facts.memory.denied.as_ref()?;
-    let stalled = denied.reason == Reason::LimitReached;
+/// The account did not let an order start a moment ago.
+fn declined(facts: &Facts, view: &View) -> Option<Decision> {
+    let declined = facts.memory.declined.as_ref()?;
+    let stalled = declined.reason == Reason::LimitReached;
     let pause = if stalled {
         view.times.poll_moving
     } else {
         Duration::from_secs(1)
     };
-    if facts.now.since(denied.at) >= pause {
+    if facts.now.since(declined.at) >= pause {
         return None;
     }
-    let hold = Hold {
-        reason: denied.reason,
-        message: denied.message.clone(),
-        stalled,
+    let message = declined.message.clone();
+    let cause = match stalled {
+        true => Cause::needs_person(declined.reason, message),
+        false => Cause::waits(declined.reason, message),
     };
-    let wait = if denied.reason == Reason::Ordering {
-        Decision::hold_quietly(facts, hold)
+    let wait = if declined.reason == Reason::Ordering {
+        Decision::hold_quietly(facts, cause)
     } else {
-        Decision::hold(facts, hold)
+        Decision::hold(facts, cause)
     };
     Some(wait.again(pause))
 }
@@ -147,7 +155,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
     };
     let settle = view.times.settle;
     (in_doubt(facts, view, evidence) && proof.began < settle).then(|| {
-        let hold = Hold::waits(
+        let cause = Cause::waits(
             Reason::WaitingForListing,
             "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
         );
@@ -155,7 +163,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
             rest if rest.is_zero() => view.times.poll_moving,
             rest => rest,
         };
-        Decision::hold(facts, hold).again(rest).proof(settle)
+        Decision::hold(facts, cause).again(rest).proof(settle)
     })
 }
 
@@ -228,7 +236,7 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
             (slow, Reason::OrderRefused, true)
         }
         OrderOutcome::NotSent => (
-            memory::pace(failures).min(view.times.poll_moving),
+            backoff::delay(failures.saturating_sub(1), LONGEST_PAUSE).min(view.times.poll_moving),
             Reason::OrderNotSent,
             false,
         ),
@@ -242,10 +250,13 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
         .message
         .clone()
         .unwrap_or_else(|| "the order came to nothing".into());
-    let hold = Hold {
-        reason,
-        message: format!("{message}; the next order follows in its time"),
-        stalled,
+    // A moment and not a span, which would change with every look.
+    let next = settled + i64::try_from(pause.as_secs()).unwrap_or(i64::MAX);
+    let next = Timestamp::from_second(next).unwrap_or_default();
+    let message = format!("{message}; the next try is at {next}");
+    let cause = match stalled {
+        true => Cause::needs_person(reason, message),
+        false => Cause::waits(reason, message),
     };
-    Some(Decision::hold(facts, hold).again(rest))
+    Some(Decision::hold(facts, cause).again(rest))
 }

@@ -4,13 +4,14 @@
 //! still turn to Retain; from then on it comes too late. The finalizer goes only at a proven end.
 
 use super::{
-    super::facts::{Facts, Hold},
+    super::facts::Facts,
     Decision, Effect, control,
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::TagProof,
     missing, order, resolve, sending, usable_account,
 };
+use crate::controllers::cause::Cause;
 use crate::kinds::{
     Reason,
     names::RETAINED_TAG,
@@ -28,7 +29,7 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
         // Nothing of ours holds it; others may.
         return Decision::unchanged(facts);
     }
-    let mut decision = choose(facts, evidence);
+    let mut decision = toward_the_end(facts, evidence);
     if decision.effect == Some(Effect::LetGo) && !facts.has_finalizer() {
         // Somebody stripped it; others still hold the object, and its machine is dealt with.
         decision.effect = None;
@@ -36,7 +37,7 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
     decision
 }
 
-fn choose(facts: &Facts, evidence: &Evidence) -> Decision {
+fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(server) = target(facts) {
         let decision = finish(facts, &server);
         // The end of one machine is not the end while another one of this object lives.
@@ -87,13 +88,13 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
         return showing(
             facts,
             server,
-            Hold::waits(Reason::Released, "the machine is released"),
+            Cause::waits(Reason::Released, "the machine is released"),
         )
         .with(Effect::LetGo);
     }
     let view = match usable_account(facts, false) {
         Ok(view) => view,
-        Err(hold) => return Decision::hold(facts, hold),
+        Err(cause) => return Decision::hold(facts, cause),
     };
     if facts.release_begun() != Some(server.id.as_str()) {
         return before(facts, server);
@@ -105,7 +106,7 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
         ServerStatus::Releasing => showing(
             facts,
             server,
-            Hold::waits(Reason::Releasing, "the provider is releasing the machine"),
+            Cause::waits(Reason::Releasing, "the provider is releasing the machine"),
         ),
         ServerStatus::Failed => sending::failed(facts, view, server),
         _ => sending::send(facts, view, server),
@@ -119,7 +120,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         return showing(
             facts,
             server,
-            Hold::waits(
+            Cause::waits(
                 Reason::Releasing,
                 "whether the kind itself is being deleted cannot be seen now; until then the machine is neither released nor let go",
             ),
@@ -137,7 +138,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
                 None => showing(
                     facts,
                     server,
-                    Hold::waits(Reason::Retained, "the machine stays, by policy"),
+                    Cause::waits(Reason::Retained, "the machine stays, by policy"),
                 )
                 .with(Effect::LetGo),
             };
@@ -148,7 +149,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         return showing(
             facts,
             server,
-            Hold::needs_person(
+            Cause::needs_person(
                 Reason::Protected,
                 "spec.deletionProtection is true: the machine stays; set it to false to release it, or spec.deletionPolicy to Retain",
             ),
@@ -158,7 +159,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         return showing(
             facts,
             server,
-            Hold::needs_person(
+            Cause::needs_person(
                 Reason::Suspended,
                 "spec.suspend is true: nothing is released",
             ),
@@ -196,7 +197,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
             return showing(
                 facts,
                 &sighting.server,
-                Hold::waits(Reason::Released, "the machine is released"),
+                Cause::waits(Reason::Released, "the machine is released"),
             )
             .with(Effect::LetGo);
         }
@@ -204,32 +205,34 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
     }
     let view = match usable_account(facts, false) {
         Ok(view) => view,
-        Err(hold) => return Decision::hold(facts, hold),
+        Err(cause) => return Decision::hold(facts, cause),
     };
     let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
     let retained = facts.object.spec.deletion_policy == DeletionPolicy::Retain
         || facts.kind_deleting == Some(true);
     match missing::progress(facts, view, attempt) {
-        missing::Progress::Gone => Decision::unchanged(facts).with(Effect::LetGo),
+        missing::Disappearance::Gone => Decision::unchanged(facts).with(Effect::LetGo),
         // Retain needs no proof of the end, only a look.
-        missing::Progress::Looking(..) if retained && !facts.memory.missing.reads.is_empty() => {
+        missing::Disappearance::Looking(..)
+            if retained && !facts.memory.missing.reads.is_empty() =>
+        {
             Decision::unchanged(facts).with(Effect::LetGo)
         }
-        missing::Progress::Looking(effect, proof) => {
-            let hold = if view.proof.is_some() && control(view).is_none() {
-                Hold::needs_person(
+        missing::Disappearance::Looking(effect, proof) => {
+            let cause = if view.proof.is_some() && control(view).is_none() {
+                Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
                         "machine {uuid} is not shown, and no other machine that we know shows that the provider tells the truth; if it is over, set spec.deletionPolicy to Retain to let this object go"
                     ),
                 )
             } else {
-                Hold::waits(
+                Cause::waits(
                     Reason::MachineNotFound,
                     format!("machine {uuid} is not shown; making sure that it is gone"),
                 )
             };
-            let mut decision = Decision::hold(facts, hold).again(view.times.listing_spacing);
+            let mut decision = Decision::hold(facts, cause).again(view.times.listing_spacing);
             decision.effect = effect;
             decision.wants_proof = proof;
             decision
@@ -241,7 +244,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
 fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
     let view = match usable_account(facts, false) {
         Ok(view) => view,
-        Err(hold) => return Decision::hold(facts, hold),
+        Err(cause) => return Decision::hold(facts, cause),
     };
     // A copied manifest brings the finalizer along. The live machine of an earlier object of this
     // name is another matter: whoever applied this one again may have meant it.
@@ -253,15 +256,15 @@ fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
         return Decision::unchanged(facts).with(Effect::LetGo);
     }
     match resolve::progress(facts, view, evidence) {
-        resolve::Progress::Absent(_) => Decision::unchanged(facts).with(Effect::LetGo),
+        resolve::Absence::Proved(_) => Decision::unchanged(facts).with(Effect::LetGo),
         progress => resolve::waiting(facts, view, evidence, progress),
     }
 }
 
 /// The status of a deleted object with a machine.
-pub(super) fn showing(facts: &Facts, server: &Server, hold: Hold) -> Decision {
+pub(super) fn showing(facts: &Facts, server: &Server, cause: Cause) -> Decision {
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
-    draft.set(facts, false, hold, None);
+    draft.set(facts, cause, None);
     Decision::of(draft)
 }

@@ -1,6 +1,7 @@
 //! The request that an order would send, checked against the catalogue, the quota and the API's rules.
 
-use super::super::facts::{Facts, Hold};
+use super::super::facts::Facts;
+use crate::controllers::cause::Cause;
 use crate::{account::view::Catalogue, kinds::Reason};
 use hosting::{
     Order,
@@ -11,9 +12,13 @@ use hosting::{
 use sha2::{Digest as _, Sha256};
 
 /// The request, checked against the catalogue and the API's rules.
-pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> Result<Order, Hold> {
+pub fn request(
+    facts: &Facts,
+    catalogue: &Catalogue,
+    ssh_keys: Vec<String>,
+) -> Result<Order, Cause> {
     let spec = &facts.object.spec;
-    let invalid = |message: String| Hold::needs_person(Reason::InvalidSpec, message);
+    let invalid = |message: String| Cause::needs_person(Reason::InvalidSpec, message);
     let same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
 
     if !catalogue.locations.is_empty()
@@ -24,7 +29,7 @@ pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> R
     {
         let known = catalogue.locations.iter().map(|l| l.name.as_str());
         return Err(invalid(format!(
-            "spec.location: the provider has no location {:?}; it has {}; location is immutable, so create the object anew",
+            "spec.location: the provider has no location {:?}; it has {}; location is immutable, so create the object again",
             spec.location,
             some_of(known)
         )));
@@ -37,7 +42,7 @@ pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> R
         else {
             let known = catalogue.plans.iter().map(|p| p.name.as_str());
             return Err(invalid(format!(
-                "spec.instanceType: the provider has no type {:?}; it has {}; instanceType is immutable, so create the object anew",
+                "spec.instanceType: the provider has no type {:?}; it has {}; instanceType is immutable, so create the object again",
                 spec.instance_type,
                 some_of(known)
             )));
@@ -48,14 +53,14 @@ pub fn request(facts: &Facts, catalogue: &Catalogue, ssh_keys: Vec<String>) -> R
             .find(|l| same(&l.name, &spec.location))
         else {
             return Err(invalid(format!(
-                "spec.instanceType: {:?} is not offered at {:?}; it is at {}; both are immutable, so create the object anew",
+                "spec.instanceType: {:?} is not offered at {:?}; it is at {}; both are immutable, so create the object again",
                 spec.instance_type,
                 spec.location,
                 some_of(plan.locations.iter().map(|l| l.name.as_str()))
             )));
         };
         if place.availability == Availability::Unavailable {
-            return Err(Hold::waits(
+            return Err(Cause::waits(
                 Reason::NoStock,
                 format!(
                     "the provider has no {} at {} now; the order follows when there is one",
@@ -123,7 +128,7 @@ fn beyond_slug(family: SystemFamily) -> Option<&'static str> {
 }
 
 /// Quota of the pool that would pay. What the provider does not list is left to its answer.
-fn quota(facts: &Facts, catalogue: &Catalogue) -> Result<(), Hold> {
+fn quota(facts: &Facts, catalogue: &Catalogue) -> Result<(), Cause> {
     let spec = &facts.object.spec;
     let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
     let free = |contract: Option<&str>| {
@@ -146,7 +151,7 @@ fn quota(facts: &Facts, catalogue: &Catalogue) -> Result<(), Hold> {
     if contract.is_some() && spec.overflow && exhausted(free(None)).is_none() {
         return Ok(());
     }
-    Err(Hold::needs_person(
+    Err(Cause::needs_person(
         Reason::QuotaExceeded,
         format!(
             "the quota for {} at {} is used up ({usage} of {quota}); raise it at the provider or release a machine; the order follows by itself",

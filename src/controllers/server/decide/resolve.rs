@@ -5,12 +5,10 @@
 //! machine that we know. Without a control, or after two unknown outcomes in a row, a person says so.
 
 use super::{
-    super::facts::{Facts, Hold},
-    Decision, Effect, Search, control,
-    draft::Draft,
-    evidence::Evidence,
-    usable_account,
+    super::facts::Facts, Decision, Effect, LookUp, control, draft::Draft, evidence::Evidence,
+    fence, usable_account,
 };
+use crate::controllers::cause::Cause;
 use crate::{
     account::view::View,
     controllers::server::memory::Obstacle,
@@ -19,13 +17,15 @@ use crate::{
 use std::time::Duration;
 
 /// How far the search is.
-pub enum Progress {
+pub enum Absence {
     /// It is proved, or a person says, that the order made no machine.
-    Absent(&'static str),
+    Proved(&'static str),
     /// Ask beside this listing.
-    Look(Search),
-    /// Wait for a listing that begins at or after this moment.
+    Look(LookUp),
+    /// Wait for a proof listing that starts at or after this moment.
     Wait(Duration),
+    /// Wait for a list of every machine of the account that starts at or after this moment.
+    List(Duration),
     /// A person must say; why, and what.
     Stuck(String),
 }
@@ -44,21 +44,21 @@ pub fn acknowledged(facts: &Facts, evidence: &Evidence) -> bool {
 }
 
 /// How far the search is, for living and deleted objects alike.
-pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Progress {
+pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
     let search = facts.memory.search.as_ref();
     let since = search.map_or(facts.now.mono, |s| s.first_seen);
     let Some(proof) = &view.proof else {
-        return Progress::Wait(since);
+        return Absence::Wait(since);
     };
     if acknowledged(facts, evidence) {
-        return Progress::Absent("acknowledged by annotation");
+        return Absence::Proved("acknowledged by annotation");
     }
     // There is no attempt to look for, so no look can end this: a person must.
     let Evidence::Own(attempt) = evidence else {
-        return Progress::Stuck("only the finalizer tells of an order".into());
+        return Absence::Stuck("only the finalizer tells of an order".into());
     };
     let Some(search) = search else {
-        return Progress::Wait(since);
+        return Absence::Wait(since);
     };
     let intent = &attempt.record.intent;
     let times = &view.times;
@@ -69,9 +69,9 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Progress {
             .is_some_and(|s| *s >= search.first_seen + times.settle)
     {
         return if intent.unknown_before >= 1 {
-            Progress::Stuck("two orders in a row had an unknown outcome".into())
+            Absence::Stuck("two orders in a row had an unknown outcome".into())
         } else {
-            Progress::Absent("three listings with control showed no machine")
+            Absence::Proved("three listings with control showed no machine")
         };
     }
     let mut not_before = search
@@ -81,37 +81,44 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Progress {
         not_before = not_before.max(search.first_seen + times.settle);
     }
     if proof.began < not_before {
-        return Progress::Wait(not_before);
+        return Absence::Wait(not_before);
     }
-    match control(view) {
-        Some(known) => Progress::Look(Search {
-            attempt: intent.attempt.clone(),
-            order_tag: facts.mark().order_tag(intent.epoch),
-            since: intent.epoch,
-            hostname: facts.hostname().into(),
-            control: known.clone(),
-            proof_began: proof.began,
-        }),
-        None => Progress::Stuck(
+    let Some(known) = control(view) else {
+        return Absence::Stuck(
             "no machine that we know is there to show that the listings tell the truth".into(),
-        ),
-    }
+        );
+    };
+    // The listing shows only machines with our mark. What lost it is on the list of all, which must
+    // not be older than what it goes with.
+    let Some((_, servers)) = view.servers.as_ref().filter(|(at, _)| *at >= proof.began) else {
+        return Absence::List(proof.began);
+    };
+    let suspect = servers
+        .iter()
+        .find(|s| fence::is_suspect(s, facts.hostname(), intent.epoch));
+    Absence::Look(LookUp {
+        attempt: intent.attempt.clone(),
+        order_tag: facts.mark().order_tag(intent.epoch),
+        suspect: suspect.map(|s| s.id.as_str().to_owned()),
+        control: known.clone(),
+        proof_began: proof.began,
+    })
 }
 
 /// Decides for a living object with an order of unknown outcome.
 pub fn resolve(facts: &Facts, evidence: &Evidence) -> Decision {
     let view = match usable_account(facts, false) {
         Ok(view) => view,
-        Err(hold) => return Decision::hold(facts, hold),
+        Err(cause) => return Decision::hold(facts, cause),
     };
     match progress(facts, view, evidence) {
-        Progress::Absent(how) => absent(facts, evidence, how),
+        Absence::Proved(how) => absent(facts, evidence, how),
         other => waiting(facts, view, evidence, other),
     }
 }
 
 /// Says that the search goes on, with the look that is due.
-pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, progress: Progress) -> Decision {
+pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence) -> Decision {
     let remedy = format!(
         "if the provider shows no machine for it, annotate {ACKNOWLEDGE_ABSENT}={}",
         acknowledgement(facts, evidence)
@@ -129,58 +136,47 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, progress: Progre
         )),
         None => None,
     };
-    let (hold, effect, wants) = match (progress, obstacle) {
-        (Progress::Stuck(why), _) => {
-            let hold = Hold::needs_person(
-                Reason::OutcomeUnknown,
-                format!("whether the order made a machine is not known: {why}; {remedy}"),
-            );
-            (hold, None, None)
-        }
-        (progress, Some(why)) => {
-            let hold = Hold::needs_person(
-                Reason::OutcomeUnknown,
-                format!("whether the order made a machine is not known: {why}; {remedy}"),
-            );
-            split(hold, progress)
-        }
-        (progress, None) => {
-            let hold = Hold::waits(
-                Reason::OutcomeUnknown,
-                "whether the order made a machine is not known; looking for it",
-            );
-            split(hold, progress)
-        }
+    let unknown = "whether the order made a machine is not known";
+    let obstacle = match &absence {
+        Absence::Stuck(why) => Some(why.clone()),
+        _ => obstacle,
     };
-    let mut decision = Decision::of(Draft::holding(facts, hold));
-    decision.again = wants.map_or(view.times.poll_still, |w: Duration| {
-        // Once the moment is past the account wakes us, as soon as it has a listing.
-        match w.saturating_sub(facts.now.mono) {
-            rest if rest.is_zero() => view.times.poll_moving,
-            rest => rest.min(view.times.poll_still),
+    let cause = match obstacle {
+        Some(why) => Cause::needs_person(
+            Reason::OutcomeUnknown,
+            format!("{unknown}: {why}; {remedy}"),
+        ),
+        None => Cause::waits(Reason::OutcomeUnknown, format!("{unknown}; looking for it")),
+    };
+    let mut decision = Decision::of(Draft::holding(facts, cause)).again(view.times.poll_still);
+    match absence {
+        Absence::Look(look) => decision.effect = Some(Effect::LookForOrder(look)),
+        Absence::Wait(not_before) => {
+            decision.wants_proof = Some(not_before);
+            // Once the moment is past the account wakes us, as soon as it has a listing.
+            let rest = match not_before.saturating_sub(facts.now.mono) {
+                rest if rest.is_zero() => view.times.poll_moving,
+                rest => rest.min(view.times.poll_still),
+            };
+            decision = decision.again(rest);
         }
-    });
-    decision.effect = effect;
-    decision.wants_proof = wants;
+        Absence::List(not_before) => {
+            decision.wants_servers = Some(not_before);
+            decision = decision.again(view.times.poll_moving);
+        }
+        Absence::Proved(_) | Absence::Stuck(_) => {}
+    }
     decision
 }
 
-fn split(hold: Hold, progress: Progress) -> (Hold, Option<Effect>, Option<Duration>) {
-    match progress {
-        Progress::Look(search) => (hold, Some(Effect::LookForOrder(search)), None),
-        Progress::Wait(not_before) => (hold, None, Some(not_before)),
-        Progress::Absent(_) | Progress::Stuck(_) => (hold, None, None),
-    }
-}
-
-/// The order made no machine: its epoch is closed in status, and the next pass may begin anew.
+/// The order made no machine: its epoch is closed in status, and the next pass may start again.
 fn absent(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
     let Evidence::Own(attempt) = evidence else {
         return Decision::unchanged(facts);
     };
     let mut draft = Draft::holding(
         facts,
-        Hold::waits(
+        Cause::waits(
             Reason::Ordering,
             format!("the last order made no machine: {how}"),
         ),
@@ -190,5 +186,5 @@ fn absent(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
     record.settled_at = Some(facts.now.wall);
     record.message = Some(how.into());
     draft.status.order = Some(record);
-    Decision::of(draft).again(Duration::ZERO)
+    Decision::of(draft).at_once()
 }

@@ -3,14 +3,12 @@
 //! A failed machine may go without a release, when the provider refuses one and never delivered it.
 
 use super::{
-    super::{
-        facts::{Facts, Hold},
-        memory::ReleaseAnswer,
-    },
+    super::{facts::Facts, memory::ReleaseAnswer},
     Decision, Effect,
     machine::said,
     release::showing,
 };
+use crate::controllers::cause::Cause;
 use crate::{account::view::View, kinds::Reason};
 use hosting::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
@@ -23,12 +21,14 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
     let effect = Effect::Release {
         uuid: server.id.as_str().into(),
     };
-    let releasing = |hold| showing(facts, server, hold);
+    let releasing = |cause| showing(facts, server, cause);
     let retry = |at, pause| rest(facts, at, pause);
     match answer(facts, server) {
-        None => releasing(Hold::waits(Reason::Releasing, "the release is being sent")).with(effect),
+        None => {
+            releasing(Cause::waits(Reason::Releasing, "the release is being sent")).with(effect)
+        }
         Some((ReleaseAnswer::Refused, at)) => {
-            let hold = Hold::waits(
+            let cause = Cause::waits(
                 Reason::WaitingForProvider,
                 format!(
                     "the provider does not release the machine while it is {:?}; asking again",
@@ -36,12 +36,12 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 ),
             );
             match retry(at, view.times.poll_moving) {
-                Some(rest) => releasing(hold).again(rest),
-                None => releasing(hold).with(effect),
+                Some(rest) => releasing(cause).again(rest),
+                None => releasing(cause).with(effect),
             }
         }
         Some((answer, at)) => {
-            let hold = Hold::waits(
+            let cause = Cause::waits(
                 Reason::Releasing,
                 "the release was sent; waiting for the provider",
             );
@@ -50,8 +50,8 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 _ => view.times.poll_moving,
             };
             match retry(at, pause) {
-                Some(rest) => releasing(hold).again(rest),
-                None => releasing(hold).with(effect),
+                Some(rest) => releasing(cause).again(rest),
+                None => releasing(cause).with(effect),
             }
         }
     }
@@ -86,7 +86,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         showing(
             facts,
             server,
-            Hold::needs_person(
+            Cause::needs_person(
                 Reason::FailedNotReleased,
                 format!(
                     "the machine failed{said}, and {why}; settle it with the provider; if the record stays as it is, take the finalizer flexmetal.dev/server off this object"
@@ -96,13 +96,13 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
     };
     match answer(facts, server) {
         answer @ (None | Some((ReleaseAnswer::Unknown, _))) => {
-            let hold = Hold::waits(
+            let cause = Cause::waits(
                 Reason::Releasing,
                 "the release of the failed machine is being sent",
             );
             match answer.and_then(|(_, at)| rest(facts, at, view.times.poll_moving)) {
-                Some(rest) => showing(facts, server, hold).again(rest),
-                None => showing(facts, server, hold).with(effect),
+                Some(rest) => showing(facts, server, cause).again(rest),
+                None => showing(facts, server, cause).with(effect),
             }
         }
         Some((ReleaseAnswer::Accepted, at)) => {
@@ -114,7 +114,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             showing(
                 facts,
                 server,
-                Hold::waits(
+                Cause::waits(
                     Reason::Releasing,
                     "the release of the failed machine was sent",
                 ),
@@ -131,14 +131,14 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 return showing(
                     facts,
                     server,
-                    Hold::waits(
+                    Cause::waits(
                         Reason::Released,
                         "the machine failed before it was delivered; the provider keeps the record",
                     ),
                 )
                 .with(Effect::LetGo);
             }
-            let hold = Hold::waits(
+            let cause = Cause::waits(
                 Reason::Releasing,
                 "the machine failed and cannot be released; making sure that it was never delivered",
             );
@@ -147,8 +147,8 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 .and_then(|last| spacing.checked_sub(facts.now.since(*last)))
                 .filter(|r| !r.is_zero())
             {
-                Some(rest) => showing(facts, server, hold).again(rest),
-                None => showing(facts, server, hold).with(read),
+                Some(rest) => showing(facts, server, cause).again(rest),
+                None => showing(facts, server, cause).with(read),
             }
         }
     }

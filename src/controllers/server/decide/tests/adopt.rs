@@ -136,7 +136,7 @@ fn a_takeover_puts_the_new_mark_on_and_takes_the_old_one_off() {
     let old = Mark::parse(&intent_of("web", "uid-0").mark).unwrap();
     assert_eq!(when, TagProof::FormerMark(old.clone()));
 
-    // With both marks on it, the old one goes; then fmo-retained; then the annotation is written anew.
+    // With both marks on it, the old one goes; then fmo-retained; then the annotation is written again.
     let machine = |tags: &[&str]| {
         let sighting = seen(server(1, ServerStatus::Delivered, tags));
         restored(30).held().facts(|f| f.own = vec![sighting])

@@ -1,19 +1,19 @@
 //! The next status.
 
 use super::*;
+use crate::controllers::cause::Cause;
 use crate::{controllers::server::decide::draft::Draft, kinds::conditions};
 
 #[test]
 fn the_four_conditions_come_of_one_reason() {
     let facts = Case::new().0;
-    for (ready, stalled) in [(true, false), (false, false), (false, true)] {
+    for (cause, ready, stalled) in [
+        (Cause::ready(Reason::Ordering, "why"), true, false),
+        (Cause::waits(Reason::Ordering, "why"), false, false),
+        (Cause::needs_person(Reason::Ordering, "why"), false, true),
+    ] {
         let mut draft = Draft::unchanged(&facts);
-        let hold = Hold {
-            reason: Reason::Ordering,
-            message: "why".into(),
-            stalled,
-        };
-        draft.set(&facts, ready, hold, None);
+        draft.set(&facts, cause, None);
         let on = |kind| draft.condition(kind).unwrap().status == Some(true);
         assert_eq!(on(Type::Ready), ready);
         assert_eq!(on(Type::Stalled), stalled);
@@ -28,7 +28,7 @@ fn a_transition_time_moves_with_the_status_word_only() {
     let at = |seconds| Timestamp::from_second(START + seconds).unwrap();
     let mut first = Draft::holding(&facts, waits(Reason::Ordering));
     first.status = first.finish(at(1));
-    first.set(&facts, false, waits(Reason::Provisioning), None);
+    first.set(&facts, waits(Reason::Provisioning), None);
     let second = first.finish(at(2));
     let ready = |status: &BareMetalServerStatus| {
         let found = status
@@ -39,7 +39,7 @@ fn a_transition_time_moves_with_the_status_word_only() {
         (found.reason.clone(), found.last_transition_time.0)
     };
     assert_eq!(ready(&second), ("Provisioning".into(), at(1)));
-    first.set(&facts, true, waits(Reason::Delivered), None);
+    first.set(&facts, Cause::ready(Reason::Delivered, "it is there"), None);
     assert_eq!(ready(&first.finish(at(3))), ("Delivered".into(), at(3)));
 }
 
@@ -48,8 +48,8 @@ fn an_unchanged_draft_writes_what_is_there() {
     let case = Case::new()
         .ordered(Some(OrderOutcome::Created), Some(1))
         .object(|o| {
-            let hold = Draft::holding(&Case::new().0, waits(Reason::Provisioning));
-            o.status.as_mut().unwrap().conditions = hold
+            let holding = Draft::holding(&Case::new().0, waits(Reason::Provisioning));
+            o.status.as_mut().unwrap().conditions = holding
                 .finish(Timestamp::from_second(START).unwrap())
                 .conditions;
         });

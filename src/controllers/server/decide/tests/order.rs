@@ -1,7 +1,11 @@
-//! May a new order begin?
+//! May a new order start?
 
 use super::*;
-use crate::{account::view::Catalogue, controllers::server::memory::Denied};
+use crate::controllers::cause::Cause;
+use crate::{
+    account::view::Catalogue,
+    controllers::{once, server::memory::Declined},
+};
 use hosting::catalogue::{Availability, Plan, PlanLocation};
 
 fn plan(availability: Availability) -> Plan {
@@ -32,9 +36,9 @@ fn catalogue(plan: Plan) -> Option<(Duration, Arc<Catalogue>)> {
 fn an_order_waits_for_each_of_its_causes() {
     let new = Case::new();
     let refused = new.clone().ordered(Some(OrderOutcome::Refused), None);
-    let denied = |reason| {
+    let declined = |reason| {
         new.clone().memory(|m| {
-            m.denied = Some(Denied {
+            m.declined = Some(Declined {
                 reason,
                 message: "no".into(),
                 at: RUNNING,
@@ -123,7 +127,10 @@ fn an_order_waits_for_each_of_its_causes() {
         (
             "a key that is not there",
             new.clone().facts(|f| {
-                f.ssh_keys = Err(Hold::needs_person(Reason::ReferenceNotFound, "no key"))
+                f.ssh_keys = Some(Err(Cause::needs_person(
+                    Reason::ReferenceNotFound,
+                    "no key",
+                )))
             }),
             None,
             Some(Reason::ReferenceNotFound),
@@ -131,7 +138,7 @@ fn an_order_waits_for_each_of_its_causes() {
         ),
         (
             "the limit",
-            denied(Reason::LimitReached),
+            declined(Reason::LimitReached),
             None,
             Some(Reason::LimitReached),
             true,
@@ -217,7 +224,7 @@ fn an_old_object_without_a_trace_waits_for_the_settle_time() {
         (None, Some(Reason::WaitingForListing), false)
     );
     assert_eq!(decision.wants_proof, Some(secs(600)));
-    assert_eq!(decision.again, secs(500));
+    assert_eq!(decision.again, Again::After(secs(500)));
     let unused = old.view(|v| v.used_before = false);
     assert_eq!(short(&unused.decide()).0, Some("Order"));
 }
@@ -232,7 +239,7 @@ fn the_next_epoch_is_a_new_one_and_a_row_of_unknowns_is_counted() {
         panic!("no order");
     };
     assert_eq!((plan.after_epoch, plan.unknown_before), (EPOCH, 1));
-    // The clock was turned back behind the last begin.
+    // The clock was turned back behind the last start.
     let facts = Case::new()
         .ordered(Some(OrderOutcome::Absent), None)
         .facts(|f| f.now.wall = EPOCH - 100)
@@ -280,9 +287,9 @@ fn an_order_is_sent_in_its_window_only() {
         mono: secs(500),
     };
     let may = |wall: i64, mono: u64| {
-        fence::may_send(
-            &intent,
+        once::may_send(
             begun,
+            intent.send_by,
             Moment {
                 wall,
                 mono: secs(mono),

@@ -121,7 +121,7 @@ fn memory() -> impl Strategy<Value = Memory> {
                     ..Default::default()
                 };
                 if let Some((first, samples, obstacle)) = search {
-                    memory.search_for("word", secs(first));
+                    memory.search_for("nonce", secs(first));
                     let search = memory.search.as_mut().unwrap();
                     search.looked = samples.last().copied();
                     search.samples = samples;
@@ -241,7 +241,9 @@ proptest! {
         let (a, b) = (case.decide(), case.decide());
         prop_assert_eq!(&a.draft, &b.draft);
         prop_assert_eq!(&a.effect, &b.effect);
-        prop_assert_eq!((a.again, a.wants_proof, a.wants_catalogue), (b.again, b.wants_proof, b.wants_catalogue));
+        prop_assert_eq!(a.again, b.again);
+        prop_assert_eq!((a.wants_proof, a.wants_catalogue), (b.wants_proof, b.wants_catalogue));
+        prop_assert_eq!(a.wants_servers, b.wants_servers);
     }
 
     /// Money is spent only where everything speaks for it.

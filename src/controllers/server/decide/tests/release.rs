@@ -457,3 +457,41 @@ fn tags_are_changed_only_on_what_is_ours() {
     assert!(!holds(&TagProof::ClusterMarkOnly, &[&cluster_tag, &own]));
     assert!(!holds(&TagProof::ClusterMarkOnly, &[]));
 }
+
+#[test]
+fn a_machine_is_let_go_only_while_its_release_is_not_noted() {
+    let may = |case: Case| fence::may_retain(&case.0);
+    assert!(may(deleted(ServerStatus::Delivered)));
+    assert!(
+        !may(begun(ServerStatus::Delivered)),
+        "retain comes too late"
+    );
+    assert!(!may(Case::new()), "a living object keeps its machine");
+    let effect = |tag: &str| Effect::AddTag {
+        uuid: uuid(1),
+        tag: tag.into(),
+        when: fence::TagProof::OwnMark,
+    };
+    assert!(effect(RETAINED_TAG).lets_stay());
+    assert!(!effect(&own_tag()).lets_stay());
+}
+
+#[test]
+fn a_noted_release_sends_what_is_not_over() {
+    for (status, over, at_once) in [
+        (ServerStatus::Delivered, false, true),
+        (ServerStatus::Provisioning, false, true),
+        (ServerStatus::Failed, false, false),
+        (ServerStatus::Releasing, false, false),
+        (ServerStatus::Released, true, false),
+    ] {
+        let record = server(1, status, &[]);
+        assert_eq!(fence::is_over(&record), over, "{:?}", record.status);
+        assert_eq!(
+            fence::follows_the_note(&record),
+            at_once,
+            "{:?}",
+            record.status
+        );
+    }
+}

@@ -142,19 +142,24 @@ fn proved_absence_closes_the_epoch() {
     assert_eq!(order.intent.epoch, EPOCH);
     assert_eq!(
         decision.again,
-        Duration::ZERO,
+        Again::AtOnce,
         "the next order is a pass of its own"
     );
 }
 
+fn look(case: &Case) -> LookUp {
+    match case.decide().effect {
+        Some(Effect::LookForOrder(look)) => look,
+        other => panic!("no look, but {other:?}"),
+    }
+}
+
 #[test]
 fn a_look_names_what_to_ask() {
-    let Some(Effect::LookForOrder(search)) = open().decide().effect else {
-        panic!("no look")
-    };
-    assert_eq!(search.order_tag, own_tag());
-    assert_eq!((search.since, search.hostname.as_str()), (EPOCH, "web"));
-    assert_eq!(search.control.uuid, uuid(CONTROL));
+    let look = look(&open());
+    assert_eq!(look.order_tag, own_tag());
+    assert_eq!(look.control.uuid, uuid(CONTROL));
+    assert_eq!((look.suspect, look.proof_began), (None, secs(990)));
 }
 
 #[test]
@@ -163,5 +168,52 @@ fn looks_are_spaced() {
     let decision = case.decide();
     assert_eq!(decision.effect, None);
     assert_eq!(decision.wants_proof, Some(secs(1020)));
-    assert_eq!(decision.again, secs(20));
+    assert_eq!(decision.again, Again::After(secs(20)));
+}
+
+#[test]
+fn a_look_goes_with_a_list_of_all_machines_that_is_not_older() {
+    let list = |at| Some((secs(at), Arc::default()));
+    for (what, servers) in [("none", None), ("older than the listing", list(989))] {
+        let decision = open().view(|v| v.servers = servers).decide();
+        assert_eq!(decision.effect, None, "{what}");
+        assert_eq!(decision.wants_servers, Some(secs(990)), "{what}");
+        assert_eq!(decision.wants_proof, None, "{what}");
+    }
+    let decision = open().view(|v| v.servers = list(990)).decide();
+    assert!(decision.effect.is_some() && decision.wants_servers.is_none());
+    // Nobody lists every machine of an account before the listing that it would go with.
+    let early = Case::new().open(300, &[960]).view(|v| v.servers = None);
+    assert_eq!(early.decide().wants_servers, None);
+}
+
+#[test]
+fn a_machine_that_lost_its_mark_is_suspected_by_name_and_age() {
+    let bare = || server(1, ServerStatus::Delivered, &[&cluster().tag()]);
+    let suspect = |server: Server| {
+        let servers = vec![server];
+        let case = open().view(|v| v.servers = Some((secs(990), Arc::new(servers))));
+        look(&case).suspect
+    };
+    assert_eq!(suspect(bare()), Some(uuid(1)));
+    let unnamed = Server {
+        name: " WEB ".into(),
+        created_at: None,
+        tags: Vec::new(),
+        ..bare()
+    };
+    assert_eq!(suspect(unnamed), Some(uuid(1)));
+    let other = Server {
+        name: "db".into(),
+        ..bare()
+    };
+    let older = Server {
+        created_at: Some(EPOCH - 1),
+        ..bare()
+    };
+    let marked = server(1, ServerStatus::Delivered, &[&mark().order_tag(1)]);
+    let dead = server(1, ServerStatus::Released, &[]);
+    for server in [other, older, marked, dead] {
+        assert_eq!(suspect(server.clone()), None, "{server:?}");
+    }
 }

@@ -1,0 +1,95 @@
+//! The looks at slow lists, each in its time.
+
+use super::{Answer, List};
+use crate::{
+    account::{
+        KeyState, Wake,
+        live::Core,
+        turns::{Caller, Lane},
+        view::Catalogue,
+    },
+    runtime::clock,
+};
+use hosting::{Client, Error, listing::Gap};
+use std::time::Duration;
+
+impl Core {
+    /// A look at a list that starts at or after this moment is wanted.
+    pub(crate) fn want_list(&self, list: List, not_before: Duration, caller: &Caller) {
+        if self.lists.want(list, not_before, &caller.uid) {
+            self.wake(&Wake::Object(caller.uid.clone()));
+        }
+    }
+
+    /// Makes the looks that are wanted. Never ends.
+    pub(crate) async fn keep_lists(&self) {
+        futures::future::join_all(List::ALL.map(|list| self.keep_list(list))).await;
+    }
+
+    async fn keep_list(&self, list: List) {
+        let replan = &self.lists.replan[list as usize];
+        loop {
+            let Some((due, client)) = self.next_look(list) else {
+                replan.notified().await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = replan.notified() => continue,
+                () = clock::sleep_until(due) => {}
+            }
+            match self.look_at(list, &client).await {
+                Ok(Answer { woken, is_another }) => {
+                    self.audience.wake_objects(woken);
+                    let keys = match is_another {
+                        true => self.state().members.keys(),
+                        false => Vec::new(),
+                    };
+                    for key in keys {
+                        self.wake(&Wake::List(key, list));
+                    }
+                }
+                Err(error) => {
+                    let woken = self.lists.failed(list, &error, clock::now().mono);
+                    self.audience.wake_objects(woken);
+                }
+            }
+        }
+    }
+
+    fn next_look(&self, list: List) -> Option<(Duration, Client)> {
+        let (spacing, client) = {
+            let state = self.state();
+            if *state.key.state() != KeyState::Accepted {
+                return None;
+            }
+            (state.members.times()?.poll_moving, state.members.client()?)
+        };
+        Some((self.lists.due(list, spacing)?, client))
+    }
+
+    async fn look_at(&self, list: List, client: &Client) -> Result<Answer, Gap> {
+        let started = clock::now().mono;
+        Ok(match list {
+            List::Catalogue => {
+                let catalogue = self.catalogue(client).await?;
+                self.lists
+                    .answer(list, started, catalogue, |c| &mut c.catalogue)
+            }
+            List::Servers => {
+                let (started, all) = self.every_machine(client).await?;
+                self.lists.answer(list, started, all, |c| &mut c.servers)
+            }
+        })
+    }
+
+    async fn catalogue(&self, client: &Client) -> Result<Catalogue, Error> {
+        let lane = Lane::Catalogue;
+        Ok(Catalogue {
+            quotas: self.call(lane, client.quota_usage()).await?,
+            plans: self.call(lane, client.plans()).await?,
+            locations: self.call(lane, client.locations()).await?,
+            systems: self.call(lane, client.operating_systems()).await?,
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! Slow lists of an account: looked at when somebody wants them, once for all who do.
+//!
+//! Another list is one variant of [`List`], one field of [`Contents`] and one
+//! arm of `Core::look_at`.
+
+mod looks;
+
+use super::{schedule::explain, view::Catalogue};
+use crate::{kinds::Reason, runtime::Backoff};
+use hosting::{Error, Server, listing::Gap};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// Longest pause after failures.
+const PAUSE: Duration = Duration::from_secs(60);
+/// One failure alone says nothing; so many are shown.
+const SHOWN: u32 = 2;
+
+/// A list that is looked at when somebody wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum List {
+    /// What can be ordered.
+    Catalogue,
+    /// Every machine of the account, whatever it bears, read to an empty page.
+    Servers,
+}
+
+impl List {
+    const ALL: [Self; 2] = [Self::Catalogue, Self::Servers];
+}
+
+/// What a look showed, with its moment.
+pub(crate) type Dated<T> = (Duration, Arc<T>);
+
+/// What the last looks showed.
+#[derive(Clone, Default)]
+pub(crate) struct Contents {
+    pub(crate) catalogue: Option<Dated<Catalogue>>,
+    pub(crate) servers: Option<Dated<Vec<Server>>>,
+}
+
+/// The lists of one live account, and who waits for them.
+#[derive(Default)]
+pub(crate) struct Lists {
+    state: Mutex<State>,
+    /// The looks at a list have to be planned again.
+    replan: [Notify; List::ALL.len()],
+}
+
+#[derive(Default)]
+struct State {
+    contents: Contents,
+    waiting: [Waiting; List::ALL.len()],
+}
+
+/// Who waits for one list, and how the looks at it went.
+#[derive(Default)]
+struct Waiting {
+    by_uid: HashMap<String, Want>,
+    /// The moment of the last good look.
+    looked: Option<Duration>,
+    backoff: Backoff,
+    error: Option<(Reason, String)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Want {
+    /// A look that starts at or after this moment.
+    Open(Duration),
+    /// It was told of the look of this moment.
+    Told(Duration),
+}
+
+impl Want {
+    fn open(self) -> Option<Duration> {
+        match self {
+            Self::Open(not_before) => Some(not_before),
+            Self::Told(_) => None,
+        }
+    }
+}
+
+impl Waiting {
+    fn open(&self) -> impl Iterator<Item = (&String, Duration)> {
+        let wants = self.by_uid.iter();
+        wants.filter_map(|(uid, want)| want.open().map(|moment| (uid, moment)))
+    }
+
+    /// Those who have waited for the look of this moment; they wait no more.
+    fn answered(&mut self, looked: Duration) -> Vec<String> {
+        self.looked = Some(looked);
+        self.backoff.reset();
+        self.error = None;
+        let is_answered = |want: &Want| want.open().is_some_and(|moment| moment <= looked);
+        let answered = self.by_uid.iter_mut().filter(|(_, want)| is_answered(want));
+        answered
+            .map(|(uid, want)| {
+                *want = Want::Told(looked);
+                uid.clone()
+            })
+            .collect()
+    }
+}
+
+/// What became of a good look.
+struct Answer {
+    woken: Vec<String>,
+    is_another: bool,
+}
+
+impl Lists {
+    /// What the last looks showed, and the failure of one that somebody waits for.
+    pub(crate) fn view(&self) -> (Contents, Option<(Reason, String)>) {
+        let state = self.state();
+        let error = state.waiting.iter().find_map(|w| w.error.clone());
+        (state.contents.clone(), error)
+    }
+
+    /// An object wants a look. Returns whether it has to be woken at once: there is one that it was
+    /// not told of.
+    fn want(&self, list: List, not_before: Duration, uid: &str) -> bool {
+        let mut state = self.state();
+        let waiting = &mut state.waiting[list as usize];
+        let there = waiting.looked.filter(|looked| *looked >= not_before);
+        let want = there.map_or(Want::Open(not_before), Want::Told);
+        let is_news = waiting.by_uid.insert(uid.to_owned(), want) != Some(want);
+        drop(state);
+        if is_news && there.is_none() {
+            self.replan[list as usize].notify_one();
+        }
+        is_news && there.is_some()
+    }
+
+    /// When the next look at a list is due. Many that wait ask again and again: one look serves them all.
+    fn due(&self, list: List, spacing: Duration) -> Option<Duration> {
+        let state = self.state();
+        let waiting = &state.waiting[list as usize];
+        let wanted = waiting.open().map(|(_, moment)| moment).min()?;
+        let spaced = waiting.looked.map_or(Duration::ZERO, |at| at + spacing);
+        Some(wanted.max(spaced).max(waiting.backoff.not_before()))
+    }
+
+    /// A look was good.
+    fn answer<T: PartialEq>(
+        &self,
+        list: List,
+        looked: Duration,
+        content: T,
+        place: impl FnOnce(&mut Contents) -> &mut Option<Dated<T>>,
+    ) -> Answer {
+        let mut state = self.state();
+        let place = place(&mut state.contents);
+        let is_another = place.as_ref().is_none_or(|(_, former)| **former != content);
+        *place = Some((looked, Arc::new(content)));
+        Answer {
+            woken: state.waiting[list as usize].answered(looked),
+            is_another,
+        }
+    }
+
+    /// A look failed. Returns those who wait, if there is something new to show them.
+    fn failed(&self, list: List, error: &Gap, now: Duration) -> Vec<String> {
+        let mut state = self.state();
+        let waiting = &mut state.waiting[list as usize];
+        waiting.backoff.fail(now, PAUSE);
+        let failures = waiting.backoff.failures();
+        let shown = explain(error);
+        tracing::debug!(?list, failures, "{}", shown.1);
+        // The breaker has its own reason.
+        let is_key = matches!(error, Gap::Failed(Error::AccessDenied(_)));
+        let is_shown = failures >= SHOWN && !is_key && waiting.open().next().is_some();
+        let shown = is_shown.then_some(shown);
+        let reason = |shown: &Option<(Reason, String)>| shown.as_ref().map(|(reason, _)| *reason);
+        let is_news = reason(&shown).is_some() && reason(&shown) != reason(&waiting.error);
+        waiting.error = shown;
+        match is_news {
+            true => waiting.open().map(|(uid, _)| uid.clone()).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// An object wants nothing any more. A failure that nobody waits out is not shown.
+    pub(crate) fn forget(&self, uid: &str) {
+        for waiting in &mut self.state().waiting {
+            if waiting.by_uid.remove(uid).is_some() && waiting.open().next().is_none() {
+                waiting.error = None;
+            }
+        }
+    }
+
+    /// Nobody wants anything any more. Returns those who waited.
+    pub(crate) fn dismiss(&self) -> Vec<String> {
+        let mut dismissed = Vec::new();
+        for waiting in &mut self.state().waiting {
+            dismissed.extend(waiting.open().map(|(uid, _)| uid.clone()));
+            waiting.by_uid.clear();
+            waiting.error = None;
+        }
+        dismissed
+    }
+
+    pub(crate) fn plan_again(&self) {
+        for list in &self.replan {
+            list.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,99 @@
+//! The machines that an account is known by: they show that a key or URL still
+//! leads to the same account, and that a listing tells the truth.
+
+use super::{super::view::Proof, marks, snapshot::Snapshot};
+use crate::kinds::account::{Endpoint, KnownMachine};
+use hosting::Server;
+use std::time::Duration;
+
+/// How many are remembered.
+const MOST: usize = 3;
+
+/// Whether an account is the one that it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Nothing speaks against it.
+    Same,
+    /// Key or URL are new, and no complete listing was made with them yet.
+    Unchecked,
+    /// Key or URL are new, and the account shows none of the machines that it was known by.
+    Changed,
+}
+
+/// Compares where the account was last seen with where it is now.
+pub fn identity(
+    recorded: Option<&Endpoint>,
+    present: &Endpoint,
+    known: &[KnownMachine],
+    proof: Option<&Proof>,
+) -> Identity {
+    if known.is_empty() || recorded.is_none_or(|recorded| recorded == present) {
+        return Identity::Same;
+    }
+    match proof {
+        None => Identity::Unchecked,
+        Some(proof) if known.iter().any(|k| shows(proof, k)) => Identity::Same,
+        Some(_) => Identity::Changed,
+    }
+}
+
+/// The machines to remember from now on: live ones of before, then other live ones, then the rest.
+/// As stable as can be, since each change is a write; a released machine gives way to a live one, since
+/// the provider may clear old records and tags away.
+///
+/// A listing that shows none of those of before forgets none of them: it may be false.
+pub(crate) fn refresh(
+    before: &[KnownMachine],
+    snapshot: &Snapshot,
+    proof: Option<&Proof>,
+) -> Vec<KnownMachine> {
+    let trusted = proof.filter(|proof| before.iter().any(|k| shows(proof, k)));
+    // A machine that was ordered after the listing started is not missing from it.
+    let stays = |k: &KnownMachine| {
+        trusted.is_none_or(|proof| shows(proof, k) || is_newer(snapshot, k, proof.began))
+    };
+    let mut candidates: Vec<&Server> = snapshot
+        .ours()
+        .map(|s| &*s.server)
+        .filter(|s| marks::order_tag(s).is_some() && !before.iter().any(|k| is(k, s)))
+        .collect();
+    // Oldest first: a machine that has lasted is likely to last.
+    candidates.sort_by_key(|s| (s.created_at, s.id.clone()));
+    let (live, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|s| s.status.is_live());
+    let is_live = |k: &KnownMachine| {
+        snapshot
+            .ours()
+            .any(|s| is(k, &s.server) && s.server.status.is_live())
+    };
+    let (live_before, rest_before): (Vec<_>, Vec<_>) =
+        before.iter().filter(|k| stays(k)).partition(|k| is_live(k));
+    live_before
+        .into_iter()
+        .cloned()
+        .chain(live.into_iter().filter_map(remember))
+        .chain(rest_before.into_iter().cloned())
+        .chain(rest.into_iter().filter_map(remember))
+        .take(MOST)
+        .collect()
+}
+
+fn remember(server: &Server) -> Option<KnownMachine> {
+    marks::order_tag(server).map(|tag| KnownMachine {
+        uuid: server.id.as_str().to_owned(),
+        order_tag: tag.to_owned(),
+    })
+}
+
+fn is(known: &KnownMachine, server: &Server) -> bool {
+    known.uuid == server.id.as_str()
+}
+
+fn shows(proof: &Proof, known: &KnownMachine) -> bool {
+    proof.servers.iter().any(|s| is(known, s))
+}
+
+fn is_newer(snapshot: &Snapshot, known: &KnownMachine, began: Duration) -> bool {
+    snapshot
+        .ours()
+        .any(|s| is(known, &s.server) && s.seen > began)
+}

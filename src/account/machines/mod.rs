@@ -1,0 +1,126 @@
+//! What is known of an account's machines.
+
+pub mod marks;
+pub mod orphans;
+
+mod known;
+mod snapshot;
+
+pub use known::{Identity, identity};
+pub(crate) use snapshot::{Snapshot, Touched};
+
+use super::{report::Counts, view::Proof};
+use crate::{kinds::account::KnownMachine, runtime::Moment};
+use hosting::{Server, ServerId};
+use orphans::Verdict;
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+/// The machines of one live account: each as last seen, and what they come to together.
+pub(crate) struct Machines {
+    snapshot: Snapshot,
+    proof: Option<Arc<Proof>>,
+    verdict: Verdict,
+    moving_since: Option<Duration>,
+}
+
+impl Machines {
+    pub(crate) fn new(cluster_tag: String) -> Self {
+        Self {
+            snapshot: Snapshot::new(cluster_tag),
+            proof: None,
+            verdict: Verdict::NotChecked,
+            moving_since: None,
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The last complete listing.
+    pub(crate) fn proof(&self) -> Option<&Arc<Proof>> {
+        self.proof.as_ref()
+    }
+
+    /// What the last look for orphans came to.
+    pub(crate) fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// Since when machines are in motion.
+    pub(crate) fn moving_since(&self) -> Option<Duration> {
+        self.moving_since
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts::of(self.snapshot.ours())
+    }
+
+    /// The machines to be known by from now on, given those of before.
+    pub(crate) fn known_after(&self, before: &[KnownMachine]) -> Vec<KnownMachine> {
+        known::refresh(before, &self.snapshot, self.proof.as_deref())
+    }
+
+    /// Takes records in that were asked for at `seen`. Returns the marks of what changed, and the
+    /// records to keep.
+    pub(crate) fn take_in(
+        &mut self,
+        servers: Vec<Server>,
+        seen: Duration,
+        now: Moment,
+    ) -> (Touched, Vec<Arc<Server>>) {
+        let mut touched = Touched::new();
+        let mut put = |server| {
+            let (marks, kept) = self.snapshot.put(server, seen);
+            touched.extend(marks);
+            kept
+        };
+        let kept = servers.into_iter().map(&mut put).collect();
+        if !touched.is_empty() {
+            self.note_motion(now);
+        }
+        (touched, kept)
+    }
+
+    /// The API did not know this machine when it was asked at `seen`. Who has seen it since knows better.
+    pub(crate) fn drop_unknown(&mut self, id: &ServerId, seen: Duration, now: Moment) -> Touched {
+        if self.snapshot.get(id).is_none_or(|s| s.seen > seen) {
+            return Touched::new();
+        }
+        let touched = self.snapshot.remove(id);
+        self.note_motion(now);
+        touched
+    }
+
+    /// Keeps since when machines are in motion.
+    pub(crate) fn note_motion(&mut self, now: Moment) {
+        let moving = self.snapshot.moving(now.wall).next().is_some();
+        self.moving_since = moving.then(|| self.moving_since.unwrap_or(now.mono));
+    }
+
+    /// A complete listing is there. Returns whether it is the first.
+    pub(crate) fn prove(&mut self, proof: Arc<Proof>) -> bool {
+        self.proof.replace(proof).is_none()
+    }
+
+    /// Looks for orphans in a complete listing, as [`orphans::judge`] does.
+    pub(crate) fn judge(
+        &mut self,
+        proof: &Proof,
+        known: &[KnownMachine],
+        claims: Option<&HashSet<String>>,
+        ordering: &HashSet<String>,
+    ) {
+        let Some(verdict) = orphans::judge(proof, known, claims, ordering) else {
+            return;
+        };
+        if self.verdict != verdict
+            && let Verdict::Found { count, first } = &verdict
+            && *count > 0
+        {
+            let first: Vec<&str> = first.iter().map(|o| o.uuid.as_str()).collect();
+            tracing::warn!(count, ?first, "machines of this cluster without an object");
+        }
+        self.verdict = verdict;
+    }
+}

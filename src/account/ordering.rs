@@ -1,0 +1,144 @@
+//! Orders: may one go out, and the sending of it.
+
+use super::{
+    Account,
+    handle::Connected,
+    turns::{Caller, Lane, Permit},
+    view::State,
+};
+use crate::{
+    kinds::{Reason, names::ACCOUNT_FINALIZER},
+    runtime::clock,
+};
+use hosting::{Order, OrderOutcome};
+
+/// Why an order may not go out now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// A limit of the account is reached. The text names the field and the numbers.
+    Limit(String),
+    /// The account may not order.
+    Blocked(Reason, String),
+}
+
+/// What the question for an order comes to.
+#[must_use]
+pub enum OrderTurn {
+    /// One order may be sent now.
+    Now(OrderPermit),
+    /// The object is queued, and woken when its permit is there.
+    Queued,
+}
+
+/// The permission for one order: a call, a place in flight, and a reservation against the limits.
+/// Dropped unused, it gives all of them back.
+#[must_use]
+pub struct OrderPermit {
+    permit: Permit,
+    reservation: u64,
+}
+
+impl Account {
+    /// A permit for one order of the object with this mark, now; else the object is queued, and woken
+    /// when it should ask again.
+    ///
+    /// # Errors
+    /// [`Denied`] says whether a limit or the state of the account stands against it. The object has no
+    /// place in the queue then.
+    pub fn order_turn(&self, mark: &str, caller: &Caller) -> Result<OrderTurn, Denied> {
+        let turn = self.try_order_turn(mark, caller);
+        if turn.is_err()
+            && let Some((live, _)) = self.connected()
+        {
+            live.core.turns.withdraw(&caller.uid);
+        }
+        turn
+    }
+
+    fn try_order_turn(&self, mark: &str, caller: &Caller) -> Result<OrderTurn, Denied> {
+        let (live, client) = self.may_order()?;
+        let core = &live.core;
+        {
+            let state = core.state();
+            let limits = state.members.limits(self.key());
+            let snapshot = state.machines.snapshot();
+            state
+                .limits
+                .check(mark, snapshot, &limits, clock::now())
+                .map_err(Denied::Limit)?;
+        }
+        if !core.turns.ask(Lane::Order, 1, caller) {
+            return Ok(OrderTurn::Queued);
+        }
+        let permit = Permit::new(live.clone(), client, Lane::Order, 1);
+        let reservation = {
+            let state = &mut *core.state();
+            let limits = state.members.limits(self.key());
+            let snapshot = state.machines.snapshot();
+            state.limits.admit(mark, snapshot, &limits, clock::now())
+        };
+        let reservation = reservation.map_err(Denied::Limit)?;
+        Ok(OrderTurn::Now(OrderPermit {
+            permit,
+            reservation,
+        }))
+    }
+
+    fn may_order(&self) -> Result<Connected, Denied> {
+        if let State::Blocked(reason, message) = self.view().state {
+            return Err(Denied::Blocked(reason, message));
+        }
+        if let Some((reason, message)) = &self.settings().no_orders {
+            return Err(Denied::Blocked(*reason, message.clone()));
+        }
+        if !self.is_held() {
+            // Without the key nothing that is ordered could be released.
+            self.wake_object();
+            let text = format!(
+                "the finalizer {ACCOUNT_FINALIZER} is not yet on {} and its Secret; see the account's events",
+                self.key()
+            );
+            return Err(Denied::Blocked(Reason::Pending, text));
+        }
+        self.connected().ok_or_else(|| {
+            let text = format!("{} has no usable key or base URL", self.key());
+            Denied::Blocked(Reason::Pending, text)
+        })
+    }
+
+    /// Sends the order, at once and at most once. On success the machine is known from here on.
+    ///
+    /// Once polled it must be polled to its end, like [`hosting::Client::order`].
+    pub async fn order(
+        &self,
+        mut permit: OrderPermit,
+        order: &Order,
+        order_tag: &str,
+    ) -> OrderOutcome {
+        permit.permit.spend();
+        let core = &permit.permit.live().core;
+        let sent = clock::now().mono;
+        core.state()
+            .limits
+            .sent(permit.reservation, order_tag, sent);
+        let outcome = permit.permit.client().order(order, order_tag).await;
+        match &outcome {
+            OrderOutcome::Created(server) => {
+                core.record_answer(Ok(()));
+                // As of now, not of the send: no earlier look can have shown it.
+                core.take_in_one((**server).clone(), clock::now().mono);
+            }
+            OrderOutcome::Refused(error) => core.record_answer(Err(error)),
+            OrderOutcome::NotSent(_) | OrderOutcome::Unknown(_) => {}
+        }
+        core.state().limits.ended(permit.reservation, &outcome);
+        outcome
+    }
+}
+
+impl Drop for OrderPermit {
+    fn drop(&mut self) {
+        let core = &self.permit.live().core;
+        core.state().limits.given_up(self.reservation);
+    }
+}

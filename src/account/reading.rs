@@ -1,0 +1,131 @@
+//! Reading machines: one by one, page by page, whole lists.
+
+use super::{live::Core, turns::Lane};
+use crate::runtime::clock;
+use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
+use hosting::{
+    Client, Error, Page, Server, ServerFilter, ServerId,
+    listing::{Gap, Listing},
+};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+/// How often a listing that shifted is started again at once.
+const TRIES: usize = 3;
+
+impl Core {
+    /// Reads one machine for the account itself.
+    pub(crate) async fn read(
+        &self,
+        client: &Client,
+        id: &ServerId,
+        lane: Lane,
+    ) -> Result<Arc<Server>, Error> {
+        // Looked at before the turn is waited for: older is the safe side.
+        let asked_for = clock::now().mono;
+        let answer = self.call(lane, client.server(id)).await;
+        self.took_answer(id, answer, asked_for)
+    }
+
+    /// Takes in the answer to a read. A machine that the API does not know leaves the snapshot.
+    pub(crate) fn took_answer(
+        &self,
+        id: &ServerId,
+        answer: Result<Server, Error>,
+        asked_for: Duration,
+    ) -> Result<Arc<Server>, Error> {
+        if let Err(Error::NotFound(_)) = &answer {
+            let now = clock::now();
+            let touched = self.state().machines.drop_unknown(id, asked_for, now);
+            self.tell_touched(touched);
+        }
+        answer.map(|server| self.take_in_one(server, asked_for))
+    }
+
+    /// Takes records in that were asked for at `seen`, and wakes whom they concern.
+    pub(crate) fn take_in(&self, servers: Vec<Server>, seen: Duration) -> Vec<Arc<Server>> {
+        let now = clock::now();
+        let (touched, kept) = self.state().machines.take_in(servers, seen, now);
+        self.tell_touched(touched);
+        kept
+    }
+
+    /// Takes one record in.
+    pub(crate) fn take_in_one(&self, server: Server, seen: Duration) -> Arc<Server> {
+        let fallback = server.clone();
+        let kept = self.take_in(vec![server], seen).pop();
+        kept.unwrap_or_else(|| Arc::new(fallback))
+    }
+
+    /// The list of machines that a filter lets through; each page is taken in as it comes.
+    pub(crate) fn machines<'a>(
+        &'a self,
+        client: &'a Client,
+        filter: &'a ServerFilter,
+        lane: Lane,
+    ) -> Listing<'a, Arc<Server>> {
+        let pages = Listing::of_servers(move |page| {
+            async move {
+                let seen = clock::now().mono;
+                let servers = self.page(client, filter, page, lane).await?;
+                Ok(self.take_in(servers, seen))
+            }
+            .boxed()
+        });
+        pages.with_page_size(self.page_size()).growing()
+    }
+
+    /// Every machine of the account, whatever it bears, read to an empty page. They stay out of the
+    /// snapshot. Gives the moment of the start as well.
+    pub(crate) async fn every_machine(
+        &self,
+        client: &Client,
+    ) -> Result<(Duration, Vec<Server>), Gap> {
+        let filter = &ServerFilter::default();
+        let listing = || {
+            let pages = Listing::of_servers(move |page| {
+                self.page(client, filter, page, Lane::Resolve).boxed()
+            });
+            pages.with_page_size(self.page_size()).growing()
+        };
+        let read = || listing().collect().map_err(|it| it.gap).boxed();
+        let (started, all) = started_again(read).await?;
+        Ok((started, all.into_records()))
+    }
+
+    async fn page(
+        &self,
+        client: &Client,
+        filter: &ServerFilter,
+        page: Page,
+        lane: Lane,
+    ) -> Result<Vec<Server>, Error> {
+        let servers = self.call(lane, client.servers(filter, page)).await?;
+        // A listing goes over to smaller pages where the API gives no more at once. A full one shows
+        // that they fit, and the next listing starts with them: finding out costs calls.
+        if servers.len() == page.results() as usize {
+            self.page_size.store(page.results(), Ordering::Relaxed);
+        }
+        Ok(servers)
+    }
+
+    fn page_size(&self) -> u32 {
+        self.page_size.load(Ordering::Relaxed)
+    }
+}
+
+/// Reads a list, and starts again when it moved meanwhile. Gives the moment of the start as well.
+pub(crate) async fn started_again<'a, T>(
+    read: impl Fn() -> BoxFuture<'a, Result<T, Gap>>,
+) -> Result<(Duration, T), Gap> {
+    let mut tries = 1;
+    loop {
+        let started = clock::now().mono;
+        match read().await {
+            Err(Gap::Shifted | Gap::Repeated | Gap::Short) if tries < TRIES => tries += 1,
+            result => return Ok((started, result?)),
+        }
+    }
+}

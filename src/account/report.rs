@@ -1,0 +1,46 @@
+//! How an account stands, for the status of its object.
+
+use super::{
+    KeyState,
+    machines::{marks, orphans::Verdict},
+    view::{Proof, Sighting},
+};
+use crate::kinds::{Reason, account::KnownMachine};
+use std::sync::Arc;
+
+/// How an account stands, for its status.
+#[derive(Clone, Debug)]
+pub struct AccountReport {
+    /// What is known of the key.
+    pub key: KeyState,
+    /// The rounds fail.
+    pub error: Option<(Reason, String)>,
+    /// The last complete listing.
+    pub proof: Option<Arc<Proof>>,
+    /// What the last look for orphans came to.
+    pub verdict: Verdict,
+    /// How many machines there are.
+    pub counts: Counts,
+    /// The machines to remember from now on.
+    pub known: Vec<KnownMachine>,
+}
+
+/// How many machines of the cluster an account has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Live ones.
+    pub live: usize,
+    /// Live ones that were let go by policy Retain.
+    pub retained: usize,
+}
+
+impl Counts {
+    pub(crate) fn of<'a>(machines: impl Iterator<Item = &'a Sighting>) -> Self {
+        let mut counts = Self::default();
+        for machine in machines.filter(|m| m.server.status.is_live()) {
+            counts.live += 1;
+            counts.retained += usize::from(marks::is_retained(&machine.server));
+        }
+        counts
+    }
+}

@@ -1,0 +1,155 @@
+//! When the rounds of an account go, and how the last ones went.
+
+use super::{
+    key_state::Breaker,
+    machines::Machines,
+    pace::{self, Pace, Round},
+    view::{Proof, Times},
+};
+use crate::{kinds::Reason, runtime::Backoff};
+use hosting::{Error, listing::Gap};
+use std::{collections::HashMap, time::Duration};
+
+/// Longest pause after failures.
+const PAUSE: Duration = Duration::from_secs(60);
+/// The same where the list only does not hold still.
+const SHORT_PAUSE: Duration = Duration::from_secs(8);
+
+/// The plan of the rounds.
+pub(crate) struct Schedule {
+    started: Duration,
+    in_use: bool,
+    /// Who wants a proof listing that starts at or after which moment, by object mark.
+    wants: HashMap<String, Duration>,
+    /// When the last round ended that looked at machines.
+    looked: Option<Duration>,
+    backoff: Backoff,
+    /// The end of the pause, with its jitter.
+    retry_at: Duration,
+    jitter: f64,
+    error: Option<(Reason, String)>,
+}
+
+impl Schedule {
+    pub(crate) fn new(now: Duration) -> Self {
+        Self {
+            started: now,
+            in_use: false,
+            wants: HashMap::new(),
+            looked: None,
+            backoff: Backoff::default(),
+            retry_at: Duration::ZERO,
+            jitter: 1.0,
+            error: None,
+        }
+    }
+
+    /// The next round and its moment, which may lie in the past.
+    pub(crate) fn next(
+        &self,
+        key: &Breaker,
+        machines: &Machines,
+        times: Times,
+    ) -> (Duration, Round) {
+        pace::next(&Pace {
+            key: key.state().clone(),
+            probe_at: key.probe_at(),
+            retry_at: self.retry_at,
+            started: self.started,
+            in_use: self.in_use,
+            proved: machines.proof().map(|p| p.ended),
+            wanted: self.wants.values().min().copied(),
+            looked: self.looked,
+            moving_since: machines.moving_since(),
+            machines: machines.snapshot().present().next().is_some(),
+            times,
+            jitter: self.jitter,
+        })
+    }
+
+    /// Somebody uses the account. Returns whether that is news.
+    pub(crate) fn mark_in_use(&mut self) -> bool {
+        !std::mem::replace(&mut self.in_use, true)
+    }
+
+    /// A proof listing is wanted. Returns whether that is news.
+    pub(crate) fn want(&mut self, mark: &str, not_before: Duration) -> bool {
+        self.wants.insert(mark.to_owned(), not_before) != Some(not_before)
+    }
+
+    /// Whether anybody waits for a proof listing.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.wants.is_empty()
+    }
+
+    /// The marks of those who have waited for this listing; they wait no more.
+    pub(crate) fn answered_by(&mut self, proof: &Proof) -> Vec<String> {
+        self.wants
+            .extract_if(|_, not_before| *not_before <= proof.began)
+            .map(|(mark, _)| mark)
+            .collect()
+    }
+
+    /// The next round may go at once, whatever failed.
+    pub(crate) fn retry_now(&mut self) {
+        self.retry_at = Duration::ZERO;
+    }
+
+    /// The rounds fail: why, for a person.
+    pub(crate) fn error(&self) -> Option<&(Reason, String)> {
+        self.error.as_ref()
+    }
+
+    /// Keeps count of failures. One alone says nothing; it is shown when it lasts, or at once where
+    /// nothing else is known of the key. Returns whether what is shown is news.
+    pub(crate) fn conclude(
+        &mut self,
+        round: Round,
+        result: Result<(), Gap>,
+        now: Duration,
+        is_untried: bool,
+    ) -> bool {
+        self.jitter = rand::random_range(0.8..=1.2);
+        let before = self.error.as_ref().map(|(reason, _)| *reason);
+        match result {
+            Ok(()) => {
+                self.backoff.reset();
+                self.retry_at = Duration::ZERO;
+                self.error = None;
+                if round != Round::Probe {
+                    self.looked = Some(now);
+                }
+            }
+            // The breaker has its own pace and its own reason.
+            Err(Gap::Failed(Error::AccessDenied(_))) => self.error = None,
+            Err(error) => {
+                // A list that does not hold still is a busy account, not a broken one.
+                let (enough, longest) = match error {
+                    Gap::Failed(_) => (2, PAUSE),
+                    _ => (6, SHORT_PAUSE),
+                };
+                let pause = self.backoff.fail(now, longest);
+                self.retry_at = now + pause.mul_f64(self.jitter);
+                let shown = explain(&error);
+                tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
+                if self.backoff.failures() >= enough || is_untried {
+                    self.error = Some(shown);
+                }
+            }
+        }
+        // The words may differ from failure to failure; only the reason is news.
+        before != self.error.as_ref().map(|(reason, _)| *reason)
+    }
+}
+
+/// A failure as conditions show it.
+pub(crate) fn explain(error: &Gap) -> (Reason, String) {
+    match error {
+        Gap::Failed(error @ Error::RateLimited { .. }) => (Reason::RateLimited, error.explain()),
+        Gap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
+        other => (
+            Reason::ProviderUnreachable,
+            format!("the servers cannot be listed: {other}"),
+        ),
+    }
+}

@@ -1,0 +1,58 @@
+//! What the controller of an account object has made of it.
+
+use super::{AccountKey, view::Times};
+use crate::kinds::{
+    Reason,
+    account::{AllowedNamespaces, KnownMachine, Limits, Timing},
+};
+
+/// What is in force for one account object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Why nothing may change.
+    pub block: Option<(Reason, String)>,
+    /// Why nothing may be ordered; releases go on.
+    pub no_orders: Option<(Reason, String)>,
+    /// Which namespaces may use it; None for the kind that serves its own.
+    pub allowed: Option<AllowedNamespaces>,
+    /// Its times.
+    pub times: Times,
+    /// Its limits.
+    pub limits: Limits,
+    /// The machines that it is known by.
+    pub known: Vec<KnownMachine>,
+}
+
+impl Settings {
+    /// An object of which nothing is known but the reason why nothing may change.
+    pub fn blocked(reason: Reason, message: String) -> Self {
+        Self {
+            block: Some((reason, message)),
+            no_orders: None,
+            allowed: None,
+            times: Times::from(&Timing::default()),
+            limits: Limits::default(),
+            known: Vec::new(),
+        }
+    }
+
+    /// An object that its controller has not looked at yet.
+    pub(crate) fn unread(key: &AccountKey) -> Self {
+        Self::blocked(Reason::Pending, format!("{key} was not read yet"))
+    }
+
+    /// An object that is gone.
+    pub(crate) fn gone(key: &AccountKey) -> Self {
+        Self::blocked(Reason::AccountNotFound, format!("{key} is gone"))
+    }
+
+    /// Whether those who use the account have to look again. The machines that it is known by change
+    /// with every machine and concern nobody else.
+    pub(crate) fn is_news_after(&self, former: &Self) -> bool {
+        self.block != former.block
+            || self.no_orders != former.no_orders
+            || self.allowed != former.allowed
+            || self.times != former.times
+            || self.limits != former.limits
+    }
+}

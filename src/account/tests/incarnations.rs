@@ -1,0 +1,107 @@
+//! Objects that follow each other under one name.
+
+use super::{
+    provider::{machine, mark},
+    rig::{Rig, account_uid, caller, key, permit},
+};
+use crate::{
+    account::{Account, Lane, Settings, Turn, Wake, view::State},
+    kinds::Reason,
+};
+use hosting::Error;
+use std::time::Duration;
+use tokio::time::sleep;
+
+const SECOND: &str = "account-second";
+
+/// The account object `default`, and another one under its name.
+async fn succeeded() -> (Rig, Account, Account) {
+    let (rig, former) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    rig.ready(&former).await;
+    rig.accounts.announce(&key("default"), SECOND, true);
+    let present = rig.accounts.get(&key("default")).unwrap();
+    (rig, former, present)
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_object_of_the_name_starts_without_anything() {
+    let (rig, former, present) = succeeded().await;
+    assert_eq!(present.uid(), SECOND);
+    assert!(present.view().used_before && !former.view().used_before);
+    assert!(matches!(
+        present.view().state,
+        State::Blocked(Reason::Pending, _)
+    ));
+    assert!(present.sightings(&mark(1)).is_empty());
+    assert!(matches!(
+        former.view().state,
+        State::Blocked(Reason::AccountNotFound, _)
+    ));
+    let turn = former.turn(Lane::Release, 1, &caller("a"));
+    assert!(matches!(turn.map(drop), Err(Error::NotSent(_))));
+    assert!(rig.woken().contains(&Wake::Account(key("default"))));
+    rig.provider.calls();
+    sleep(Duration::from_secs(7200)).await;
+    assert!(
+        rig.provider.calls().is_empty(),
+        "the former connection is gone"
+    );
+    // Announced again it stays what it is.
+    rig.woken();
+    rig.accounts.announce(&key("default"), SECOND, false);
+    assert!(rig.woken().is_empty());
+    assert!(rig.resolve("default").view().used_before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_pass_of_a_former_object_changes_nothing_of_its_successor() {
+    let (rig, former, _) = succeeded().await;
+    rig.configure("default", SECOND, Some(rig.connection("key-two")), |_| {});
+    let present = rig.resolve("default");
+    rig.ready(&present).await;
+    rig.woken();
+    let first = account_uid("default");
+    let blocked = || Settings::blocked(Reason::Undecodable, "late".into());
+    let connection = rig.connection("key-one");
+    rig.accounts
+        .configure(&key("default"), &first, blocked(), Some(connection));
+    rig.accounts
+        .configure(&key("default"), &first, blocked(), None);
+    rig.accounts.set_held(&key("default"), &first, false);
+    rig.accounts.remove(&key("default"), &first);
+    assert_eq!(present.view().state, State::Usable);
+    assert_eq!(rig.resolve("default").uid(), SECOND);
+    assert!(present.is_held());
+    assert!(former.connected().is_none());
+    assert!(rig.woken().is_empty());
+    let mut call = permit(&present, Lane::Poll, 1).await.unwrap();
+    call.call(async |client| client.plans().await)
+        .await
+        .unwrap();
+
+    rig.accounts.remove(&key("default"), SECOND);
+    assert!(rig.accounts.get(&key("default")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waited_on_a_connection_that_ends_looks_again() {
+    let (rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    rig.provider.world().busy = true;
+    let mut call = permit(&account, Lane::Poll, 1).await.unwrap();
+    let answer = call.call(async |client| client.plans().await).await;
+    assert!(matches!(answer, Err(Error::RateLimited(_))));
+    let turn = account.turn(Lane::Release, 2, &caller("waits"));
+    assert!(matches!(turn, Ok(Turn::Queued)));
+    rig.woken();
+    rig.configure(
+        "default",
+        &account_uid("default"),
+        Some(rig.connection("key-two")),
+        |_| {},
+    );
+    let woken = rig.woken();
+    assert!(woken.contains(&Wake::Object("waits".into())), "{woken:?}");
+    assert!(woken.contains(&Wake::Account(key("default"))), "{woken:?}");
+}

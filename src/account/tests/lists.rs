@@ -1,0 +1,155 @@
+//! Slow lists: made once for many, and exactly they are woken.
+
+use super::{
+    provider::machine,
+    rig::{Rig, caller, key, permit},
+};
+use crate::{
+    account::{Account, Lane, List, Wake, view::State},
+    kinds::Reason,
+    runtime::clock,
+};
+use std::time::Duration;
+use tokio::time::sleep;
+
+const PLANS: &str = "/v3/flexMetal/plans";
+
+async fn ready() -> (Rig, Account) {
+    let (rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    rig.provider.calls();
+    rig.woken();
+    (rig, account)
+}
+
+fn object(uid: &str) -> Wake {
+    Wake::Object(uid.into())
+}
+
+fn sorted(mut woken: Vec<Wake>) -> Vec<String> {
+    let mut words: Vec<_> = woken.drain(..).map(|w| format!("{w:?}")).collect();
+    words.sort();
+    words
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_look_serves_all_that_wait_and_nobody_else() {
+    let (rig, account) = ready().await;
+    rig.provider.world().servers = vec![machine(1, "released")];
+    let now = clock::now().mono;
+    for uid in ["a", "b", "a"] {
+        account.want_list(List::Servers, now, &caller(uid));
+    }
+    let later = now + Duration::from_secs(300);
+    account.want_list(List::Servers, later, &caller("late"));
+    rig.until("the list", || account.view().servers.is_some())
+        .await;
+    assert_eq!(rig.provider.calls().len(), 2, "a page and the empty one");
+    let (looked, all) = account.view().servers.unwrap();
+    assert!(looked >= now && all.len() == 1);
+    let another = Wake::List(key("default"), List::Servers);
+    assert_eq!(
+        sorted(rig.woken()),
+        sorted(vec![another, object("a"), object("b")])
+    );
+
+    // There already: said once to whoever does not know, without a call.
+    account.want_list(List::Servers, now, &caller("b"));
+    account.want_list(List::Servers, now, &caller("c"));
+    account.want_list(List::Servers, now, &caller("c"));
+    assert_eq!(rig.woken(), [object("c")]);
+    sleep(Duration::from_secs(200)).await;
+    assert!(rig.provider.calls().is_empty());
+
+    // The same as before: news for nobody but the one who waits.
+    rig.woken();
+    rig.until("the second look", || {
+        account.view().servers.is_some_and(|(at, _)| at >= later)
+    })
+    .await;
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(rig.woken(), [object("late")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn looks_keep_their_distance() {
+    let (rig, account) = ready().await;
+    let spacing = account.view().times.poll_moving;
+    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    rig.until("the first", || account.view().catalogue.is_some())
+        .await;
+    let first = account.view().catalogue.unwrap().0;
+    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    rig.until("the second", || account.view().catalogue.unwrap().0 > first)
+        .await;
+    assert!(account.view().catalogue.unwrap().0 >= first + spacing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_backs_off_and_says_so_to_those_who_wait() {
+    let (rig, account) = ready().await;
+    rig.provider.world().broken = vec![PLANS.into()];
+    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    sleep(Duration::from_millis(500)).await;
+    assert!(
+        account.view().last_error.is_none(),
+        "one alone says nothing"
+    );
+    assert!(rig.woken().is_empty());
+    sleep(Duration::from_secs(2)).await;
+    let (reason, _) = account.view().last_error.unwrap();
+    assert_eq!(reason, Reason::ProviderUnreachable);
+    assert_eq!(account.view().state, State::Usable);
+    assert_eq!(rig.woken(), [object("a")]);
+    rig.provider.calls();
+    sleep(Duration::from_secs(600)).await;
+    let calls = rig.provider.calls();
+    let tries = calls.iter().filter(|c| c.contains(PLANS)).count();
+    assert!((9..=16).contains(&tries), "{tries}");
+    assert!(rig.woken().is_empty(), "it was told");
+
+    // Another list is not held up by it.
+    account.want_list(List::Servers, clock::now().mono, &caller("b"));
+    rig.until("the other list", || account.view().servers.is_some())
+        .await;
+    rig.provider.world().broken.clear();
+    rig.until("the catalogue", || account.view().catalogue.is_some())
+        .await;
+    assert!(account.view().last_error.is_none());
+    assert!(rig.woken().contains(&object("a")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_want_of_an_object_that_is_gone_goes() {
+    let (rig, account) = ready().await;
+    let later = clock::now().mono + Duration::from_secs(60);
+    account.want_list(List::Servers, later, &caller("a"));
+    rig.accounts.forget("a");
+    sleep(Duration::from_secs(120)).await;
+    assert!(rig.provider.calls().is_empty());
+
+    // Nor is a failure shown that nobody waits out.
+    rig.provider.world().broken = vec![PLANS.into()];
+    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    rig.until("the failure", || account.view().last_error.is_some())
+        .await;
+    rig.accounts.forget("a");
+    assert!(account.view().last_error.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_waits_for_the_key() {
+    let (rig, account) = ready().await;
+    rig.provider.world().refused_key = Some("key-one".into());
+    let mut call = permit(&account, Lane::Poll, 1).await.unwrap();
+    let answer = call.call(async |client| client.plans().await).await;
+    assert!(answer.is_err());
+    rig.provider.calls();
+    account.want_list(List::Servers, clock::now().mono, &caller("a"));
+    sleep(Duration::from_secs(3)).await;
+    assert!(rig.provider.calls().is_empty());
+    rig.provider.world().refused_key = None;
+    rig.until("the list", || account.view().servers.is_some())
+        .await;
+    assert!(rig.woken().contains(&object("a")));
+}

@@ -1,0 +1,248 @@
+//! Turns of objects on a live account: permits, what comes back, who holds up whom.
+
+use super::{
+    provider::{Provider, machine, mark, order_tag, uuid},
+    rig::{Rig, caller, order, permit, reserve},
+};
+use crate::{
+    account::{Account, Denied, Lane, OrderTurn, Turn, Wake},
+    kinds::{Reason, account::Limits},
+};
+use hosting::{Error, OrderOutcome, ServerId};
+use std::time::Duration;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+fn tokens_left(account: &Account) -> u32 {
+    // Each of these is granted at once or not at all.
+    let mut permits = Vec::new();
+    for n in 0..100 {
+        match account.turn(Lane::Release, 1, &caller(&format!("count{n}"))) {
+            Ok(Turn::Now(permit)) => permits.push(permit),
+            _ => {
+                account
+                    .connected()
+                    .unwrap()
+                    .0
+                    .core
+                    .turns
+                    .withdraw(&format!("count{n}"));
+                break;
+            }
+        }
+    }
+    u32::try_from(permits.len()).unwrap()
+}
+
+async fn rested() -> (Rig, Account) {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    rig.ready(&account).await;
+    sleep(Duration::from_secs(10)).await;
+    rig.woken();
+    (rig, account)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_makes_so_many_calls_and_no_more() {
+    let (rig, account) = rested().await;
+    rig.provider.calls();
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    let mut two = permit(&account, Lane::Release, 2).await.unwrap();
+    let record = two.read(&id).await.unwrap();
+    let answer = two.call(async |client| client.release(&record.id).await);
+    let released = two_way(answer.await, &two);
+    assert_eq!(released, "releasing");
+    let third = two.read(&id).await;
+    assert!(matches!(third, Err(Error::NotSent(_))));
+    assert_eq!(rig.provider.calls().len(), 2);
+}
+
+fn two_way(answer: Result<hosting::Server, Error>, permit: &crate::account::Permit) -> String {
+    permit.learn(answer.unwrap()).status.as_str().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_dropped_unused_gives_its_calls_and_its_place_back() {
+    let (_rig, account) = rested().await;
+    assert_eq!(tokens_left(&account), 40);
+    let held = permit(&account, Lane::Release, 15).await.unwrap();
+    assert_eq!(tokens_left(&account), 25);
+    drop(held);
+    assert_eq!(tokens_left(&account), 40);
+    // So does one for an order, with its reservation.
+    let held = reserve(&account, &mark(9)).await.unwrap();
+    assert_eq!(tokens_left(&account), 39);
+    drop(held);
+    assert_eq!(tokens_left(&account), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_reservation_is_made_when_the_permit_is_picked_up() {
+    let rig = Rig::new().await;
+    rig.install("default", "key-one", |settings| {
+        settings.limits = Limits {
+            max_servers: Some(1),
+            max_orders_per_hour: None,
+        };
+    });
+    let account = rig.resolve("default");
+    rig.ready(&account).await;
+    let core = account.connected().unwrap().0.core;
+    core.turns.slow_down(Some(Duration::from_secs(7)));
+    for n in 0..3 {
+        let turn = account.order_turn(&mark(n), &caller(&format!("o{n}")));
+        assert!(matches!(turn, Ok(OrderTurn::Queued)));
+    }
+    sleep(Duration::from_secs(9)).await;
+    assert!(rig.woken().contains(&Wake::Object("o2".into())));
+    let Ok(OrderTurn::Now(first)) = account.order_turn(&mark(0), &caller("o0")) else {
+        panic!("it has a grant");
+    };
+    for n in 1..3 {
+        let turn = account.order_turn(&mark(n), &caller(&format!("o{n}")));
+        assert!(matches!(turn, Err(Denied::Limit(_))));
+    }
+    drop(first);
+    // Whoever was refused has no grant any more, and asks again.
+    drop(reserve(&account, &mark(1)).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_gone_holds_nothing() {
+    let (rig, account) = rested().await;
+    let core = account.connected().unwrap().0.core;
+    core.turns.slow_down(Some(Duration::from_secs(7)));
+    for uid in ["gone", "ended", "stays"] {
+        let turn = account.turn(Lane::Release, 1, &caller(uid));
+        assert!(matches!(turn, Ok(Turn::Queued)));
+    }
+    rig.accounts.forget("gone");
+    sleep(Duration::from_secs(8)).await;
+    let woken = rig.woken();
+    assert!(!woken.contains(&Wake::Object("gone".into())));
+    assert!(woken.contains(&Wake::Object("stays".into())));
+    rig.accounts.withdraw("ended");
+    rig.accounts.forget("stays");
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(tokens_left(&account), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_key_is_the_answer_of_those_who_wait() {
+    let (rig, account) = rested().await;
+    let mut held = permit(&account, Lane::Poll, 2).await.unwrap();
+    let mut first = permit(&account, Lane::Poll, 1).await.unwrap();
+    let core = account.connected().unwrap().0.core;
+    core.turns.slow_down(Some(Duration::from_secs(300)));
+    let turn = account.turn(Lane::Release, 1, &caller("waits"));
+    assert!(matches!(turn, Ok(Turn::Queued)));
+    rig.provider.world().refused_key = Some("key-one".into());
+    let refused = first.call(async |client| client.plans().await).await;
+    assert!(matches!(refused, Err(Error::AccessDenied(_))));
+    assert!(rig.woken().contains(&Wake::Object("waits".into())));
+    rig.provider.calls();
+    let refused = held.call(async |client| client.plans().await).await;
+    assert!(matches!(refused, Err(Error::AccessDenied(_))));
+    assert!(rig.provider.calls().is_empty(), "no call goes out");
+}
+
+/// An account on a provider of its own, beside the one of the rig.
+async fn neighbour(rig: &Rig) -> (Rig, Account) {
+    let neighbour = Rig {
+        provider: Provider::default(),
+        accounts: rig.accounts.clone(),
+        objects: rig.objects.clone(),
+    };
+    neighbour.install("neighbour", "key-other", |_| {});
+    let account = neighbour.resolve("neighbour");
+    neighbour.ready(&account).await;
+    (neighbour, account)
+}
+
+async fn is_prompt(account: &Account) {
+    let start = Instant::now();
+    for _ in 0..5 {
+        let mut permit = permit(account, Lane::Poll, 1).await.unwrap();
+        let answer = permit.call(async |client| client.plans().await).await;
+        assert!(answer.is_ok());
+    }
+    drop(reserve(account, &mark(77)).await.unwrap());
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_account_holds_up_no_other() {
+    let (rig, throttled) = rested().await;
+    let (_other, account) = neighbour(&rig).await;
+    rig.provider.world().busy = true;
+    rig.provider.world().pause = 300;
+    let mut call = permit(&throttled, Lane::Poll, 1).await.unwrap();
+    let answer = call.call(async |client| client.plans().await).await;
+    assert!(matches!(answer, Err(Error::RateLimited(_))));
+    for n in 0..100 {
+        let turn = throttled.turn(Lane::Release, 2, &caller(&format!("o{n}")));
+        assert!(matches!(turn, Ok(Turn::Queued)));
+    }
+    is_prompt(&account).await;
+    sleep(Duration::from_secs(290)).await;
+    assert!(
+        !rig.woken().contains(&Wake::Object("o0".into())),
+        "the pause is kept"
+    );
+    is_prompt(&account).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_hang_hold_up_their_own_account_alone() {
+    let (rig, slow) = rested().await;
+    let (_other, account) = neighbour(&rig).await;
+    rig.provider.world().hanging = true;
+    let mut tasks = JoinSet::new();
+    for n in 0..48 {
+        let slow = slow.clone();
+        // An order where there is room, another change where not: all of them hang.
+        tasks.spawn(async move {
+            if n < 32 {
+                let permit = reserve(&slow, &mark(n)).await.unwrap();
+                let (order, tag) = (order(&order_tag(n)), order_tag(n));
+                let outcome = slow.order(permit, &order, &tag).await;
+                assert!(!matches!(outcome, OrderOutcome::Created(_)));
+            } else {
+                let asks = caller(&format!("change{n}"));
+                let Ok(Turn::Now(mut permit)) = slow.turn(Lane::Resolve, 1, &asks) else {
+                    panic!("there is room");
+                };
+                let id = ServerId::parse(&uuid(1)).unwrap();
+                let call = async |c: &hosting::Client| c.add_tag(&id, "t").await;
+                assert!(permit.call(call).await.is_err());
+            }
+        });
+        sleep(Duration::from_millis(60)).await;
+    }
+    sleep(Duration::from_secs(5)).await;
+    let turn = slow.turn(Lane::Release, 2, &caller("more"));
+    assert!(matches!(turn, Ok(Turn::Queued)));
+    is_prompt(&account).await;
+    // They end, and there is room again.
+    rig.woken();
+    tasks.shutdown().await;
+    sleep(Duration::from_millis(10)).await;
+    assert!(rig.woken().contains(&Wake::Object("more".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_of_an_account_without_a_connection() {
+    let rig = Rig::new().await;
+    rig.configure("default", "account-default", None, |_| {});
+    let account = rig.resolve("default");
+    let turn = account.turn(Lane::Poll, 1, &caller("a"));
+    assert!(matches!(turn.map(drop), Err(Error::NotSent(_))));
+    let turn = account.order_turn(&mark(1), &caller("a"));
+    assert!(matches!(
+        turn.map(drop),
+        Err(Denied::Blocked(Reason::Pending, _))
+    ));
+}

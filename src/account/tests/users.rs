@@ -1,0 +1,80 @@
+//! Who uses the accounts, over several kinds.
+
+use super::rig::{Rig, account_uid, caller, key};
+use crate::account::{AccountKey, Accounts, Lane, List, Rate, Turn, Users, Wake};
+use std::sync::{Arc, Mutex};
+
+/// A kind that may not know yet, and that looks at the account whenever it is woken.
+struct Kind {
+    count: Option<usize>,
+    accounts: Accounts,
+    woken: Mutex<Vec<Wake>>,
+}
+
+impl Users for Kind {
+    fn count(&self, _: &AccountKey) -> Option<usize> {
+        self.count
+    }
+
+    fn wake(&self, wake: &Wake) {
+        // With a lock held this would never return.
+        let account = self.accounts.get(&key("default"));
+        if let Some(account) = account {
+            account.view();
+            let _ = account.turn(Lane::Poll, 1, &caller("curious"));
+            account.want_list(
+                List::Catalogue,
+                std::time::Duration::MAX,
+                &caller("curious"),
+            );
+        }
+        self.accounts.users(&key("default"));
+        self.accounts.withdraw("curious");
+        self.woken.lock().unwrap().push(wake.clone());
+    }
+}
+
+fn kind(accounts: &Accounts, count: Option<usize>) -> Arc<Kind> {
+    let kind = Arc::new(Kind {
+        count,
+        accounts: accounts.clone(),
+        woken: Mutex::default(),
+    });
+    accounts.add_users(kind.clone());
+    kind
+}
+
+#[test]
+fn users_are_the_sum_over_all_kinds() {
+    let accounts = Accounts::new("0123456789abcdef", Rate::default());
+    let users = || accounts.users(&key("default"));
+    assert_eq!(users(), None, "nobody is there to know");
+    kind(&accounts, Some(2));
+    kind(&accounts, Some(3));
+    assert_eq!(users(), Some(5));
+    kind(&accounts, None);
+    assert_eq!(users(), None, "one of them does not know yet");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wake_reaches_every_kind() {
+    let rig = Rig::new().await;
+    let (one, two) = (kind(&rig.accounts, Some(0)), kind(&rig.accounts, Some(0)));
+    rig.install("default", "key-one", |_| {});
+    let account = rig.resolve("default");
+    rig.ready(&account).await;
+    rig.accounts.users_changed(&key("default"));
+    let woken = one.woken.lock().unwrap().clone();
+    assert!(woken.contains(&Wake::Account(key("default"))));
+    assert_eq!(
+        woken.last(),
+        Some(&Wake::Object(account_uid("default"))),
+        "{woken:?}"
+    );
+    assert_eq!(woken, *two.woken.lock().unwrap());
+    assert_eq!(woken, rig.all_woken());
+    assert!(matches!(
+        account.turn(Lane::Poll, 1, &caller("a")),
+        Ok(Turn::Now(_))
+    ));
+}

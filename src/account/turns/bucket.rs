@@ -1,0 +1,114 @@
+//! How many calls an account may make: a token bucket. Pure, on tokio's time.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How fast a bucket fills, and how much it holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// Calls per second.
+    pub per_second: f64,
+    /// Calls at once after a rest.
+    pub burst: f64,
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self {
+            per_second: 20.0,
+            burst: 40.0,
+        }
+    }
+}
+
+/// The slowest rate that refusals lead to: one call in two seconds.
+pub(super) const SLOWEST: f64 = 0.5;
+/// How much the rate recovers each second, in calls per second.
+const RECOVERY: f64 = 0.1;
+/// The longest pause that the API may ask for.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Refusals that come together are one sign, not many.
+const ONE_SIGN: Duration = Duration::from_secs(1);
+/// The shortest wait, which rounding must not make zero of.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The calls that one account may make.
+pub(super) struct Bucket {
+    full: Rate,
+    per_second: f64,
+    /// Below zero after a permit for more calls than the bucket holds.
+    tokens: f64,
+    /// When tokens and rate were last brought up to date.
+    at: Instant,
+    closed_until: Option<Instant>,
+    slowed_at: Option<Instant>,
+}
+
+impl Bucket {
+    pub(super) fn new(rate: Rate, now: Instant) -> Self {
+        Self {
+            full: rate,
+            per_second: rate.per_second,
+            tokens: rate.burst,
+            at: now,
+            closed_until: None,
+            slowed_at: None,
+        }
+    }
+
+    /// Brings tokens and rate up to date.
+    pub(super) fn refill(&mut self, now: Instant) {
+        let seconds = now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = now;
+        self.put_back(seconds * self.per_second);
+        self.per_second = (self.per_second + seconds * RECOVERY).min(self.full.per_second);
+        self.closed_until = self.closed_until.filter(|until| *until > now);
+    }
+
+    /// When so many calls may be made, as of the last refill; None: at once.
+    pub(super) fn ready_at(&self, calls: u32) -> Option<Instant> {
+        if self.closed_until.is_some() {
+            return self.closed_until;
+        }
+        let missing = f64::from(calls).min(self.full.burst.max(1.0)) - self.tokens;
+        if missing <= 0.0 {
+            return None;
+        }
+        let wait = Duration::from_secs_f64(missing / self.per_second);
+        Some(self.at + wait.max(SHORTEST))
+    }
+
+    pub(super) fn take(&mut self, calls: u32) {
+        self.tokens -= f64::from(calls);
+    }
+
+    /// Calls that are not made after all. Never above what the bucket holds.
+    pub(super) fn put_back(&mut self, calls: f64) {
+        self.tokens = (self.tokens + calls).min(self.full.burst);
+    }
+
+    /// The API asked for fewer calls: the rate is halved, and nothing goes out for as long as it
+    /// asked, at most five minutes.
+    pub(super) fn slow_down(&mut self, now: Instant, retry_after: Option<Duration>) {
+        self.refill(now);
+        if self.slowed_at.is_none_or(|at| now - at >= ONE_SIGN) {
+            self.slowed_at = Some(now);
+            self.per_second = (self.per_second / 2.0).max(SLOWEST.min(self.full.per_second));
+            self.tokens = self.tokens.min(0.0);
+        }
+        if let Some(pause) = retry_after {
+            let until = now + pause.min(LONGEST_PAUSE);
+            self.closed_until = Some(self.closed_until.map_or(until, |c| c.max(until)));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn per_second(&self) -> f64 {
+        self.per_second
+    }
+
+    #[cfg(test)]
+    pub(super) fn tokens(&self) -> f64 {
+        self.tokens
+    }
+}

@@ -1,0 +1,30 @@
+//! What a call is for.
+
+/// What a call is for; the first goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// Ends costs.
+    Release,
+    /// Finds out what became of an order.
+    Resolve,
+    /// Orders.
+    Order,
+    /// Looks at machines in motion.
+    Poll,
+    /// Looks for orphans.
+    Sweep,
+    /// Looks at what can be ordered.
+    Catalogue,
+}
+
+impl Lane {
+    /// All of them, the first first.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Release,
+        Self::Resolve,
+        Self::Order,
+        Self::Poll,
+        Self::Sweep,
+        Self::Catalogue,
+    ];
+}

@@ -1,0 +1,93 @@
+//! The permission for some calls.
+
+use super::{super::live::Live, Lane};
+use crate::runtime::clock;
+use hosting::{Client, Error, Server, ServerId, error::NotSent};
+
+/// What the question for a turn comes to.
+#[must_use]
+pub enum Turn {
+    /// The calls may be made now.
+    Now(Permit),
+    /// The object is queued, and woken when its permit is there.
+    Queued,
+}
+
+/// The permission for some calls of one object. It holds a place in flight until it is dropped; calls
+/// that were not made go back.
+#[must_use]
+pub struct Permit {
+    live: Live,
+    client: Client,
+    lane: Lane,
+    left: u32,
+}
+
+impl Permit {
+    /// For calls that were taken from the turns of this live account.
+    pub(in crate::account) fn new(live: Live, client: Client, lane: Lane, calls: u32) -> Self {
+        Self {
+            live,
+            client,
+            lane,
+            left: calls.max(1),
+        }
+    }
+
+    /// Makes one of the calls.
+    ///
+    /// # Errors
+    /// As the call itself; the refusal, without a call, if the key was refused meanwhile;
+    /// [`Error::NotSent`] when all calls of the permit are made.
+    pub async fn call<T>(
+        &mut self,
+        call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.live.core.check_key()?;
+        if self.left == 0 {
+            let why = "all calls of this permit are made";
+            return Err(Error::NotSent(NotSent::Build(why.into())));
+        }
+        self.left -= 1;
+        let result = call(&self.client).await;
+        self.live.core.record_answer(result.as_ref().map(drop));
+        result
+    }
+
+    /// Reads one machine. What comes is in the snapshot from here on; one that the API does not know
+    /// leaves it.
+    ///
+    /// # Errors
+    /// As [`Client::server`] and [`Permit::call`].
+    pub async fn read(&mut self, id: &ServerId) -> Result<Server, Error> {
+        let asked_for = clock::now().mono;
+        let answer = self.call(async |client| client.server(id).await).await;
+        let kept = self.live.core.took_answer(id, answer, asked_for)?;
+        Ok((*kept).clone())
+    }
+
+    /// Takes in the answer to a change. It is as of now: whatever was asked for before is older.
+    pub fn learn(&self, server: Server) -> Server {
+        let kept = self.live.core.take_in_one(server, clock::now().mono);
+        (*kept).clone()
+    }
+
+    pub(in crate::account) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    pub(in crate::account) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// One of the calls is about to be made by other means than [`Permit::call`].
+    pub(in crate::account) fn spend(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.live.core.turns.done(self.lane, self.left);
+    }
+}

@@ -1,0 +1,379 @@
+//! Turns without an account: tokens, lanes, places, terms.
+
+use super::{
+    Caller, Lane, Rate, Turns,
+    bucket::{LONGEST_PAUSE, SLOWEST},
+    state::{IN_FLIGHT, ORDERS, TERM},
+};
+use crate::account::{AccountKey, Users, Wake, users::Audience};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    task::{JoinSet, yield_now},
+    time::{Instant, sleep, timeout},
+};
+
+/// Who was woken.
+#[derive(Default)]
+struct Bell(Mutex<Vec<String>>);
+
+impl Users for Bell {
+    fn count(&self, _: &AccountKey) -> Option<usize> {
+        None
+    }
+
+    fn wake(&self, wake: &Wake) {
+        if let Wake::Object(uid) = wake {
+            self.0.lock().unwrap().push(uid.clone());
+        }
+    }
+}
+
+struct Rig {
+    turns: Arc<Turns>,
+    bell: Arc<Bell>,
+    _keeper: JoinSet<()>,
+}
+
+impl Rig {
+    fn new(rate: Rate) -> Self {
+        let bell = Arc::new(Bell::default());
+        let audience = Audience::default();
+        audience.add(bell.clone());
+        let turns = Arc::new(Turns::new(rate, audience));
+        let mut keeper = JoinSet::new();
+        let kept = turns.clone();
+        keeper.spawn(async move { kept.keep().await });
+        Self {
+            turns,
+            bell,
+            _keeper: keeper,
+        }
+    }
+
+    /// One call a second, and one at once.
+    fn slow() -> Self {
+        Self::new(Rate {
+            per_second: 1.0,
+            burst: 1.0,
+        })
+    }
+
+    fn woken(&self) -> Vec<String> {
+        std::mem::take(&mut self.bell.0.lock().unwrap())
+    }
+
+    fn tokens(&self) -> f64 {
+        self.turns.state().bucket(Instant::now()).tokens()
+    }
+
+    fn per_second(&self) -> f64 {
+        self.turns.state().bucket(Instant::now()).per_second()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.turns.state().in_flight()
+    }
+}
+
+fn caller(uid: impl Into<String>, namespace: &str) -> Caller {
+    Caller {
+        uid: uid.into(),
+        namespace: namespace.into(),
+    }
+}
+
+fn object(uid: impl Into<String>) -> Caller {
+    caller(uid, "n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_then_the_rate() {
+    let rig = Rig::new(Rate::default());
+    let start = Instant::now();
+    for _ in 0..40 {
+        rig.turns.wait(Lane::Poll).await;
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    for _ in 0..20 {
+        rig.turns.wait(Lane::Poll).await;
+    }
+    let taken = start.elapsed();
+    assert!(
+        taken >= Duration::from_millis(999) && taken < Duration::from_millis(1100),
+        "{taken:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_higher_lane_that_waits_goes_first() {
+    let rig = Rig::slow();
+    rig.turns.wait(Lane::Poll).await;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for lane in [Lane::Catalogue, Lane::Poll, Lane::Order, Lane::Release] {
+        let (turns, order) = (rig.turns.clone(), order.clone());
+        tasks.spawn(async move {
+            turns.wait(lane).await;
+            order.lock().unwrap().push(lane);
+        });
+        yield_now().await;
+    }
+    tasks.join_all().await;
+    assert_eq!(
+        *order.lock().unwrap(),
+        [Lane::Release, Lane::Order, Lane::Poll, Lane::Catalogue]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_given_up_blocks_nobody() {
+    let rig = Rig::slow();
+    rig.turns.wait(Lane::Poll).await;
+    {
+        let mut first = std::pin::pin!(rig.turns.wait(Lane::Release));
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        let mut second = std::pin::pin!(rig.turns.wait(Lane::Sweep));
+        assert!(futures::poll!(second.as_mut()).is_pending());
+    }
+    timeout(Duration::from_secs(2), rig.turns.wait(Lane::Poll))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_granted_to_nobody_goes_back() {
+    let rig = Rig::slow();
+    {
+        let mut first = std::pin::pin!(rig.turns.wait(Lane::Release));
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        yield_now().await;
+        assert!(rig.tokens() < 0.5, "granted, and not looked at");
+    }
+    assert!(rig.tokens() > 0.5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_halve_the_rate_once_a_second_and_it_recovers() {
+    let rig = Rig::new(Rate::default());
+    for _ in 0..30 {
+        rig.turns.slow_down(None);
+    }
+    assert!((rig.per_second() - 10.0).abs() < 0.01);
+    sleep(Duration::from_secs(50)).await;
+    assert!((rig.per_second() - 15.0).abs() < 0.1);
+    for _ in 0..20 {
+        rig.turns.slow_down(None);
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert!(rig.per_second() >= SLOWEST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_kept_but_not_beyond_five_minutes() {
+    let rig = Rig::new(Rate::default());
+    rig.turns.slow_down(Some(Duration::from_secs(7)));
+    let start = Instant::now();
+    rig.turns.wait(Lane::Release).await;
+    assert!(start.elapsed() >= Duration::from_secs(7));
+    rig.turns.slow_down(Some(Duration::from_secs(86_400)));
+    let start = Instant::now();
+    rig.turns.wait(Lane::Release).await;
+    assert!(start.elapsed() >= LONGEST_PAUSE);
+    assert!(start.elapsed() < LONGEST_PAUSE + Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_blocks_no_caller_and_after_it_permits_come() {
+    let rig = Rig::new(Rate::default());
+    assert!(rig.turns.ask(Lane::Poll, 1, &object("granted")));
+    // Granted and not picked up when the pause starts: it waits like the others.
+    rig.turns.state().ask(Lane::Poll, 1, &object("early"));
+    rig.turns.hand_out();
+    assert_eq!(rig.woken(), ["early"]);
+    rig.turns.slow_down(Some(Duration::from_secs(7)));
+    for n in 0..20 {
+        assert!(!rig.turns.ask(Lane::Release, 2, &object(format!("o{n}"))));
+    }
+    assert!(!rig.turns.ask(Lane::Poll, 1, &object("early")));
+    sleep(Duration::from_millis(6990)).await;
+    assert!(rig.woken().is_empty());
+    sleep(Duration::from_secs(8)).await;
+    let woken = rig.woken();
+    assert_eq!((woken.len(), woken[0].as_str()), (21, "o0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_go_in_order_and_none_waits_for_ever() {
+    let rig = Rig::slow();
+    rig.turns.wait(Lane::Poll).await;
+    for n in 0..40 {
+        for (lane, name) in [
+            (Lane::Catalogue, "c"),
+            (Lane::Poll, "p"),
+            (Lane::Release, "r"),
+        ] {
+            assert!(!rig.turns.ask(lane, 1, &object(format!("{name}{n}"))));
+        }
+    }
+    let mut went = Vec::new();
+    for _ in 0..40 {
+        sleep(Duration::from_secs(1)).await;
+        for uid in rig.woken() {
+            rig.turns.withdraw(&uid);
+            // Somebody else may have the call that comes back; what counts is who goes next.
+            went.push(uid);
+        }
+    }
+    went.truncate(32);
+    let place = |name: &str| went.iter().position(|uid| uid.starts_with(name));
+    assert_eq!(
+        (place("r"), place("p"), place("c")),
+        (Some(0), Some(14), Some(15))
+    );
+    let releases = went.iter().filter(|uid| uid.starts_with('r')).count();
+    assert_eq!(releases, 28, "{went:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_of_one_namespace_do_not_hold_up_another() {
+    let rig = Rig::slow();
+    rig.turns.wait(Lane::Poll).await;
+    for n in 0..1000 {
+        let many = caller(format!("many{n}"), "many");
+        assert!(!rig.turns.ask(Lane::Order, 1, &many));
+    }
+    for n in 0..2 {
+        let few = caller(format!("few{n}"), "few");
+        assert!(!rig.turns.ask(Lane::Order, 1, &few));
+    }
+    sleep(Duration::from_millis(4500)).await;
+    assert_eq!(rig.woken(), ["many0", "few0", "many1", "few1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_lapses_goes_back() {
+    let rig = Rig::slow();
+    rig.turns.wait(Lane::Poll).await;
+    assert!(!rig.turns.ask(Lane::Order, 1, &object("late")));
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(rig.woken(), ["late"]);
+    assert_eq!(rig.in_flight(), 1);
+    sleep(TERM - Duration::from_secs(1)).await;
+    assert_eq!(rig.in_flight(), 1, "its term is not over");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(rig.in_flight(), 0);
+    assert!(rig.tokens() > 0.99);
+    // It comes after all: it asks like anybody else.
+    assert!(rig.turns.ask(Lane::Order, 1, &object("late")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_not_made_go_back_but_not_above_the_burst() {
+    let rig = Rig::new(Rate::default());
+    assert!(rig.turns.ask(Lane::Release, 5, &object("a")));
+    assert!((rig.tokens() - 35.0).abs() < 0.01);
+    assert_eq!(rig.in_flight(), 1);
+    rig.turns.done(Lane::Release, 3);
+    assert!((rig.tokens() - 38.0).abs() < 0.01);
+    assert_eq!(rig.in_flight(), 0);
+    assert!(rig.turns.ask(Lane::Release, 5, &object("a")));
+    sleep(Duration::from_secs(10)).await;
+    rig.turns.done(Lane::Release, 5);
+    assert!(rig.tokens() <= 40.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_gives_up_leaves_nothing_behind() {
+    let rig = Rig::slow();
+    rig.turns.wait(Lane::Poll).await;
+    assert!(!rig.turns.ask(Lane::Release, 1, &object("queued")));
+    assert!(!rig.turns.ask(Lane::Release, 1, &object("next")));
+    rig.turns.withdraw("queued");
+    rig.turns.withdraw("unknown");
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(rig.woken(), ["next"]);
+    // Granted, and gone: the call is somebody else's at once.
+    assert!(!rig.turns.ask(Lane::Release, 1, &object("third")));
+    rig.turns.withdraw("next");
+    yield_now().await;
+    assert_eq!(rig.woken(), ["third"]);
+    assert_eq!(rig.in_flight(), 1);
+    assert_eq!(rig.turns.dismiss(), ["third"]);
+    assert_eq!(rig.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_twice_keeps_one_place() {
+    let rig = Rig::slow();
+    rig.turns.wait(Lane::Poll).await;
+    for uid in ["a", "b", "a", "b", "a"] {
+        assert!(!rig.turns.ask(Lane::Poll, 1, &object(uid)));
+    }
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(rig.woken(), ["a"]);
+    assert!(rig.turns.ask(Lane::Poll, 1, &object("a")));
+    rig.turns.done(Lane::Poll, 0);
+    // Asked for another lane the object moves; its former place is gone.
+    assert!(!rig.turns.ask(Lane::Poll, 1, &object("c")));
+    assert!(!rig.turns.ask(Lane::Release, 1, &object("c")));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(rig.woken(), ["c", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_question_gives_the_grant_back_first() {
+    let rig = Rig::slow();
+    rig.turns.wait(Lane::Poll).await;
+    assert!(!rig.turns.ask(Lane::Poll, 1, &object("a")));
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(rig.woken(), ["a"]);
+    assert!(rig.turns.ask(Lane::Release, 1, &object("a")));
+    assert_eq!(rig.in_flight(), 1);
+    rig.turns.done(Lane::Release, 0);
+    assert_eq!(rig.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_in_flight_are_bounded_and_orders_leave_room_for_releases() {
+    let rig = Rig::new(Rate {
+        per_second: 1000.0,
+        burst: 1000.0,
+    });
+    for n in 0..ORDERS {
+        assert!(rig.turns.ask(Lane::Order, 1, &object(format!("o{n}"))));
+    }
+    assert!(!rig.turns.ask(Lane::Order, 1, &object("order")));
+    for n in 0..IN_FLIGHT - ORDERS {
+        assert!(rig.turns.ask(Lane::Release, 2, &object(format!("r{n}"))));
+    }
+    assert!(!rig.turns.ask(Lane::Release, 2, &object("release")));
+    // The account's own looks go on.
+    timeout(Duration::from_secs(1), rig.turns.wait(Lane::Catalogue))
+        .await
+        .unwrap();
+    sleep(Duration::from_secs(600)).await;
+    assert!(rig.woken().is_empty(), "a permit in use has no term");
+    rig.turns.done(Lane::Release, 0);
+    yield_now().await;
+    assert_eq!(rig.woken(), ["release"]);
+    rig.turns.done(Lane::Release, 0);
+    yield_now().await;
+    assert!(rig.woken().is_empty(), "there is no room for another order");
+    rig.turns.done(Lane::Order, 0);
+    yield_now().await;
+    assert_eq!(rig.woken(), ["order"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_calls_than_the_bucket_holds_are_granted_when_it_is_full() {
+    let rig = Rig::slow();
+    assert!(rig.turns.ask(Lane::Resolve, 3, &object("a")));
+    assert!(!rig.turns.ask(Lane::Resolve, 1, &object("b")));
+    sleep(Duration::from_millis(2900)).await;
+    assert!(rig.woken().is_empty(), "they have to be earned");
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(rig.woken(), ["b"]);
+}

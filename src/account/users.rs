@@ -1,0 +1,91 @@
+//! Who uses the accounts: what is asked of them, and what they are told.
+
+use super::{AccountKey, List};
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
+
+/// One kind of object that uses accounts, or is one.
+pub trait Users: Send + Sync {
+    /// How many objects of this kind name the account, the terminating ones included. An object that
+    /// does not decode may use any account and counts for each that it could name.
+    ///
+    /// None: the first listing is not in yet. An account must not be let go for want of a listing.
+    fn count(&self, account: &AccountKey) -> Option<usize>;
+
+    /// Something is new. Must not block; whom the kind does not know, it ignores.
+    fn wake(&self, wake: &Wake);
+}
+
+/// Which machines are claimed.
+pub trait Claims: Send + Sync {
+    /// The object marks of all servers of the cluster, the terminating ones included.
+    ///
+    /// None: not all namespaces are watched, or the first listing is not in yet. Nothing is judged then.
+    fn marks(&self) -> Option<HashSet<String>>;
+}
+
+/// Who should look again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The object with this UID: its permit or its list is there, or its account object has news.
+    Object(String),
+    /// The object of this mark: a machine of it changed, or a proof listing that it wanted is there.
+    Mark(String),
+    /// Every object of this account: whether calls may be made, or what is in force, has changed.
+    Account(AccountKey),
+    /// Whoever looks at this list of the account: it is another one now.
+    List(AccountKey, List),
+}
+
+/// All kinds that have made themselves known. A clone is the same audience.
+#[derive(Clone, Default)]
+pub(crate) struct Audience {
+    kinds: Arc<RwLock<Vec<Arc<dyn Users>>>>,
+    claims: Arc<OnceLock<Arc<dyn Claims>>>,
+}
+
+impl Audience {
+    pub(crate) fn add(&self, kind: Arc<dyn Users>) {
+        let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
+        kinds.push(kind);
+    }
+
+    /// Only the first call counts.
+    pub(crate) fn set_claims(&self, claims: Arc<dyn Claims>) {
+        let _ = self.claims.set(claims);
+    }
+
+    pub(crate) fn marks(&self) -> Option<HashSet<String>> {
+        self.claims.get()?.marks()
+    }
+
+    /// The sum over the kinds; None while any of them does not know, or there is none.
+    pub(crate) fn count(&self, account: &AccountKey) -> Option<usize> {
+        let kinds = self.kinds();
+        if kinds.is_empty() {
+            return None;
+        }
+        kinds.iter().map(|kind| kind.count(account)).sum()
+    }
+
+    /// Tells every kind. Never called with a lock of an account held: they may ask back.
+    pub(crate) fn wake(&self, wake: &Wake) {
+        for kind in self.kinds() {
+            kind.wake(wake);
+        }
+    }
+
+    /// Wakes objects by their UIDs.
+    pub(crate) fn wake_objects(&self, uids: impl IntoIterator<Item = String>) {
+        for uid in uids {
+            self.wake(&Wake::Object(uid));
+        }
+    }
+
+    fn kinds(&self) -> Vec<Arc<dyn Users>> {
+        let kinds = self.kinds.read().unwrap_or_else(PoisonError::into_inner);
+        kinds.clone()
+    }
+}

@@ -1,0 +1,126 @@
+//! The effects of the account controller: finalizers on the account and its Secret.
+
+use super::{decide::Effect, object::AccountObject, pass::AccountContext};
+use crate::{
+    controllers::{
+        context::Process,
+        writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
+    },
+    kinds::names::{ACCOUNT_FINALIZER, HELD_SECRET},
+};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What the effects are done to.
+pub struct Target<'a, K> {
+    /// The account, as last read.
+    pub object: &'a Arc<K>,
+    /// Namespace of the Secret.
+    pub secret_namespace: &'a str,
+    /// Name of the Secret that the account asks for now.
+    pub secret: &'a str,
+}
+
+/// Carries out one effect.
+///
+/// # Errors
+/// What the API server said. A conflict is one too: the next pass stands on what is there then.
+pub async fn act<K: AccountObject>(
+    ctx: &AccountContext<K>,
+    target: &Target<'_, K>,
+    effect: &Effect,
+) -> Result<(), Failure> {
+    let namespace = target.secret_namespace;
+    match effect {
+        Effect::HoldAccount => write_account(ctx, target, Some(target.secret)).await,
+        Effect::HoldSecret => write_secret(ctx, namespace, target.secret, true).await,
+        Effect::LetSecretGo { name } => write_secret(ctx, namespace, name, false).await,
+        Effect::MoveHold { from } => {
+            if let Some(from) = from {
+                write_secret(ctx, namespace, from, false).await?;
+            }
+            write_account(ctx, target, Some(target.secret)).await
+        }
+        Effect::LetAccountGo => write_account(ctx, target, None).await,
+    }
+}
+
+/// The finalizer of an account, with the name of the Secret that bears it too; None takes both off.
+async fn write_account<K: AccountObject>(
+    ctx: &AccountContext<K>,
+    target: &Target<'_, K>,
+    secret: Option<&str>,
+) -> Result<(), Failure> {
+    let object = &**target.object;
+    let finalizers = match secret {
+        Some(_) => with_finalizer(object, ACCOUNT_FINALIZER),
+        None => without_finalizer(object, ACCOUNT_FINALIZER),
+    };
+    let metadata = json!({
+        "finalizers": finalizers,
+        "annotations": { HELD_SECRET: secret },
+    });
+    match ctx.write_metadata(object, metadata).await {
+        // Stale: the watch, or the read that follows, shows what is there now.
+        Written::Done(_) => Ok(()),
+        Written::Stale => ctx.read(object).await.map(drop),
+        Written::Unknown(failure) => Err(failure),
+    }
+}
+
+async fn write_secret(
+    process: &Process,
+    namespace: &str,
+    name: &str,
+    held: bool,
+) -> Result<(), Failure> {
+    let Some(fresh) = process.secret(namespace, name).await? else {
+        return Ok(());
+    };
+    let finalizers = fresh.metadata.finalizers.iter().flatten();
+    let has = finalizers.into_iter().any(|f| f == ACCOUNT_FINALIZER);
+    if has == held {
+        return Ok(());
+    }
+    let mut finalizers = without_finalizer(&fresh, ACCOUNT_FINALIZER);
+    if held {
+        finalizers.push(ACCOUNT_FINALIZER.into());
+    }
+    // Under the condition that nobody wrote meanwhile.
+    let patch: Patch<Value> = Patch::Merge(json!({"metadata": {
+        "resourceVersion": fresh.metadata.resource_version,
+        "finalizers": finalizers,
+    }}));
+    let api = Api::<Secret>::namespaced(process.client.clone(), namespace);
+    match bounded(api.patch(name, &PatchParams::default(), &patch)).await {
+        Ok(_) => Ok(()),
+        Err(failure) if failure.code() == Some(404) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Takes the finalizer off the Secret of an account that is gone. Nobody remembers it after this.
+pub async fn let_go_after(process: &Process, namespace: &str, name: &str) {
+    if let Err(failure) = write_secret(process, namespace, name, false).await {
+        tracing::warn!(
+            namespace,
+            name,
+            why = explain(&failure),
+            "the Secret of an account that is gone keeps its finalizer"
+        );
+    }
+}
+
+/// A failure for a condition or an event, with the remedy where a right is missing.
+pub fn explain(failure: &Failure) -> String {
+    let why = failure.explain();
+    match failure.code() {
+        Some(403) => format!("{why} (grant the operator the verbs get and patch on this Secret)"),
+        _ => why,
+    }
+}

@@ -1,0 +1,51 @@
+//! The finalizers that keep an account and its Secret for as long as anybody uses them.
+
+use super::{
+    super::facts::{Facts, SecretFact},
+    Effect,
+};
+
+/// The finalizers: on the account first, which remembers the Secret, then on the Secret; off in the
+/// other order. So there is never one on a Secret that nobody remembers.
+pub(super) fn finalizers(facts: &Facts) -> (Option<Effect>, Option<bool>) {
+    let Some(users) = facts.users else {
+        return (None, None);
+    };
+    let name = &facts.spec.api_key_secret_ref.name;
+    let (secret_held, secret_deleting) = match facts.secret {
+        SecretFact::Found {
+            has_finalizer,
+            deleting,
+            ..
+        } => (has_finalizer, deleting),
+        _ => (false, false),
+    };
+    if users > 0 {
+        let effect = match (facts.has_finalizer(), facts.held_secret()) {
+            // Nothing can be put on an object that is being deleted.
+            (false, _) => (!facts.deleting()).then_some(Effect::HoldAccount),
+            (true, held) if held != Some(name) => Some(Effect::MoveHold {
+                from: held.filter(|_| !facts.secret_is_shared).map(str::to_owned),
+            }),
+            (true, _) => {
+                let can = matches!(facts.secret, SecretFact::Found { .. });
+                (can && !secret_held && !secret_deleting).then_some(Effect::HoldSecret)
+            }
+        };
+        let held = facts.has_finalizer() && facts.held_secret() == Some(name) && secret_held;
+        return (effect, Some(held));
+    }
+    let effect = match facts.held_secret() {
+        _ if !facts.has_finalizer() => None,
+        Some(held) if held != name => Some(Effect::MoveHold {
+            from: (!facts.secret_is_shared).then(|| held.to_owned()),
+        }),
+        Some(_) if secret_held && !facts.secret_is_shared => {
+            Some(Effect::LetSecretGo { name: name.clone() })
+        }
+        // Whether it bears the finalizer is not known: do not forget it.
+        Some(_) if matches!(facts.secret, SecretFact::Unread(_)) => None,
+        _ => Some(Effect::LetAccountGo),
+    };
+    (effect, Some(false))
+}

@@ -1,0 +1,139 @@
+//! What to say of an account, and what to do about it. Pure.
+
+mod conditions;
+mod finalizers;
+mod trouble;
+
+use super::facts::{Facts, SecretFact};
+use crate::{
+    account::{Identity, KeyState, identity, orphans::Verdict},
+    controllers::cause::Cause,
+    kinds::{
+        Reason,
+        account::{Endpoint, KnownMachine, Orphan, ServerCounts},
+        conditions::Wanted,
+    },
+};
+use std::time::Duration;
+
+/// Time between two reads of the Secret while all is well.
+const SECRET_AT_REST: Duration = Duration::from_secs(15);
+/// The same while a person is expected to repair it.
+const SECRET_AWAITED: Duration = Duration::from_secs(2);
+/// Time between two looks while something is being deleted.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// What follows from the facts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Why no object of the account may change state.
+    pub block: Option<(Reason, String)>,
+    /// Why nothing may be ordered; releases go on.
+    pub no_orders: Option<(Reason, String)>,
+    /// Whether account and Secret stay for as long as they are used. None: as before.
+    pub held: Option<bool>,
+    /// What to do. One thing a pass.
+    pub effect: Option<Effect>,
+    /// The conditions.
+    pub conditions: Vec<Wanted>,
+    /// The counts; None: as before.
+    pub servers: Option<ServerCounts>,
+    /// The first orphans; None: as before.
+    pub orphans: Option<Vec<Orphan>>,
+    /// Where the account is; None: as before.
+    pub endpoint: Option<Endpoint>,
+    /// The machines that it is known by.
+    pub known: Vec<KnownMachine>,
+    /// When to look again.
+    pub again: Duration,
+}
+
+/// Something to do in Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Put the finalizer on the account, with the name of the Secret that will bear it too.
+    HoldAccount,
+    /// Put the finalizer on the Secret.
+    HoldSecret,
+    /// Take the finalizer off a Secret.
+    LetSecretGo {
+        /// Its name.
+        name: String,
+    },
+    /// The account names another Secret now: let the former one go (if it may), note the new one.
+    MoveHold {
+        /// The former Secret, unless others need it.
+        from: Option<String>,
+    },
+    /// Take the finalizer off the account.
+    LetAccountGo,
+}
+
+/// Decides.
+pub fn decide(facts: &Facts) -> Decision {
+    let identity = known_identity(facts);
+    let trouble = trouble::trouble(facts, identity);
+    let block = trouble.as_ref().and_then(|t| trouble::blocks(facts, t));
+    let no_orders = trouble::no_orders(facts, trouble.as_ref());
+    // What is seen through a wrong key or URL says nothing of this account.
+    let own = facts.report.as_ref().filter(|_| identity == Identity::Same);
+    let known = match own {
+        Some(report) => report.known.clone(),
+        None => facts.status.known_machines.clone(),
+    };
+    let accepted = matches!(&facts.report, Some(r) if r.key == KeyState::Accepted);
+    let endpoint = (accepted && identity == Identity::Same)
+        .then(|| facts.present_endpoint())
+        .flatten();
+    let (effect, held) = finalizers::finalizers(facts);
+    Decision {
+        block,
+        no_orders,
+        held,
+        effect,
+        conditions: conditions::conditions(facts, trouble.as_ref(), accepted, own),
+        servers: own.and_then(|report| conditions::counts(facts, report)),
+        orphans: own.and_then(|report| match &report.verdict {
+            Verdict::Found { first, .. } => Some(first.clone()),
+            Verdict::NotChecked => None,
+        }),
+        endpoint,
+        known,
+        again: again(facts, trouble.as_ref()),
+    }
+}
+
+fn known_identity(facts: &Facts) -> Identity {
+    let Some(present) = facts.present_endpoint() else {
+        return Identity::Same;
+    };
+    let proof = facts.report.as_ref().and_then(|r| r.proof.as_deref());
+    identity(
+        facts.status.endpoint.as_ref(),
+        &present,
+        &facts.status.known_machines,
+        proof,
+    )
+}
+
+fn again(facts: &Facts, trouble: Option<&Cause>) -> Duration {
+    let ending =
+        facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
+    match trouble {
+        _ if ending => ENDING,
+        Some(t) if secret_is_awaited(t.reason) => SECRET_AWAITED,
+        _ => SECRET_AT_REST,
+    }
+}
+
+/// Whether a change of the Secret would help.
+fn secret_is_awaited(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::SecretNotFound
+            | Reason::InvalidKey
+            | Reason::KeyRejected
+            | Reason::AccountChanged
+            | Reason::Pending
+    )
+}

@@ -1,0 +1,143 @@
+//! What is wrong with an account, and what that stops.
+
+use super::{
+    super::facts::{Facts, KeyFault, SecretFact},
+    known_identity,
+};
+use crate::{
+    account::{Identity, KeyState},
+    controllers::cause::Cause,
+    kinds::{Reason, names::ACCOUNT_FINALIZER},
+};
+
+/// The first thing that is wrong, in the order in which a person would repair it.
+pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
+    let needs_person = |reason, message: String| Some(Cause::needs_person(reason, message));
+    let waits = |reason, message: String| Some(Cause::waits(reason, message));
+    if let Err(message) = &facts.endpoint {
+        return needs_person(Reason::InvalidEndpoint, format!("spec.{message}"));
+    }
+    let entry = &facts.spec.api_key_secret_ref.key;
+    match &facts.secret {
+        SecretFact::Unread(why) => {
+            let text = format!("{} could not be read: {why}", facts.secret_name());
+            return waits(Reason::Pending, text);
+        }
+        SecretFact::Missing => {
+            let text = format!(
+                "{} does not exist: create it with the API key in {entry:?}, or correct spec.apiKeySecretRef",
+                facts.secret_name()
+            );
+            return needs_person(Reason::SecretNotFound, text);
+        }
+        SecretFact::Found {
+            key: Err(KeyFault::Absent),
+            ..
+        } => {
+            let text = format!(
+                "{} has no entry {entry:?}: add it, or correct spec.apiKeySecretRef.key",
+                facts.secret_name()
+            );
+            return needs_person(Reason::SecretNotFound, text);
+        }
+        SecretFact::Found {
+            key: Err(KeyFault::Invalid(why)),
+            ..
+        } => {
+            let text = format!("entry {entry:?} of {}: {why}", facts.secret_name());
+            return needs_person(Reason::InvalidKey, text);
+        }
+        SecretFact::Found { key: Ok(_), .. } => {}
+    }
+    let Some(report) = &facts.report else {
+        return waits(Reason::Pending, "the key was not tried yet".into());
+    };
+    // A refused key says more than what was not seen with it.
+    if let KeyState::Rejected(refusal) = &report.key {
+        let text = format!(
+            "the hosting API rejects the key in {} ({refusal}): put a valid key into entry {entry:?}",
+            facts.secret_name()
+        );
+        return needs_person(Reason::KeyRejected, text);
+    }
+    match identity {
+        Identity::Same => {}
+        Identity::Changed => return needs_person(Reason::AccountChanged, changed(facts)),
+        Identity::Unchecked => {
+            let error = report.error.clone();
+            let text = "checking whether the new base URL or key leads to the same account";
+            let (reason, message) = error.unwrap_or((Reason::Pending, text.into()));
+            return waits(reason, message);
+        }
+    }
+    match (&report.error, &report.key) {
+        (Some((reason, message)), _) => waits(*reason, message.clone()),
+        (None, KeyState::Untried) => waits(Reason::Pending, "the key was not tried yet".into()),
+        (None, _) => failing(facts),
+    }
+}
+
+/// How many effects have to fail in a row before it is told: one alone says nothing.
+const PERSISTS: u32 = 3;
+
+/// What the operator has to do in Kubernetes fails again and again.
+fn failing(facts: &Facts) -> Option<Cause> {
+    let (failures, why) = facts.failed.as_ref()?;
+    (*failures >= PERSISTS).then(|| {
+        let text = format!(
+            "the finalizer {ACCOUNT_FINALIZER} cannot be written on {} and {}: {why}",
+            facts.key,
+            facts.secret_name()
+        );
+        Cause::waits(Reason::Pending, text)
+    })
+}
+
+fn changed(facts: &Facts) -> String {
+    let known = facts.status.known_machines.iter();
+    let known: Vec<_> = known.map(|k| k.uuid.as_str()).collect();
+    let before = facts.status.endpoint.as_ref();
+    let place = match &facts.key.namespace {
+        Some(namespace) => format!(" -n {namespace}"),
+        None => String::new(),
+    };
+    format!(
+        "base URL and key lead to an account that shows none of the machines that this one is known by ({}). Either put back the former ones (base URL {}, key hash {}), or, if those machines are given up, clear what it is known by: kubectl patch {} {}{place} --subresource=status --type=merge -p '{{\"status\":{{\"knownMachines\":null}}}}'",
+        known.join(", "),
+        before.map_or("unknown", |e| &e.base_url),
+        before.map_or("unknown", |e| &e.key_hash),
+        facts.key.kind.as_str().to_lowercase(),
+        facts.key.name,
+    )
+}
+
+/// Whether the trouble stops every change. A last good key goes on releasing; an account that cannot
+/// be reached is for the caller to find out.
+pub(super) fn blocks(facts: &Facts, trouble: &Cause) -> Option<(Reason, String)> {
+    let blocks = match trouble.reason {
+        Reason::InvalidEndpoint | Reason::AccountChanged => true,
+        Reason::SecretNotFound | Reason::InvalidKey => !facts.connected,
+        Reason::Pending => !facts.connected || known_identity(facts) != Identity::Same,
+        Reason::ProviderUnreachable | Reason::RateLimited => {
+            known_identity(facts) != Identity::Same
+        }
+        // The breaker says it itself.
+        _ => false,
+    };
+    blocks.then(|| (trouble.reason, trouble.message.clone()))
+}
+
+/// Why nothing may be ordered through the account.
+pub(super) fn no_orders(facts: &Facts, trouble: Option<&Cause>) -> Option<(Reason, String)> {
+    if facts.deleting() {
+        let text = format!("{} is being deleted", facts.key);
+        return Some((Reason::AccountNotReady, text));
+    }
+    if let SecretFact::Found { deleting: true, .. } = facts.secret {
+        let text = format!("{} is being deleted", facts.secret_name());
+        return Some((Reason::SecretNotFound, text));
+    }
+    trouble
+        .filter(|t| matches!(t.reason, Reason::SecretNotFound | Reason::InvalidKey))
+        .map(|t| (t.reason, t.message.clone()))
+}

@@ -1,0 +1,40 @@
+//! What is remembered of an account object between two passes.
+
+use super::secret::Reading;
+use crate::runtime::backoff::Backoff;
+use std::time::Duration;
+
+/// Memory of one account object.
+#[derive(Clone, Default)]
+pub struct Memory {
+    /// The Secret as last read, its name and entry, and when.
+    pub(super) reading: Option<(Duration, (String, String), Reading)>,
+    /// How old that may be at the next pass.
+    pub(super) secret_age: Duration,
+    /// What the present connection was made of.
+    pub(super) connected: Option<Ingredients>,
+    /// The generation that was last looked at.
+    pub(super) generation: Option<i64>,
+    /// When a status was last written.
+    pub(super) written: Option<Duration>,
+    /// Effects that failed in a row.
+    pub(super) backoff: Backoff,
+    /// Why the last one failed.
+    pub(super) failure: Option<String>,
+}
+
+/// All that a client is made of. The key by its hash.
+#[derive(Clone, PartialEq)]
+pub(super) struct Ingredients {
+    pub(super) base_url: String,
+    pub(super) key_hash: String,
+    pub(super) ca_bundle: Option<String>,
+    pub(super) order_timeout: Duration,
+}
+
+impl Memory {
+    /// The Secret is read again at the next pass.
+    pub(super) fn forget_secret(&mut self) {
+        self.reading = None;
+    }
+}

@@ -1,0 +1,14 @@
+//! When an object is looked at again. Plain data, which passes give and the loop keeps to.
+
+use std::time::Duration;
+
+/// When to look at an object again, if nothing wakes it before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// At once, in the same row of passes: this pass brought something to light.
+    AtOnce,
+    /// After this time.
+    After(Duration),
+    /// After a pause that grows with each time in a row: the pass could not do its work.
+    Backoff,
+}

@@ -1,0 +1,99 @@
+//! Why an object is as it is, and what kstatus reads in it.
+
+use crate::kinds::{
+    Reason,
+    conditions::{Type, Wanted},
+};
+
+/// Why an object is as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cause {
+    /// The reason.
+    pub reason: Reason,
+    /// The cause and the remedy, for people.
+    pub message: String,
+    /// For whom that is.
+    pub standing: Standing,
+}
+
+/// How an object stands: what kstatus, `kubectl wait` and GitOps tools shall read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// It is as declared.
+    Ready,
+    /// It gets there by itself.
+    Reconciling,
+    /// A person is needed.
+    Stalled,
+}
+
+impl Cause {
+    /// All is as declared.
+    pub fn ready(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(Standing::Ready, reason, message)
+    }
+
+    /// Waiting that ends by itself.
+    pub fn waits(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(Standing::Reconciling, reason, message)
+    }
+
+    /// Waiting for a person.
+    pub fn needs_person(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(Standing::Stalled, reason, message)
+    }
+
+    fn new(standing: Standing, reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            standing,
+        }
+    }
+
+    /// Whether a person is needed.
+    pub fn is_stalled(&self) -> bool {
+        self.standing == Standing::Stalled
+    }
+
+    /// The three conditions that every kind has. What is not the case says `Settled`, with nothing to read.
+    pub fn conditions(&self) -> [Wanted; 3] {
+        let flag = |kind, standing| {
+            if self.standing == standing {
+                Wanted::new(kind, true, self.reason, self.message.clone())
+            } else {
+                Wanted::new(kind, false, Reason::Settled, "")
+            }
+        };
+        let is_ready = self.standing == Standing::Ready;
+        [
+            Wanted::new(Type::Ready, is_ready, self.reason, self.message.clone()),
+            flag(Type::Reconciling, Standing::Reconciling),
+            flag(Type::Stalled, Standing::Stalled),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_one_of_the_three_is_true() {
+        for (cause, expected) in [
+            (Cause::ready(Reason::Delivered, "m"), [true, false, false]),
+            (Cause::waits(Reason::Ordering, "m"), [false, true, false]),
+            (
+                Cause::needs_person(Reason::InvalidSpec, "m"),
+                [false, false, true],
+            ),
+        ] {
+            let conditions = cause.conditions();
+            assert_eq!(
+                conditions.each_ref().map(|c| c.status == Some(true)),
+                expected
+            );
+            assert_eq!(conditions[0].reason, cause.reason, "Ready always says why");
+        }
+    }
+}

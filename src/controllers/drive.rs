@@ -1,0 +1,156 @@
+//! The loop of a kind: it feeds the watches into the objects, and gives passes to those that are
+//! due, first come, first served.
+//!
+//! A row of passes is a task of its own and takes as long as its calls do. So nothing that one
+//! object waits for holds up another: the loop bounds the rows that work here, and the accounts
+//! bound their own calls.
+
+use super::{
+    again::Again,
+    context::Context,
+    objects::{Ended, Seen, Uid},
+    streams::{self, Guarded},
+};
+use crate::{kinds::Kind, runtime::clock};
+use futures::{FutureExt as _, StreamExt as _, stream::select_all};
+use kube::Api;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::task::{Id, JoinSet};
+
+/// Rows of passes at once, without those that wait for an answer of the provider.
+const MOST_ROWS: usize = 256;
+/// Passes of one row; a longer one goes on after a pause.
+const MOST_PASSES: usize = 16;
+/// When to look if there is nothing to wait for.
+const NOTHING_DUE: Duration = Duration::from_secs(3600);
+
+/// Drives a kind until shutdown; rows under way are finished. No pass starts before `ready`.
+///
+/// `pass` is one pass over one object: observe, decide, act or report.
+pub async fn drive<K, M, P, F>(
+    ctx: Arc<Context<K, M>>,
+    watches: Vec<Api<Guarded<K>>>,
+    ready: impl Future<Output = ()>,
+    pass: P,
+) where
+    K: Kind,
+    M: Clone + Default + Send + 'static,
+    P: Fn(Arc<Context<K, M>>, Seen<K>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Again> + Send + 'static,
+{
+    let streams = watches.into_iter().enumerate();
+    let mut shown = select_all(
+        streams.map(|(index, api)| streams::watch(api).map(move |event| (index, event)).boxed()),
+    );
+    let mut ready = std::pin::pin!(ready.fuse());
+    let mut is_ready = false;
+    let mut rows = Rows {
+        tasks: JoinSet::new(),
+        uids: HashMap::new(),
+    };
+    loop {
+        if is_ready {
+            rows.start_due(&ctx, &pass);
+        }
+        let due = match ctx.objects.next_due() {
+            Some(due) if is_ready && rows.has_room(&ctx) => due,
+            _ => clock::now().mono + NOTHING_DUE,
+        };
+        tokio::select! {
+            biased;
+            () = ctx.shutdown.cancelled() => break,
+            () = &mut ready => is_ready = true,
+            Some(ended) = rows.tasks.join_next_with_id() => rows.ended(&ctx, ended),
+            Some((index, event)) = shown.next() => {
+                for account in ctx.objects.take_in(index, event) {
+                    ctx.accounts.users_changed(&account);
+                }
+            }
+            () = ctx.objects.stirred() => {}
+            () = clock::sleep_until(due) => {}
+        }
+    }
+    while let Some(ended) = rows.tasks.join_next_with_id().await {
+        rows.ended(&ctx, ended);
+    }
+}
+
+/// The rows of passes under way.
+struct Rows {
+    tasks: JoinSet<Ended>,
+    /// Whose they are, and whether it is the last one of an object that is gone.
+    uids: HashMap<Id, (Uid, bool)>,
+}
+
+impl Rows {
+    fn has_room<K: Kind, M: Clone + Default + Send>(&self, ctx: &Context<K, M>) -> bool {
+        self.tasks.len() < MOST_ROWS + ctx.objects.calling()
+    }
+
+    fn start_due<K, M, P, F>(&mut self, ctx: &Arc<Context<K, M>>, pass: &P)
+    where
+        K: Kind,
+        M: Clone + Default + Send + 'static,
+        P: Fn(Arc<Context<K, M>>, Seen<K>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Again> + Send + 'static,
+    {
+        while self.has_room(ctx) {
+            let Some((uid, seen)) = ctx.objects.start() else {
+                return;
+            };
+            let last = matches!(seen, Seen::Gone(_));
+            let row = row(ctx.clone(), uid.clone(), seen, pass.clone());
+            let id = self.tasks.spawn(row).id();
+            self.uids.insert(id, (uid, last));
+        }
+    }
+
+    fn ended<K: Kind, M: Clone + Default + Send>(
+        &mut self,
+        ctx: &Context<K, M>,
+        ended: Result<(Id, Ended), tokio::task::JoinError>,
+    ) {
+        let (id, ended) = match ended {
+            Ok((id, ended)) => (id, ended),
+            Err(error) => {
+                // A defect of ours must cost this object its pass, and not its place for ever.
+                tracing::error!(error = &error as &dyn std::error::Error, "a pass panicked");
+                (error.id(), Ended::Restless)
+            }
+        };
+        if let Some((uid, last)) = self.uids.remove(&id) {
+            if last {
+                ctx.accounts.forget(&uid);
+            }
+            ctx.objects.ended(&uid, ended, last);
+        }
+    }
+}
+
+/// A row of passes over one object: as long as each brings something to light.
+async fn row<K, M, P, F>(ctx: Arc<Context<K, M>>, uid: Uid, seen: Seen<K>, pass: P) -> Ended
+where
+    K: Kind,
+    M: Clone + Default + Send,
+    P: Fn(Arc<Context<K, M>>, Seen<K>) -> F,
+    F: Future<Output = Again>,
+{
+    let mut seen = seen;
+    for _ in 0..MOST_PASSES {
+        match pass(ctx.clone(), seen).await {
+            Again::AtOnce => {}
+            Again::After(delay) => return Ended::AtRest(jittered(delay)),
+            Again::Backoff => return Ended::Restless,
+        }
+        seen = match ctx.objects.newest(&uid) {
+            Some(shown) => shown.into(),
+            None => return Ended::AtRest(Duration::ZERO),
+        };
+    }
+    Ended::Restless
+}
+
+/// Spreads what would otherwise come all at once.
+fn jittered(delay: Duration) -> Duration {
+    delay.mul_f64(rand::random_range(1.0..1.1))
+}

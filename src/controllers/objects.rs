@@ -1,0 +1,386 @@
+//! The objects of a kind as this process knows them: one entry an object, with its newest form,
+//! what is remembered of it, and when it gets its next pass.
+//!
+//! Passes start first come, first served. An object never has two passes at once; a wake during
+//! a pass leads to another pass after it.
+
+mod entry;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub use entry::Shown;
+pub use schedule::{Calling, Ended, Seen};
+
+use super::streams::{self, Guarded};
+use crate::{
+    account::{AccountKey, List, Users, Wake},
+    kinds::Kind,
+    runtime::clock,
+};
+use entry::{Entry, Stage, version};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource as _, runtime::watcher::Event};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::DefaultHasher},
+    hash::Hash as _,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    time::Duration,
+};
+use tokio::sync::{Notify, watch};
+
+/// UID of an object.
+pub type Uid = Arc<str>;
+
+/// What the entries of a kind depend on.
+pub struct Traits<K> {
+    /// The account that an object names; None for a kind that names none.
+    pub account_of: Option<fn(&K) -> AccountKey>,
+    /// A second name by which an object is woken and claimed, such as its mark.
+    pub alias: Box<dyn Fn(&ObjectMeta) -> Option<String> + Send + Sync>,
+    /// Called when an object is shown for the first time, before its first pass.
+    pub came: Box<dyn Fn(&Shown<K>) + Send + Sync>,
+    /// What of an object triggers a pass, besides all that people say by it.
+    pub triggers: fn(&K, &mut DefaultHasher),
+    /// The lists of an account whose change concerns every object of it.
+    pub lists: &'static [List],
+    /// How long a wake waits for others that come together with it.
+    pub together: Duration,
+}
+
+impl<K> Default for Traits<K> {
+    fn default() -> Self {
+        Self {
+            account_of: None,
+            alias: Box::new(|_| None),
+            came: Box::new(|_| ()),
+            triggers: |_, _| (),
+            lists: &[],
+            together: Duration::ZERO,
+        }
+    }
+}
+
+/// The objects of a kind, in all watched namespaces.
+pub struct Objects<K: Kind, M> {
+    traits: Traits<K>,
+    inner: Mutex<Inner<K, M>>,
+    /// There may be a pass to start.
+    stirred: Notify,
+    complete: watch::Sender<bool>,
+    /// Passes that wait for an answer of the provider.
+    calling: AtomicUsize,
+}
+
+struct Inner<K: Kind, M> {
+    entries: HashMap<Uid, Entry<K, M>>,
+    aliases: HashMap<String, Uid>,
+    /// Who gets a pass next.
+    queue: VecDeque<Uid>,
+    /// Who gets one at which moment, unless woken before.
+    due: BTreeSet<(Duration, Uid)>,
+    listings: Vec<Listing>,
+}
+
+/// The listing of one watch that is under way, or the last one.
+#[derive(Clone, Copy, Default)]
+struct Listing {
+    number: u64,
+    started: Duration,
+    /// One has come to its end.
+    done: bool,
+}
+
+impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
+    /// No objects yet. So many watches have to list theirs before anything is judged by absence.
+    pub fn new(traits: Traits<K>, watches: usize) -> Self {
+        Self {
+            traits,
+            inner: Mutex::new(Inner {
+                entries: HashMap::new(),
+                aliases: HashMap::new(),
+                queue: VecDeque::new(),
+                due: BTreeSet::new(),
+                listings: vec![Listing::default(); watches],
+            }),
+            stirred: Notify::new(),
+            complete: watch::Sender::new(false),
+            calling: AtomicUsize::new(0),
+        }
+    }
+
+    /// Takes in what a watch shows. Returns the accounts that have one user more or less now.
+    pub fn take_in(&self, watch: usize, event: Event<Guarded<K>>) -> BTreeSet<AccountKey> {
+        let now = clock::now().mono;
+        let mut touched = BTreeSet::new();
+        let mut came = None;
+        {
+            let mut inner = self.lock();
+            match event {
+                Event::Init => {
+                    let listing = &mut inner.listings[watch];
+                    listing.number += 1;
+                    listing.started = now;
+                }
+                Event::InitApply(object) => {
+                    came = self.put(&mut inner, watch, true, object, &mut touched);
+                }
+                Event::Apply(object) => {
+                    came = self.put(&mut inner, watch, false, object, &mut touched);
+                }
+                Event::Delete(object) => {
+                    let uid = object.meta().uid.clone().unwrap_or_default();
+                    self.vanish(&mut inner, &uid, &mut touched);
+                }
+                Event::InitDone => {
+                    let number = inner.listings[watch].number;
+                    let is_missing =
+                        |e: &Entry<K, M>| e.watch == watch && e.listing != number && !e.gone;
+                    let missing: Vec<Uid> = inner
+                        .entries
+                        .iter()
+                        .filter(|(_, entry)| is_missing(entry))
+                        .map(|(uid, _)| uid.clone())
+                        .collect();
+                    for uid in missing {
+                        self.vanish(&mut inner, &uid, &mut touched);
+                    }
+                    inner.listings[watch].done = true;
+                    if inner.listings.iter().all(|l| l.done) {
+                        self.complete.send_replace(true);
+                    }
+                }
+            }
+        }
+        // Not under the lock: whoever hears of it may wake objects.
+        if let Some(came) = came {
+            (self.traits.came)(&came);
+        }
+        self.stirred.notify_one();
+        touched
+    }
+
+    /// Returns the object where it is new.
+    fn put(
+        &self,
+        inner: &mut Inner<K, M>,
+        watch: usize,
+        listed: bool,
+        object: Guarded<K>,
+        touched: &mut BTreeSet<AccountKey>,
+    ) -> Option<Shown<K>> {
+        let shown = Shown::of(object);
+        let uid = shown.meta().uid.as_deref().map(Uid::from)?;
+        let intent = match &shown {
+            Shown::Decoded(object) => {
+                streams::intent(object.meta(), |hash| (self.traits.triggers)(object, hash))
+            }
+            // Whether it decodes is a part of it: a repair of the status alone counts too.
+            Shown::Undecodable(object) => {
+                streams::intent(&object.metadata, |hash| "undecodable".hash(hash))
+            }
+        };
+        let account = self.account_of(&shown);
+        let listing = inner.listings[watch];
+        let alias = (self.traits.alias)(shown.meta());
+        let now = clock::now().mono;
+        let Some(entry) = inner.entries.get_mut(&uid) else {
+            let mut entry = Entry::new(shown.clone(), watch, intent);
+            entry.listing = listing.number;
+            entry.alias.clone_from(&alias);
+            inner.entries.insert(uid.clone(), entry);
+            inner
+                .aliases
+                .extend(alias.map(|alias| (alias, uid.clone())));
+            touched.extend(account);
+            inner.want(&uid, now, Duration::ZERO);
+            return Some(shown);
+        };
+        if listed {
+            entry.listing = listing.number;
+        }
+        // This process may know the object better than its watch does. A listing that started
+        // after it was last read or written is newer all the same, whatever its number says: then
+        // the API server was restored.
+        let is_authoritative = listed && listing.started > entry.learned;
+        if version(&shown) >= version(&entry.shown) || is_authoritative {
+            let before = self.account_of(&entry.shown);
+            if before != account {
+                touched.extend(before);
+                touched.extend(account);
+            }
+            entry.shown = shown;
+        }
+        if std::mem::replace(&mut entry.intent, intent) != intent {
+            inner.want(&uid, now, Duration::ZERO);
+        }
+        None
+    }
+
+    fn vanish(&self, inner: &mut Inner<K, M>, uid: &str, touched: &mut BTreeSet<AccountKey>) {
+        let Some(entry) = inner.entries.get_mut(uid).filter(|e| !e.gone) else {
+            return;
+        };
+        entry.gone = true;
+        touched.extend(self.account_of(&entry.shown));
+        if let Some(alias) = entry.alias.take() {
+            inner.aliases.remove(&alias);
+        }
+        inner.want_gone(uid);
+    }
+
+    fn account_of(&self, shown: &Shown<K>) -> Option<AccountKey> {
+        match (shown, self.traits.account_of) {
+            (Shown::Decoded(object), Some(account_of)) => Some(account_of(object)),
+            _ => None,
+        }
+    }
+
+    /// Whether all watches have had a listing.
+    pub fn is_complete(&self) -> bool {
+        *self.complete.borrow()
+    }
+
+    /// Waits until all watches have had a listing.
+    pub async fn completed(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.complete.subscribe().wait_for(|done| *done).await;
+    }
+
+    /// The second names of all objects, those that are being deleted included.
+    pub fn aliases(&self) -> HashSet<String> {
+        self.lock().aliases.keys().cloned().collect()
+    }
+
+    /// The UID of the object with this second name.
+    pub fn by_alias(&self, alias: &str) -> Option<Uid> {
+        self.lock().aliases.get(alias).cloned()
+    }
+
+    /// The newest form of an object: what the watch shows, or what this process knows better.
+    /// None when it is gone.
+    pub fn newest(&self, uid: &str) -> Option<Shown<K>> {
+        let inner = self.lock();
+        let entry = inner.entries.get(uid).filter(|e| !e.gone)?;
+        Some(entry.shown.clone())
+    }
+
+    /// This process read or wrote the object: it never goes back behind that.
+    pub fn keep(&self, mut object: K) -> Arc<K> {
+        object.meta_mut().managed_fields = None;
+        let object = Arc::new(object);
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        if let Some(entry) = self.lock().entries.get_mut(uid) {
+            let shown = Shown::Decoded(object.clone());
+            if version(&shown) >= version(&entry.shown) {
+                entry.shown = shown;
+                entry.learned = clock::now().mono;
+            }
+        }
+        object
+    }
+
+    /// What is remembered of an object.
+    pub fn memory(&self, uid: &str) -> M {
+        let inner = self.lock();
+        let entry = inner.entries.get(uid);
+        entry.map(|e| e.memory.clone()).unwrap_or_default()
+    }
+
+    /// Changes what is remembered of an object. Of one that is gone nothing is.
+    pub fn remember(&self, uid: &str, change: impl FnOnce(&mut M)) {
+        if let Some(entry) = self.lock().entries.get_mut(uid) {
+            change(&mut entry.memory);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<K, M>> {
+        // A panic elsewhere does not make plain data wrong.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
+    /// An object that does not decode may name any account that it could, and counts for each.
+    fn count(&self, account: &AccountKey) -> Option<usize> {
+        if self.traits.account_of.is_none() {
+            return Some(0);
+        }
+        let uses = |entry: &Entry<K, M>| match &entry.shown {
+            Shown::Decoded(_) => self.account_of(&entry.shown).as_ref() == Some(account),
+            Shown::Undecodable(object) => {
+                account.namespace.is_none() || account.namespace == object.metadata.namespace
+            }
+        };
+        self.is_complete().then(|| {
+            let inner = self.lock();
+            inner
+                .entries
+                .values()
+                .filter(|e| !e.gone && uses(e))
+                .count()
+        })
+    }
+
+    fn wake(&self, wake: &Wake) {
+        let uids: Vec<Uid> = match wake {
+            Wake::Object(uid) => vec![uid.as_str().into()],
+            Wake::Mark(mark) => self.by_alias(mark).into_iter().collect(),
+            Wake::List(_, list) if !self.traits.lists.contains(list) => return,
+            Wake::Account(account) | Wake::List(account, _) => {
+                let inner = self.lock();
+                let of_it = |e: &Entry<K, M>| self.account_of(&e.shown).as_ref() == Some(account);
+                let all = inner.entries.iter().filter(|(_, entry)| of_it(entry));
+                all.map(|(uid, _)| uid.clone()).collect()
+            }
+        };
+        let now = clock::now().mono;
+        let mut inner = self.lock();
+        for uid in &uids {
+            inner.want(uid, now, self.traits.together);
+        }
+        drop(inner);
+        self.stirred.notify_one();
+    }
+}
+
+impl<K: Kind, M> Inner<K, M> {
+    /// The object shall have a pass, `later` at the latest.
+    fn want(&mut self, uid: &str, now: Duration, later: Duration) {
+        let Some((uid, _)) = self.entries.get_key_value(uid) else {
+            return;
+        };
+        let uid = uid.clone();
+        let Some(entry) = self.entries.get_mut(&uid) else {
+            return;
+        };
+        match &mut entry.stage {
+            Stage::Running { again } => *again = true,
+            Stage::Queued => {}
+            Stage::Waiting(due) => {
+                // A pause after failures is a floor, not only a requeue: no wake shortens it.
+                let at = (now + later).max(entry.unrest.not_before());
+                if at <= now {
+                    if let Some(due) = due.take() {
+                        self.due.remove(&(due, uid.clone()));
+                    }
+                    entry.stage = Stage::Queued;
+                    self.queue.push_back(uid);
+                } else if due.is_none_or(|due| at < due) {
+                    if let Some(due) = due.replace(at) {
+                        self.due.remove(&(due, uid.clone()));
+                    }
+                    self.due.insert((at, uid));
+                }
+            }
+        }
+    }
+
+    /// The object is gone: one last pass, whatever pause it was in.
+    fn want_gone(&mut self, uid: &str) {
+        if let Some(entry) = self.entries.get_mut(uid) {
+            entry.unrest.reset();
+        }
+        self.want(uid, clock::now().mono, Duration::ZERO);
+    }
+}

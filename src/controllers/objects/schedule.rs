@@ -1,0 +1,144 @@
+//! Who gets a pass now, and what follows from how it ended.
+
+use super::{Objects, Shown, Uid, entry::Stage};
+use crate::{kinds::Kind, runtime::clock};
+use kube::core::error_boundary::InvalidObject;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// Longest pause between two rows of passes that do not come to rest.
+const LONGEST_UNREST: Duration = Duration::from_secs(300);
+
+/// What a pass is about.
+pub enum Seen<K> {
+    /// An object.
+    Object(Arc<K>),
+    /// An object that does not decode.
+    Undecodable(Arc<InvalidObject>),
+    /// An object that is gone, as last seen. The last pass of it.
+    Gone(Shown<K>),
+}
+
+/// How a row of passes ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Nothing more to do for this long.
+    AtRest(Duration),
+    /// It did not come to its end: the next row follows after a pause that grows.
+    Restless,
+}
+
+impl<K: Kind> From<Shown<K>> for Seen<K> {
+    fn from(shown: Shown<K>) -> Self {
+        match shown {
+            Shown::Decoded(object) => Self::Object(object),
+            Shown::Undecodable(object) => Self::Undecodable(object),
+        }
+    }
+}
+
+/// A pass that waits for an answer of the provider, until this is dropped. It takes no place among
+/// the rows meanwhile: its account bounds it.
+pub struct Calling<'a> {
+    count: &'a AtomicUsize,
+    stirred: &'a Notify,
+}
+
+impl Drop for Calling<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.stirred.notify_one();
+    }
+}
+
+impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
+    /// This pass is about to call the provider.
+    pub fn call_provider(&self) -> Calling<'_> {
+        self.calling.fetch_add(1, Ordering::Relaxed);
+        self.stirred.notify_one();
+        Calling {
+            count: &self.calling,
+            stirred: &self.stirred,
+        }
+    }
+
+    /// How many passes wait for an answer of the provider.
+    pub(in crate::controllers) fn calling(&self) -> usize {
+        self.calling.load(Ordering::Relaxed)
+    }
+
+    /// The next object that is to have a pass now.
+    pub(in crate::controllers) fn start(&self) -> Option<(Uid, Seen<K>)> {
+        let now = clock::now().mono;
+        let mut inner = self.lock();
+        while let Some((at, _)) = inner.due.first() {
+            if *at > now {
+                break;
+            }
+            if let Some((_, uid)) = inner.due.pop_first()
+                && let Some(entry) = inner.entries.get_mut(&uid)
+            {
+                entry.stage = Stage::Queued;
+                inner.queue.push_back(uid);
+            }
+        }
+        let uid = inner.queue.pop_front()?;
+        let entry = inner.entries.get_mut(&uid)?;
+        entry.stage = Stage::Running { again: false };
+        let seen = match entry.shown.clone() {
+            shown if entry.gone => Seen::Gone(shown),
+            shown => shown.into(),
+        };
+        Some((uid, seen))
+    }
+
+    /// A row of passes has ended; `last` says that it was the one of an object that is gone.
+    pub(in crate::controllers) fn ended(&self, uid: &Uid, ended: Ended, last: bool) {
+        let now = clock::now().mono;
+        let mut inner = self.lock();
+        if last {
+            inner.entries.remove(uid);
+            return;
+        }
+        let Some(entry) = inner.entries.get_mut(uid) else {
+            return;
+        };
+        let again = matches!(entry.stage, Stage::Running { again: true });
+        let delay = match ended {
+            Ended::AtRest(delay) => {
+                entry.unrest.reset();
+                delay
+            }
+            Ended::Restless => entry.unrest.fail(now, LONGEST_UNREST),
+        };
+        let due = now.saturating_add(delay);
+        entry.stage = Stage::Waiting(Some(due));
+        let gone = entry.gone;
+        inner.due.insert((due, uid.clone()));
+        if gone {
+            inner.want_gone(uid);
+        } else if again {
+            inner.want(uid, now, Duration::ZERO);
+        }
+    }
+
+    /// When the next object is due by itself.
+    pub(in crate::controllers) fn next_due(&self) -> Option<Duration> {
+        let inner = self.lock();
+        if !inner.queue.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        inner.due.first().map(|(at, _)| *at)
+    }
+
+    /// Waits until there may be a pass to start.
+    pub(in crate::controllers) async fn stirred(&self) {
+        self.stirred.notified().await;
+    }
+}

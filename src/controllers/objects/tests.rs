@@ -1,0 +1,296 @@
+//! Entries and schedule, under paused time.
+
+use super::*;
+use crate::kinds::{BareMetalServer, ProviderAccount};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+type Objects = super::Objects<ProviderAccount, u32>;
+
+fn object(name: &str, uid: &str, version: u64) -> Guarded<ProviderAccount> {
+    changed(name, uid, version, &json!({}))
+}
+
+fn changed(name: &str, uid: &str, version: u64, annotations: &Value) -> Guarded<ProviderAccount> {
+    serde_json::from_value(json!({
+        "apiVersion": "flexmetal.dev/v1alpha1",
+        "kind": "ProviderAccount",
+        "metadata": {
+            "name": name, "namespace": "n", "uid": uid,
+            "resourceVersion": version.to_string(), "annotations": annotations,
+        },
+        "spec": {"baseURL": "u", "apiKeySecretRef": {"name": "s"}},
+    }))
+    .unwrap()
+}
+
+fn undecodable(uid: &str) -> Guarded<ProviderAccount> {
+    let object = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1",
+        "kind": "ProviderAccount",
+        "metadata": {"name": "broken", "namespace": "n", "uid": uid},
+        "spec": {"baseURL": 17},
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn objects() -> Objects {
+    let traits = Traits {
+        alias: Box::new(|meta| meta.uid.as_ref().map(|uid| format!("mark-{uid}"))),
+        ..Traits::default()
+    };
+    Objects::new(traits, 1)
+}
+
+fn feed(objects: &Objects, events: Vec<Event<Guarded<ProviderAccount>>>) {
+    for event in events {
+        objects.take_in(0, event);
+    }
+}
+
+fn list(objects: &Objects, shown: Vec<Guarded<ProviderAccount>>) {
+    objects.take_in(0, Event::Init);
+    for object in shown {
+        objects.take_in(0, Event::InitApply(object));
+    }
+    objects.take_in(0, Event::InitDone);
+}
+
+/// Starts all that is due; `-` stands before an object that is gone, `?` before one that does not decode.
+fn started(objects: &Objects) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Some((uid, seen)) = objects.start() {
+        all.push(match seen {
+            Seen::Object(_) => uid.to_string(),
+            Seen::Undecodable(_) => format!("?{uid}"),
+            Seen::Gone(_) => format!("-{uid}"),
+        });
+    }
+    all
+}
+
+fn rest(objects: &Objects, uid: &str, seconds: u64) {
+    let ended = Ended::AtRest(Duration::from_secs(seconds));
+    objects.ended(&uid.into(), ended, false);
+}
+
+async fn pass_time(seconds: u64) {
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_vanished_between_two_listings_is_reported() {
+    let objects = objects();
+    assert!(!objects.is_complete());
+    list(&objects, vec![object("a", "1", 1), object("b", "2", 1)]);
+    assert!(objects.is_complete());
+    assert_eq!(started(&objects), ["1", "2"]);
+    rest(&objects, "1", 10);
+    rest(&objects, "2", 10);
+    // Another object of a name, and one that is gone.
+    list(&objects, vec![object("b", "3", 5)]);
+    let mut second = started(&objects);
+    second.sort();
+    assert_eq!(second, ["-1", "-2", "3"]);
+    assert!(objects.newest("1").is_none());
+    assert_eq!(objects.by_alias("mark-2"), None);
+    objects.ended(&"1".into(), Ended::AtRest(Duration::ZERO), true);
+    feed(&objects, vec![Event::Delete(object("b", "3", 6))]);
+    rest(&objects, "3", 0);
+    assert_eq!(started(&objects), ["-3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_stays_visible() {
+    let objects = objects();
+    list(&objects, vec![undecodable("9")]);
+    assert_eq!(started(&objects), ["?9"]);
+    rest(&objects, "9", 600);
+    // The status that we write of it triggers nothing.
+    feed(&objects, vec![Event::Apply(undecodable("9"))]);
+    assert!(started(&objects).is_empty());
+    feed(&objects, vec![Event::Apply(object("broken", "9", 2))]);
+    assert_eq!(started(&objects), ["9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn passes_start_first_come_first_served_and_never_two_of_one_object() {
+    let objects = objects();
+    list(&objects, vec![object("a", "1", 1), object("b", "2", 1)]);
+    assert_eq!(started(&objects), ["1", "2"]);
+    for uid in ["2", "1", "2"] {
+        objects.wake(&Wake::Object(uid.into()));
+    }
+    assert!(started(&objects).is_empty(), "both have their pass");
+    rest(&objects, "1", 100);
+    assert_eq!(started(&objects), ["1"], "woken meanwhile");
+    rest(&objects, "2", 100);
+    rest(&objects, "1", 100);
+    assert_eq!(started(&objects), ["2"]);
+    rest(&objects, "2", 50);
+    pass_time(49).await;
+    assert!(started(&objects).is_empty());
+    pass_time(1).await;
+    assert_eq!(started(&objects), ["2"]);
+    pass_time(60).await;
+    assert_eq!(started(&objects), ["1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_wake_shortens_the_pause_of_an_object_that_does_not_come_to_rest() {
+    let objects = objects();
+    list(&objects, vec![object("a", "1", 1)]);
+    for pause in [1, 2, 4] {
+        assert_eq!(started(&objects), ["1"]);
+        objects.wake(&Wake::Object("1".into()));
+        objects.ended(&"1".into(), Ended::Restless, false);
+        objects.wake(&Wake::Mark("mark-1".into()));
+        pass_time(pause - 1).await;
+        assert!(started(&objects).is_empty(), "within {pause} s");
+        pass_time(1).await;
+    }
+    assert_eq!(started(&objects), ["1"]);
+    rest(&objects, "1", 100);
+    objects.wake(&Wake::Object("1".into()));
+    assert_eq!(started(&objects), ["1"], "at rest again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_goes_during_its_pass_gets_its_last_one_after_it() {
+    let objects = objects();
+    list(&objects, vec![object("a", "1", 1)]);
+    assert_eq!(started(&objects), ["1"]);
+    feed(&objects, vec![Event::Delete(object("a", "1", 2))]);
+    assert!(started(&objects).is_empty());
+    objects.ended(&"1".into(), Ended::Restless, false);
+    assert_eq!(started(&objects), ["-1"], "whatever pause it was in");
+    objects.remember("1", |memory| *memory = 7);
+    objects.ended(&"1".into(), Ended::AtRest(Duration::ZERO), true);
+    objects.remember("1", |memory| *memory = 8);
+    assert_eq!(
+        objects.memory("1"),
+        0,
+        "of one that is gone nothing is kept"
+    );
+    pass_time(1000).await;
+    assert!(started(&objects).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_goes_back_behind_what_was_read_or_written() {
+    let objects = objects();
+    let version = |objects: &Objects| objects.newest("1").unwrap().meta().resource_version.clone();
+    list(&objects, vec![object("a", "1", 5)]);
+    objects.keep(object("a", "1", 9).0.unwrap());
+    feed(&objects, vec![Event::Apply(object("a", "1", 7))]);
+    assert_eq!(
+        version(&objects).as_deref(),
+        Some("9"),
+        "the watch is behind"
+    );
+    feed(&objects, vec![Event::Apply(object("a", "1", 12))]);
+    assert_eq!(version(&objects).as_deref(), Some("12"));
+    objects.keep(object("a", "1", 10).0.unwrap());
+    assert_eq!(version(&objects).as_deref(), Some("12"));
+    // A listing that started before the last write knows less, one that started after it more:
+    // then the API server was restored from a backup.
+    objects.take_in(0, Event::Init);
+    pass_time(1).await;
+    objects.keep(object("a", "1", 20).0.unwrap());
+    objects.take_in(0, Event::InitApply(object("a", "1", 13)));
+    objects.take_in(0, Event::InitDone);
+    assert_eq!(version(&objects).as_deref(), Some("20"));
+    pass_time(1).await;
+    list(&objects, vec![object("a", "1", 3)]);
+    assert_eq!(version(&objects).as_deref(), Some("3"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_write_triggers_nothing_and_an_annotation_does() {
+    let objects = objects();
+    list(&objects, vec![object("a", "1", 1)]);
+    assert_eq!(started(&objects), ["1"]);
+    rest(&objects, "1", 600);
+    feed(&objects, vec![Event::Apply(object("a", "1", 2))]);
+    assert!(started(&objects).is_empty());
+    let touched = changed("a", "1", 3, &json!({"please": "look"}));
+    feed(&objects, vec![Event::Apply(touched)]);
+    assert_eq!(started(&objects), ["1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wakes_that_come_together_make_one_pass() {
+    let traits = Traits {
+        together: Duration::from_millis(100),
+        ..Traits::default()
+    };
+    let objects = Objects::new(traits, 1);
+    list(&objects, vec![object("a", "1", 1)]);
+    assert_eq!(started(&objects), ["1"], "the first look waits for nothing");
+    rest(&objects, "1", 600);
+    for _ in 0..50 {
+        objects.wake(&Wake::Object("1".into()));
+    }
+    assert!(started(&objects).is_empty());
+    pass_time(1).await;
+    assert_eq!(started(&objects), ["1"]);
+    rest(&objects, "1", 600);
+    pass_time(1).await;
+    assert!(started(&objects).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_announced_once_before_its_first_pass() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let count = seen.clone();
+    let traits = Traits {
+        came: Box::new(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        }),
+        ..Traits::default()
+    };
+    let objects = Objects::new(traits, 1);
+    list(&objects, vec![object("a", "1", 1)]);
+    list(&objects, vec![object("a", "1", 2), object("a", "2", 2)]);
+    feed(&objects, vec![Event::Apply(object("a", "2", 3))]);
+    assert_eq!(seen.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_decode_may_use_any_account_that_it_could_name() {
+    let traits = Traits {
+        account_of: Some(|server: &BareMetalServer| {
+            let reference = server.spec.account_ref.clone().unwrap_or_default();
+            AccountKey::of(&reference, "n")
+        }),
+        ..Traits::default()
+    };
+    let objects: super::Objects<BareMetalServer, u32> = super::Objects::new(traits, 1);
+    let server = |uid: &str, account: Value| -> Guarded<BareMetalServer> {
+        serde_json::from_value(json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "metadata": {"name": uid, "namespace": "n", "uid": uid, "resourceVersion": "1"},
+            "spec": {"location": "l", "instanceType": "t", "os": {"slug": "s"}, "accountRef": account},
+        }))
+        .unwrap()
+    };
+    let key = |kind: &str, name: &str| {
+        let reference = serde_json::from_value(json!({"kind": kind, "name": name})).unwrap();
+        AccountKey::of(&reference, "n")
+    };
+    let one = key("ProviderAccount", "one");
+    assert_eq!(objects.count(&one), None, "nobody knows before the listing");
+    objects.take_in(0, Event::Init);
+    objects.take_in(0, Event::InitApply(server("1", json!({"name": "one"}))));
+    objects.take_in(0, Event::InitApply(server("2", json!(17))));
+    objects.take_in(0, Event::InitDone);
+    assert_eq!(objects.count(&one), Some(2));
+    assert_eq!(objects.count(&key("ProviderAccount", "two")), Some(1));
+    assert_eq!(
+        objects.count(&key("ClusterProviderAccount", "one")),
+        Some(1)
+    );
+    let touched = objects.take_in(0, Event::Delete(server("1", json!({"name": "one"}))));
+    assert_eq!(touched.into_iter().collect::<Vec<_>>(), [one.clone()]);
+    assert_eq!(objects.count(&one), Some(1));
+}

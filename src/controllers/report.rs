@@ -1,0 +1,101 @@
+//! The one place that writes a status, and publishes the events that go with it.
+
+use super::{context::Context, events::Severity, writes::Written};
+use crate::kinds::{
+    Kind, Reason,
+    conditions::{self, Type},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::sync::Arc;
+
+/// How reporting ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reported {
+    /// The status stood as decided already.
+    Stands,
+    /// It was written.
+    Written,
+    /// The object changed in between: decide again, on what is there now.
+    Stale,
+    /// The write failed.
+    Failed,
+}
+
+/// Something that people should hear of beside the status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// Whether it is a warning.
+    pub severity: Severity,
+    /// Why.
+    pub reason: Reason,
+    /// What was done or tried: a word such as `Order`.
+    pub action: &'static str,
+    /// In words.
+    pub note: String,
+}
+
+impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
+    /// Writes the decided status, where it differs, and publishes what changed. `news` gives the
+    /// events from the conditions before and after.
+    pub async fn report(
+        &self,
+        object: &Arc<K>,
+        status: &K::Status,
+        news: impl FnOnce(&[Condition], &[Condition]) -> Vec<News>,
+    ) -> Reported {
+        match self.write_status(object, status).await {
+            None => Reported::Stands,
+            Some(Written::Done(_)) => {
+                let before = object.status().map(K::conditions).unwrap_or_default();
+                for news in news(before, K::conditions(status)) {
+                    self.publish(&**object, news).await;
+                }
+                Reported::Written
+            }
+            Some(Written::Stale) => {
+                // The watch may be behind; the next pass must not try the same again. Where the
+                // object is gone there is nothing left to tell.
+                let _ = self.read(object).await;
+                Reported::Stale
+            }
+            Some(Written::Unknown(failure)) => {
+                tracing::warn!(
+                    kind = %K::kind(&()),
+                    namespace = object.meta().namespace,
+                    name = object.meta().name,
+                    error = &failure as &dyn std::error::Error,
+                    "a status could not be written"
+                );
+                Reported::Failed
+            }
+        }
+    }
+
+    /// Publishes one event about an object. Best effort.
+    pub async fn publish(&self, object: &impl kube::Resource<DynamicType = ()>, news: News) {
+        let reference = object.object_ref(&());
+        self.events.publish(&news, &reference).await;
+    }
+}
+
+/// The events of conditions that people wait for or must act on: those that are True now and were
+/// not before, with the action that each stands for.
+pub fn turned(
+    before: &[Condition],
+    after: &[Condition],
+    watched: &[(Type, Severity, &'static str)],
+) -> Vec<News> {
+    let turned =
+        |kind: Type| conditions::is_true(after, kind) && !conditions::is_true(before, kind);
+    let news = watched.iter().filter(|(kind, ..)| turned(*kind));
+    news.filter_map(|(kind, severity, action)| {
+        let condition = after.iter().find(|c| c.type_ == kind.as_str())?;
+        Some(News {
+            severity: *severity,
+            reason: Reason::parse(&condition.reason)?,
+            action,
+            note: condition.message.clone(),
+        })
+    })
+    .collect()
+}

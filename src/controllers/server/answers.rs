@@ -1,0 +1,132 @@
+//! What an answer of the provider means: from what the client returned to what is noted of it.
+//!
+//! Pure, and used by the model check as well as by `act`.
+
+use super::{
+    decide::LookUp,
+    memory::{Observation, Obstacle, ReleaseAnswer, Sent, Trouble},
+};
+use crate::{
+    controllers::once::{Answer, Closed, Entry, Heard, Outcome},
+    kinds::server::{OrderOutcome, OrderRecord},
+};
+use hosting::{Error, Server, ServerStatus};
+use std::time::Duration;
+
+/// What is noted of the answer to an order. What the client cannot call created, refused or not
+/// sent is unknown.
+pub fn of_order(record: OrderRecord, answer: &hosting::OrderOutcome, now: i64) -> Observation {
+    use hosting::OrderOutcome::{Created, NotSent, Refused, Unknown};
+    let (answer, uuid) = match answer {
+        Created(server) => (Answer::Done, Some(server.id.as_str().to_owned())),
+        Refused(error) => (Answer::Refused(error.explain()), None),
+        NotSent(error) => (Answer::NotSent(error.explain()), None),
+        Unknown(_) => (Answer::Unknown, None),
+    };
+    let order = settled(record, answer, now);
+    Observation::Ordered { order, uuid }
+}
+
+/// What is noted of an order that was given up before it was sent.
+pub fn of_unsent(record: OrderRecord, closed: Closed, now: i64) -> Observation {
+    match closed {
+        Closed::NotStarted => Observation::Failed(Trouble::of_write(
+            "somebody else changed the object at the same time".into(),
+        )),
+        Closed::NotSent => {
+            let why = "the order was not sent: its intent could not be confirmed in time";
+            let order = settled(record, Answer::NotSent(why.into()), now);
+            Observation::Ordered { order, uuid: None }
+        }
+    }
+}
+
+fn settled(record: OrderRecord, answer: Answer, now: i64) -> OrderRecord {
+    let Entry {
+        outcome,
+        settled_at,
+        message,
+        failures,
+    } = answer.entry(record.failures, now);
+    let outcome = outcome.map(|outcome| match outcome {
+        Outcome::Done => OrderOutcome::Created,
+        Outcome::Refused => OrderOutcome::Refused,
+        Outcome::NotSent => OrderOutcome::NotSent,
+    });
+    OrderRecord {
+        outcome,
+        settled_at,
+        message,
+        failures,
+        ..record
+    }
+}
+
+/// What is noted of the answer to the DELETE of a machine, whose record was read right before.
+pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration) -> Observation {
+    let is_failed = record.status == ServerStatus::Failed;
+    let answer = match answer {
+        Ok(_) => ReleaseAnswer::Accepted,
+        // Neither done nor refused for what the machine is: asked again in its time.
+        Err(error @ (Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited(_))) => {
+            return Observation::Failed(Trouble::of_provider(error));
+        }
+        // Not in this state. Where it did take effect all the same, the next read shows it.
+        Err(Error::Refused(_)) if !is_failed => ReleaseAnswer::Refused,
+        // The refusal of a failed machine is a part of the proof that it may be let go, so it must be
+        // certain. A machine that the provider does not know was not refused for what it is.
+        Err(error @ Error::Refused(_)) if !error.may_have_taken_effect() => ReleaseAnswer::Refused,
+        Err(_) => ReleaseAnswer::Unknown,
+    };
+    Observation::Released(Sent {
+        uuid: record.id.as_str().to_owned(),
+        failed: is_failed,
+        answer,
+        at,
+    })
+}
+
+/// What is noted of the answer to the read of a machine that was asked for at this moment.
+/// `not_listed`: start of the newest proof listing, with control, that does not show it.
+pub fn of_read(
+    answer: &Result<Server, Error>,
+    not_listed: Option<Duration>,
+    at: Duration,
+) -> Observation {
+    match answer {
+        Ok(record) => Observation::Found {
+            at,
+            failed: record.status == ServerStatus::Failed && record.delivered_at.is_none(),
+        },
+        Err(Error::NotFound(_)) => Observation::NotFound {
+            at,
+            listing: not_listed,
+        },
+        Err(error) => Observation::Failed(Trouble::of_provider(error)),
+    }
+}
+
+/// What is noted of the look for an order: whether the account's tags show the order's, and the control's.
+pub fn of_look(look: &LookUp, order_tag: bool, control_tag: bool) -> Observation {
+    let obstacle = if order_tag {
+        Some(Obstacle::TagExists)
+    } else if !control_tag {
+        Some(Obstacle::NoControl)
+    } else {
+        look.suspect.clone().map(Obstacle::Unmarked)
+    };
+    Observation::Looked {
+        attempt: look.attempt.clone(),
+        proof_began: look.proof_began,
+        obstacle,
+    }
+}
+
+/// What is noted of a single write that an effect consists of; `why` says what stood against it.
+pub fn of_write(heard: Heard, why: impl FnOnce() -> String) -> Observation {
+    match heard {
+        Heard::Done => Observation::Done,
+        Heard::Stale => Observation::Stale,
+        Heard::Unknown | Heard::Shows { .. } => Observation::Failed(Trouble::of_write(why())),
+    }
+}

@@ -1,0 +1,92 @@
+//! What a decision may ask for: one arm of `act` each.
+
+use super::fence::TagProof;
+use crate::kinds::{account::KnownMachine, names::RETAINED_TAG, server::Intent};
+use hosting::Order;
+use std::time::Duration;
+
+/// An effect, or a look that costs a call. Each is carried out by one arm of `act`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Take a permit, start a new epoch in metadata and status, send the order once.
+    Order(Box<NewOrder>),
+    /// Write the order annotation and the finalizer that should be there.
+    WriteIntent(Box<Intent>),
+    /// Put the finalizer on, before a machine of an earlier object is taken over.
+    HoldObject,
+    /// Look for an order of unknown outcome beside the listing that does not show it.
+    LookForOrder(LookUp),
+    /// Read the machine.
+    Read {
+        /// Which.
+        uuid: String,
+        /// Start of the newest proof listing, with control, that does not show it.
+        not_listed: Option<Duration>,
+    },
+    /// Put a tag on a machine that a fresh read shows to be this object's.
+    AddTag {
+        /// Which machine.
+        uuid: String,
+        /// Which tag.
+        tag: String,
+        /// What the fresh read must show.
+        when: TagProof,
+    },
+    /// Take a tag off a machine that a fresh read shows to be this object's.
+    RemoveTag {
+        /// Which machine.
+        uuid: String,
+        /// Which tag.
+        tag: String,
+        /// What the fresh read must show.
+        when: TagProof,
+    },
+    /// Note in metadata that the release of this machine begins, and release it. From the note on,
+    /// Retain comes too late.
+    BeginRelease {
+        /// Which machine.
+        uuid: String,
+    },
+    /// Release a machine whose release was noted before.
+    Release {
+        /// Which machine.
+        uuid: String,
+    },
+    /// Take our finalizer off: the end.
+    LetGo,
+}
+
+impl Effect {
+    /// Whether this lets a machine stay at the provider for good, by policy.
+    pub fn lets_stay(&self) -> bool {
+        matches!(self, Self::AddTag { tag, .. } if tag == RETAINED_TAG)
+    }
+}
+
+/// What an order is made of; the permit, the epoch and the tags come with the start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewOrder {
+    /// The request, with the user's tags only.
+    pub order: Order,
+    /// The epoch must exceed this.
+    pub after_epoch: i64,
+    /// How many epochs in a row, up to this one, had an unknown outcome.
+    pub unknown_before: i32,
+    /// How many attempts in a row were refused or not sent.
+    pub failures: i32,
+}
+
+/// Look-ups for an order of unknown outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LookUp {
+    /// The attempt.
+    pub attempt: String,
+    /// Its order tag.
+    pub order_tag: String,
+    /// A live machine without an order mark that may be this order's.
+    pub suspect: Option<String>,
+    /// A machine that the listing shows, and whose tag must be shown as well.
+    pub control: KnownMachine,
+    /// Start of the listing that goes with it.
+    pub proof_began: Duration,
+}

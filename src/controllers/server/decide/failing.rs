@@ -1,0 +1,30 @@
+//! An effect that fails again and again is told: status says why nothing moves on.
+
+use super::{super::facts::Facts, Decision};
+use crate::{
+    controllers::cause::Cause,
+    kinds::conditions::{Type, Wanted},
+};
+
+/// How many failures in a row are told. One alone says nothing.
+const PERSISTS: u32 = 3;
+
+/// Adds what keeps failing to a decision with an effect.
+pub fn show(facts: &Facts, decision: &mut Decision) {
+    let memory = &facts.memory;
+    let Some(trouble) = &memory.trouble else {
+        return;
+    };
+    if decision.effect.is_none() || memory.backoff.failures() < PERSISTS {
+        return;
+    }
+    let message = format!("{}; trying again and again", trouble.message);
+    let draft = &mut decision.draft;
+    if draft.conditions.is_empty() {
+        draft.set(facts, Cause::waits(trouble.reason, message.clone()), None);
+    }
+    // Whatever the rest says, something is left to send.
+    let synced = Wanted::new(Type::Synced, false, trouble.reason, message);
+    draft.conditions.retain(|c| c.kind != Type::Synced);
+    draft.conditions.push(synced);
+}

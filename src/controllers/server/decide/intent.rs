@@ -1,0 +1,46 @@
+//! The intent of an order on the object: what is written of it, and whether the object shows it.
+//!
+//! Pure, and used by the model check as well as by the effect: see [`crate::controllers::once`].
+
+use super::{super::facts::order_annotation, NewOrder, decide, request::keys_hash};
+use crate::{
+    controllers::{once::Heard, server::facts::Facts},
+    kinds::{
+        BareMetalServer,
+        server::{BareMetalServerStatus, Intent, OrderRecord},
+    },
+};
+use jiff::Timestamp;
+
+/// The record of an order that is about to be sent: no outcome yet.
+pub fn open(intent: &Intent, planned: &NewOrder) -> OrderRecord {
+    OrderRecord {
+        intent: intent.clone(),
+        outcome: None,
+        settled_at: None,
+        message: None,
+        failures: planned.failures,
+        ssh_keys_hash: Some(keys_hash(&planned.order.ssh_keys)),
+    }
+}
+
+/// The status that the second write of the intent makes, on the facts that the order was started on.
+pub fn status(fresh: &Facts, record: &OrderRecord) -> BareMetalServerStatus {
+    let now = Timestamp::from_second(fresh.now.wall).unwrap_or_default();
+    BareMetalServerStatus {
+        order: Some(record.clone()),
+        ..decide(fresh).draft.finish(now)
+    }
+}
+
+/// Where the object shows this very attempt; None: it is gone.
+pub fn shown(object: Option<&BareMetalServer>, intent: &Intent) -> Heard {
+    let annotated = object.and_then(order_annotation);
+    let recorded = object
+        .and_then(|o| o.status.as_ref())
+        .and_then(|s| s.order.as_ref());
+    Heard::Shows {
+        metadata: matches!(annotated, Some(Ok(found)) if found == *intent),
+        status: recorded.is_some_and(|record| record.intent == *intent),
+    }
+}

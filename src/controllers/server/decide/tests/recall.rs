@@ -1,0 +1,122 @@
+//! What is known and remembered of an object at the moment of a pass.
+
+use super::*;
+use crate::controllers::server::{
+    memory::{Missing, Observation, Trouble},
+    recall::{Known, recall},
+};
+
+/// Machines, and the mark of another living object.
+struct Outside(Vec<Sighting>, Option<Mark>);
+
+impl Known for Outside {
+    fn bearing(&self, mark: &Mark) -> Vec<Sighting> {
+        let bears = |s: &&Sighting| fence::bears(&s.server, mark);
+        self.0.iter().filter(bears).cloned().collect()
+    }
+
+    fn machine(&self, uuid: &str) -> Option<Sighting> {
+        let is = |s: &&Sighting| s.server.id.as_str() == uuid;
+        self.0.iter().find(is).cloned()
+    }
+
+    fn is_claimed(&self, mark: &Mark, _except: &str) -> Option<bool> {
+        self.1.as_ref().map(|claimed| claimed == mark)
+    }
+}
+
+fn recalled(case: Case, outside: &Outside) -> Facts {
+    let mut facts = case.0;
+    recall(&mut facts, Some(outside));
+    facts
+}
+
+#[test]
+fn a_machine_that_is_shown_again_was_never_missing() {
+    let missed = || {
+        Case::new()
+            .ordered(Some(OrderOutcome::Created), Some(1))
+            .memory(|m| {
+                m.missing = Missing {
+                    reads: vec![secs(900)],
+                    listings: vec![secs(910)],
+                };
+            })
+    };
+    let shown = Outside(
+        vec![seen(server(1, ServerStatus::Delivered, &[&own_tag()]))],
+        None,
+    );
+    let facts = recalled(missed(), &shown);
+    assert_eq!(facts.memory.missing, Missing::default());
+    assert_eq!((facts.own.len(), facts.recorded.is_some()), (1, true));
+    // One without our mark is there, and not found by it: the search goes on.
+    let bare = Outside(vec![seen(server(1, ServerStatus::Delivered, &[]))], None);
+    let facts = recalled(missed(), &bare);
+    assert_eq!(facts.memory.missing.reads, [secs(900)]);
+    assert_eq!((facts.own.len(), facts.recorded.is_some()), (0, true));
+}
+
+#[test]
+fn a_search_starts_with_the_first_sight_of_an_attempt() {
+    let nothing = Outside(Vec::new(), None);
+    let facts = recalled(Case::new().ordered(None, None), &nothing);
+    let search = facts.memory.search.clone().unwrap();
+    assert_eq!(
+        (search.attempt.as_str(), search.first_seen),
+        ("nonce", RUNNING)
+    );
+    let mut later = facts;
+    later.now.mono += secs(5);
+    recall(&mut later, Some(&nothing));
+    assert_eq!(later.memory.search, Some(search), "it goes on");
+}
+
+#[test]
+fn another_mark_is_looked_up_beside_the_own() {
+    let former = intent_of("web", "uid-0");
+    let mark = Mark::parse(&former.mark).unwrap();
+    let machine = seen(server(
+        1,
+        ServerStatus::Delivered,
+        &[&mark.order_tag(EPOCH)],
+    ));
+    let outside = Outside(vec![machine], Some(mark.clone()));
+    let facts = recalled(Case::new().noted(&former), &outside);
+    assert_eq!(facts.memory.former, Some((mark, RUNNING)));
+    let known = facts.former.unwrap();
+    assert_eq!((known.claimed, known.machines.len()), (Some(true), 1));
+    let own = recalled(Case::new(), &outside);
+    assert_eq!((own.memory.former, own.former), (None, None));
+}
+
+#[test]
+fn without_an_account_what_was_known_of_machines_stays() {
+    let mut facts = Case::new().with(1, ServerStatus::Delivered).0;
+    recall(&mut facts, None::<&Outside>);
+    assert_eq!(facts.own.len(), 1);
+}
+
+#[test]
+fn an_order_that_was_not_sent_leaves_a_pace_in_memory() {
+    let note = |outcome| {
+        let mut memory = Memory::default();
+        for _ in 0..5 {
+            memory.note(
+                Observation::Failed(Trouble::unexpected("why")),
+                secs(50),
+                secs(60),
+            );
+        }
+        let order = Case::new().ordered(outcome, None).0.status().order.unwrap();
+        memory.note(
+            Observation::Ordered { order, uuid: None },
+            secs(100),
+            secs(60),
+        );
+        (memory.backoff.failures(), memory.backoff.rest(secs(100)))
+    };
+    assert_eq!(note(Some(OrderOutcome::NotSent)), (1, Some(secs(1))));
+    assert_eq!(note(Some(OrderOutcome::Refused)), (0, None));
+    assert_eq!(note(None), (0, None));
+}

@@ -1,0 +1,48 @@
+//! Brings what this process knows of an object's machines up to the moment of its facts.
+//!
+//! Pure, so that an effect can do it again right before what cannot be undone, and the model check too.
+
+use super::{
+    decide::evidence::{Evidence, evidence},
+    facts::{Facts, Former},
+    memory::Missing,
+};
+use crate::account::view::Sighting;
+use crate::controllers::mark::Mark;
+
+/// What is known outside of the object.
+pub trait Known {
+    /// Every machine that is known to bear this mark, any epoch, any state.
+    fn bearing(&self, mark: &Mark) -> Vec<Sighting>;
+    /// A machine by its identifier, whatever it bears.
+    fn machine(&self, uuid: &str) -> Option<Sighting>;
+    /// Whether a living object other than the one with this UID bears the mark; None: that cannot be seen.
+    fn is_claimed(&self, mark: &Mark, except: &str) -> Option<bool>;
+}
+
+/// Fills in the machines, and what is remembered from now on: since when an order is searched for, or
+/// a former mark seen. None for `known`: there is no account, and what was known of machines stays.
+///
+/// Changes `facts.memory`, which the caller keeps.
+pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
+    let found = evidence(facts);
+    let now = facts.now.mono;
+    if let Some(attempt) = found.open_attempt() {
+        facts.memory.search_for(attempt, now);
+    }
+    facts.memory.former_seen(found.other_mark(), now);
+    let Some(known) = known else { return };
+    facts.own = known.bearing(&facts.mark());
+    if !facts.own.is_empty() {
+        // It is shown again: an earlier search for it proves nothing any more.
+        facts.memory.missing = Missing::default();
+    }
+    facts.recorded = match &found {
+        Evidence::Own(attempt) => attempt.uuid.as_deref().and_then(|uuid| known.machine(uuid)),
+        _ => None,
+    };
+    facts.former = found.other_mark().map(|mark| Former {
+        claimed: known.is_claimed(mark, facts.uid()),
+        machines: known.bearing(mark),
+    });
+}

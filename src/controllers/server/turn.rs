@@ -1,0 +1,93 @@
+//! The turn at the account that an effect needs.
+//!
+//! A read and the change that rests on it are one permit, and so are the start of an order and its
+//! send: nothing waits in between.
+
+use super::{
+    decide::Effect,
+    facts::Facts,
+    memory::{Declined, Observation, Trouble},
+    pass::caller,
+};
+use crate::{
+    account::{Account, Denied, Lane, OrderPermit, OrderTurn, Permit, Turn},
+    kinds::Reason,
+    runtime::clock,
+};
+
+/// What the question for a turn came to.
+pub(super) enum Asked {
+    /// The effect may be carried out now.
+    Now(Permission),
+    /// The object is queued; its account wakes it.
+    Queued,
+    /// The account says no.
+    Refused(Observation),
+}
+
+/// What an effect is carried out by.
+pub(super) enum Permission {
+    /// It calls nobody but the API server.
+    NotNeeded,
+    /// Calls at the provider.
+    Calls(Permit),
+    /// One order.
+    Order(OrderPermit),
+}
+
+/// Asks for the turn of an effect.
+pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> Asked {
+    let (lane, calls) = match effect {
+        Effect::WriteIntent(_) | Effect::HoldObject | Effect::LetGo => {
+            return Asked::Now(Permission::NotNeeded);
+        }
+        Effect::Order(_) => return ask_to_order(facts, account),
+        Effect::Read { .. } => (Lane::Resolve, 1),
+        Effect::LookForOrder(_) => (Lane::Resolve, 2),
+        Effect::AddTag { .. } | Effect::RemoveTag { .. } if effect.lets_stay() => {
+            (Lane::Release, 2)
+        }
+        Effect::AddTag { .. } | Effect::RemoveTag { .. } => (Lane::Resolve, 2),
+        Effect::BeginRelease { .. } | Effect::Release { .. } => (Lane::Release, 2),
+    };
+    let Some(account) = account else {
+        return vanished();
+    };
+    match account.turn(lane, calls, &caller(facts)) {
+        Ok(Turn::Now(permit)) => Asked::Now(Permission::Calls(permit)),
+        Ok(Turn::Queued) => Asked::Queued,
+        Err(error) => Asked::Refused(Observation::Failed(Trouble::of_provider(&error))),
+    }
+}
+
+fn ask_to_order(facts: &Facts, account: Option<&Account>) -> Asked {
+    let Some(account) = account else {
+        return vanished();
+    };
+    match account.order_turn(facts.mark().as_str(), &caller(facts)) {
+        Ok(OrderTurn::Now(permit)) => Asked::Now(Permission::Order(permit)),
+        Ok(OrderTurn::Queued) => Asked::Queued,
+        Err(denied) => Asked::Refused(Observation::Declined(explain(denied))),
+    }
+}
+
+/// The account vanished between decision and effect: the next pass says so.
+fn vanished() -> Asked {
+    let trouble = Trouble {
+        reason: Reason::AccountNotFound,
+        message: "the account vanished".into(),
+    };
+    Asked::Refused(Observation::Failed(trouble))
+}
+
+fn explain(denied: Denied) -> Declined {
+    let (reason, message) = match denied {
+        Denied::Limit(message) => (Reason::LimitReached, message),
+        Denied::Blocked(reason, message) => (reason, message),
+    };
+    Declined {
+        reason,
+        message,
+        at: clock::now().mono,
+    }
+}

@@ -1,0 +1,120 @@
+//! An object that does not decode: say so on that object alone; all others go on.
+
+use super::{cause::Cause, context::Context, events::Severity, report::News, writes::bounded};
+use crate::kinds::{Kind, Reason, conditions};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    core::error_boundary::InvalidObject,
+};
+use serde_json::json;
+
+/// What is told of such an object.
+const REMEDY: &str = "correct the field, or apply the manifest again";
+
+impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
+    /// Tells of it in log, event and status, by what can be written without decoding the object.
+    /// Returns what was told.
+    pub async fn report_undecodable(&self, object: &InvalidObject) -> String {
+        let InvalidObject { error, metadata } = object;
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let api = self.dynamic(metadata);
+        // The watch's own error has no path; the object is read once more to find it.
+        let read = bounded(api.get(name)).await.ok();
+        let found = read.as_ref().and_then(defect::<K>);
+        let error = found.unwrap_or_else(|| error.clone());
+        tracing::warn!(
+            kind = %K::kind(&()),
+            namespace = metadata.namespace,
+            name,
+            error,
+            "an object does not decode"
+        );
+        let note = format!("the object does not decode: {error}; {REMEDY}");
+        let news = News {
+            severity: Severity::Warning,
+            reason: Reason::Undecodable,
+            action: "Hold",
+            note: note.clone(),
+        };
+        let reference = reference::<K>(metadata);
+        self.events.publish(&news, &reference).await;
+        let before = read.as_ref().map(shown_conditions).unwrap_or_default();
+        write(&api, metadata, &before, &note).await;
+        note
+    }
+
+    fn dynamic(&self, meta: &ObjectMeta) -> Api<DynamicObject> {
+        let kind = ApiResource::erase::<K>(&());
+        match &meta.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind),
+            None => Api::all_with(self.client.clone(), &kind),
+        }
+    }
+}
+
+async fn write(api: &Api<DynamicObject>, meta: &ObjectMeta, before: &[Condition], note: &str) {
+    let cause = Cause::needs_person(Reason::Undecodable, note);
+    let now = jiff::Timestamp::now();
+    let conditions = conditions::merge(before, &cause.conditions(), meta.generation, now);
+    if conditions == before {
+        return;
+    }
+    let patch = Patch::Merge(json!({
+        "metadata": { "resourceVersion": meta.resource_version },
+        "status": { "conditions": conditions, "observedGeneration": meta.generation },
+    }));
+    let name = meta.name.as_deref().unwrap_or_default();
+    let params = PatchParams::default();
+    if let Err(error) = bounded(api.patch_status(name, &params, &patch)).await {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "a status could not be written"
+        );
+    }
+}
+
+/// The conditions that such an object shows, as far as they can be read.
+fn shown_conditions(object: &DynamicObject) -> Vec<Condition> {
+    let conditions = object.data["status"]["conditions"].clone();
+    serde_json::from_value(conditions).unwrap_or_default()
+}
+
+fn reference<K: Kind>(meta: &ObjectMeta) -> k8s_openapi::api::core::v1::ObjectReference {
+    k8s_openapi::api::core::v1::ObjectReference {
+        api_version: Some(K::api_version(&()).into()),
+        kind: Some(K::kind(&()).into()),
+        name: meta.name.clone(),
+        namespace: meta.namespace.clone(),
+        uid: meta.uid.clone(),
+        resource_version: meta.resource_version.clone(),
+        field_path: None,
+    }
+}
+
+/// Where the object does not decode, and why.
+fn defect<K: Kind>(object: &DynamicObject) -> Option<String> {
+    let object = serde_json::to_value(object).ok()?;
+    let read: Result<K, _> = serde_path_to_error::deserialize(&object);
+    let error = read.err()?;
+    Some(format!("{}: {}", error.path(), error.inner()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::BareMetalServer;
+
+    #[test]
+    fn a_defect_is_told_with_its_path() {
+        let object = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "metadata": {"name": "n", "namespace": "n"},
+            "spec": {"location": "l", "instanceType": "t", "os": "word"},
+        });
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let told = defect::<BareMetalServer>(&object).unwrap();
+        assert!(told.starts_with("spec.os: "), "{told}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Values that lie in Secrets and ConfigMaps: the one place that reads them.
+//!
+//! Read by name when an effect needs them or a pass waits for them; never listed, never watched,
+//! and never on every pass of an object that is at rest. What was read stands in no error.
+
+use super::{
+    context::Process,
+    writes::{Failure, bounded},
+};
+use crate::kinds::references::KeySelector;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+
+/// Where a value lies.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// An entry of a Secret.
+    Secret(&'a KeySelector),
+    /// An entry of a ConfigMap.
+    ConfigMap(&'a KeySelector),
+}
+
+impl Source<'_> {
+    /// Secret or ConfigMap.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Secret(_) => "Secret",
+            Self::ConfigMap(_) => "ConfigMap",
+        }
+    }
+
+    fn selector(&self) -> &KeySelector {
+        match self {
+            Self::Secret(selector) | Self::ConfigMap(selector) => selector,
+        }
+    }
+}
+
+/// Why a value could not be read. Never holds the content.
+#[derive(Debug, thiserror::Error)]
+pub enum ValueError {
+    /// There is no such object.
+    #[error("{kind} {name} does not exist; create it")]
+    NoObject {
+        /// Secret or ConfigMap.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The object has no such entry.
+    #[error("{kind} {name} has no key {key:?}; add it")]
+    NoEntry {
+        /// Secret or ConfigMap.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// The entry.
+        key: String,
+    },
+    /// The API server did not give it.
+    #[error("{kind} {name} cannot be read now")]
+    Unreadable {
+        /// Secret or ConfigMap.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        failure: Failure,
+    },
+}
+
+impl Process {
+    /// Reads one value of a namespace.
+    ///
+    /// # Errors
+    /// [`ValueError`] says what is missing, or that it cannot be read now.
+    pub async fn value(&self, namespace: &str, source: Source<'_>) -> Result<Vec<u8>, ValueError> {
+        let KeySelector { name, key } = source.selector();
+        let kind = source.kind();
+        let entry = match source {
+            Source::Secret(_) => self.secret(namespace, name).await.map(|secret| {
+                secret.map(|s| s.data.and_then(|mut data| data.remove(key)).map(|b| b.0))
+            }),
+            Source::ConfigMap(_) => {
+                let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+                bounded(api.get_opt(name)).await.map(|map| {
+                    map.map(|m| {
+                        m.data
+                            .and_then(|mut data| data.remove(key))
+                            .map(String::into_bytes)
+                    })
+                })
+            }
+        };
+        match entry {
+            Ok(Some(Some(bytes))) => Ok(bytes),
+            Ok(Some(None)) => Err(ValueError::NoEntry {
+                kind,
+                name: name.clone(),
+                key: key.clone(),
+            }),
+            Ok(None) => Err(ValueError::NoObject {
+                kind,
+                name: name.clone(),
+            }),
+            Err(failure) => Err(ValueError::Unreadable {
+                kind,
+                name: name.clone(),
+                failure,
+            }),
+        }
+    }
+
+    /// Reads a whole Secret, for an account's key; None when there is none.
+    ///
+    /// # Errors
+    /// When the API server does not give it.
+    pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Failure> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        bounded(api.get_opt(name)).await
+    }
+}

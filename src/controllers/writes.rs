@@ -1,0 +1,207 @@
+//! Reads and writes of objects, each write with the resource version that it rests on.
+//!
+//! A write whose answer is lost may have been done. Nothing here repeats one.
+
+use super::context::Context;
+use crate::kinds::Kind;
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Map, Value, json};
+use std::{future::Future, sync::Arc, time::Duration};
+
+/// How a write ended.
+pub enum Written<K> {
+    /// Done; the object as it is now.
+    Done(Arc<K>),
+    /// Refused, because the object changed in between or is gone.
+    Stale,
+    /// Not known, or failed otherwise.
+    Unknown(Failure),
+}
+
+/// A call to the API server that gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The API server said no, or could not be reached.
+    #[error("the API server did not do it")]
+    Api(#[source] Box<kube::Error>),
+    /// No answer in time.
+    #[error("the API server did not answer in time")]
+    Deadline,
+}
+
+impl Failure {
+    /// For a condition or an event: what the API server said, or that it said nothing. Never what
+    /// was read, which other errors may quote.
+    pub fn explain(&self) -> String {
+        match self {
+            Self::Api(error) => match &**error {
+                kube::Error::Api(status) => status.message.clone(),
+                _ => "the API server did not answer as it should".into(),
+            },
+            Self::Deadline => self.to_string(),
+        }
+    }
+
+    /// The HTTP status, where the API server answered.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Api(error) => match &**error {
+                kube::Error::Api(status) => Some(status.code),
+                _ => None,
+            },
+            Self::Deadline => None,
+        }
+    }
+}
+
+/// No call to the API server is worth a longer wait.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Bounds a call in time.
+pub async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(Failure::Api(Box::new(error))),
+        Err(_) => Err(Failure::Deadline),
+    }
+}
+
+impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
+    /// The object as the API server has it now; None when it is gone or another one has its name.
+    pub async fn read(&self, object: &K) -> Result<Option<Arc<K>>, Failure> {
+        let found = bounded(self.api(object).get_opt(&object.name_any())).await?;
+        let found = found.filter(|o| o.meta().uid == object.meta().uid);
+        Ok(found.map(|found| self.objects.keep(found)))
+    }
+
+    /// Changes metadata, by a merge patch that rests on the version of `object`.
+    pub async fn write_metadata(&self, object: &K, mut metadata: Value) -> Written<K> {
+        metadata["resourceVersion"] = json!(object.meta().resource_version);
+        metadata["uid"] = json!(object.meta().uid);
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let params = PatchParams::default();
+        self.settle(bounded(self.api(object).patch(&object.name_any(), &params, &patch)).await)
+    }
+
+    /// Writes the status, as the difference to what is there. None when there is none.
+    pub async fn write_status(&self, object: &K, status: &K::Status) -> Option<Written<K>> {
+        let before = serde_json::to_value(object.status()).ok()?;
+        let after = serde_json::to_value(status).ok()?;
+        let version = object.meta().resource_version.as_deref();
+        let patch = Patch::Merge(status_patch(&before, &after, version)?);
+        let params = PatchParams::default();
+        let call = self.api(object);
+        let written = bounded(call.patch_status(&object.name_any(), &params, &patch)).await;
+        Some(self.settle(written))
+    }
+
+    fn settle(&self, result: Result<K, Failure>) -> Written<K> {
+        match result {
+            Ok(object) => Written::Done(self.objects.keep(object)),
+            Err(failure) if matches!(failure.code(), Some(404 | 409)) => Written::Stale,
+            Err(failure) => Written::Unknown(failure),
+        }
+    }
+
+    fn api(&self, object: &K) -> Api<K> {
+        K::api(self.client.clone(), object.meta().namespace.as_deref())
+    }
+}
+
+/// The finalizers of an object with this one on it.
+pub fn with_finalizer<K: Kind>(object: &K, finalizer: &str) -> Vec<String> {
+    let mut finalizers = without_finalizer(object, finalizer);
+    finalizers.push(finalizer.into());
+    finalizers
+}
+
+/// The finalizers of an object without this one.
+pub fn without_finalizer(object: &impl kube::Resource, finalizer: &str) -> Vec<String> {
+    let finalizers = object.meta().finalizers.iter().flatten();
+    finalizers.filter(|f| *f != finalizer).cloned().collect()
+}
+
+/// The merge patch that turns one status into another, to be sent to the status subresource.
+///
+/// None when nothing differs. The resource version makes the API server refuse the write (409)
+/// when somebody wrote in between: a decision on an old object must not be recorded on a new one.
+fn status_patch(before: &Value, after: &Value, resource_version: Option<&str>) -> Option<Value> {
+    let status = difference(before, after)?;
+    let mut patch = json!({ "status": status });
+    if let Some(version) = resource_version {
+        patch["metadata"] = json!({ "resourceVersion": version });
+    }
+    Some(patch)
+}
+/// A JSON merge patch; None when the two are equal. Fields that went are set to null, since a merge
+/// patch leaves alone what it does not name.
+fn difference(before: &Value, after: &Value) -> Option<Value> {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            let mut changes = Map::new();
+            for (name, new) in after {
+                let change = match before.get(name) {
+                    Some(old) => difference(old, new),
+                    None => Some(new.clone()),
+                };
+                if let Some(change) = change {
+                    changes.insert(name.clone(), change);
+                }
+            }
+            for name in before.keys().filter(|name| !after.contains_key(*name)) {
+                changes.insert(name.clone(), Value::Null);
+            }
+            (!changes.is_empty()).then_some(Value::Object(changes))
+        }
+        (before, after) => (before != after).then(|| after.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Merging as RFC 7396 defines it.
+    fn merged(mut target: Value, patch: &Value) -> Value {
+        let Value::Object(changes) = patch else {
+            return patch.clone();
+        };
+        if !target.is_object() {
+            target = json!({});
+        }
+        for (name, change) in changes {
+            if change.is_null() {
+                target.as_object_mut().unwrap().remove(name);
+            } else {
+                let old = target.get(name).cloned().unwrap_or(Value::Null);
+                target[name] = merged(old, change);
+            }
+        }
+        target
+    }
+
+    #[test]
+    fn applied_to_the_first_it_gives_the_second() {
+        let states = [
+            json!({}),
+            json!({"a": 1, "list": [1, 2], "in": {"x": 1, "y": 2}}),
+            json!({"list": [2], "in": {"y": 3}}),
+            json!({"in": {"x": 1, "y": 2, "z": {"deep": true}}}),
+        ];
+        for before in &states {
+            for after in &states {
+                match status_patch(before, after, Some("5")) {
+                    None => assert_eq!(before, after),
+                    Some(patch) => {
+                        assert_ne!(before, after);
+                        assert_eq!(patch["metadata"]["resourceVersion"], "5");
+                        assert_eq!(&merged(before.clone(), &patch["status"]), after);
+                    }
+                }
+            }
+        }
+    }
+}

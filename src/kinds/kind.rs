@@ -1,0 +1,67 @@
+//! What all kinds have in common.
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Api, Client, Resource, core::object::HasStatus};
+use serde::{Serialize, de::DeserializeOwned};
+use std::fmt::Debug;
+
+/// A kind of this project: all that code for every kind needs to know of it.
+pub trait Kind:
+    Resource<DynamicType = ()>
+    + HasStatus<Status: Clone + Default + PartialEq + Serialize + Send + Sync>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+    /// The API of its objects: those of a namespace, or all of them (the only way for a kind that
+    /// has no namespaces).
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self>;
+
+    /// The conditions in a status.
+    fn conditions(status: &Self::Status) -> &[Condition];
+}
+
+impl Kind for super::BareMetalServer {
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+        namespaced(client, namespace)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+}
+
+impl Kind for super::ProviderAccount {
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+        namespaced(client, namespace)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+}
+
+impl Kind for super::ClusterProviderAccount {
+    fn api(client: Client, _: Option<&str>) -> Api<Self> {
+        Api::all(client)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+}
+
+fn namespaced<K>(client: Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
+}

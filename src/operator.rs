@@ -1,0 +1,91 @@
+//! Wiring: the identity of the cluster, the accounts, the controllers, readiness, shutdown.
+
+use crate::{
+    account::{Accounts, Rate},
+    controllers::{
+        Controllers,
+        context::{Process, Watched},
+        events::Events,
+        mark::ClusterId,
+    },
+    runtime::{clients::Clients, endpoints, shutdown},
+};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt as _};
+use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// What an operator is told.
+pub struct Settings {
+    /// Its own namespace, where the key Secrets of cluster accounts lie.
+    pub namespace: String,
+    /// The namespaces that it looks after.
+    pub watched: Watched,
+    /// Identity of the cluster; None: a hash of the UID of the namespace `kube-system`.
+    pub cluster: Option<ClusterId>,
+    /// Address of the health endpoints.
+    pub listen: SocketAddr,
+}
+
+/// Runs until a signal ends it; what is under way is finished first.
+///
+/// # Errors
+/// When the address of the endpoints cannot be taken.
+pub async fn run(clients: Clients, settings: Settings) -> io::Result<()> {
+    let cluster = match settings.cluster {
+        Some(cluster) => cluster,
+        None => cluster_identity(&clients).await,
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        cluster = cluster.as_str(),
+        watched = ?settings.watched,
+        "starting"
+    );
+    let stop = CancellationToken::new();
+    let process = Process {
+        accounts: Accounts::new(cluster.as_str(), Rate::default()),
+        events: Events::new(clients.calls.clone(), std::env::var("POD_NAME").ok()),
+        client: clients.calls,
+        watch_client: clients.watches,
+        cluster,
+        namespace: settings.namespace,
+        watched: settings.watched,
+        shutdown: stop.clone(),
+    };
+    let controllers = Arc::new(Controllers::new(&process));
+    let listener = endpoints::bind(settings.listen).await?;
+    let watched = controllers.clone();
+    let endpoints = endpoints::serve(listener, Arc::new(move || watched.is_ready()));
+    let signal = async {
+        if let Err(error) = shutdown::signalled().await {
+            tracing::error!(error = &error as &dyn Error, "cannot listen for signals");
+        }
+        tracing::info!("stopping; what is under way is finished first");
+        stop.cancel();
+    };
+    let work = async { tokio::join!(controllers.run(), signal) };
+    tokio::select! {
+        _ = work => {}
+        // They answer to the end, and nothing waits for them.
+        () = endpoints => {}
+    }
+    Ok(())
+}
+
+/// The cluster's identity. Waits for the API server: without it there is nothing to do.
+async fn cluster_identity(clients: &Clients) -> ClusterId {
+    let namespaces: Api<Namespace> = Api::all(clients.calls.clone());
+    loop {
+        match namespaces.get_metadata("kube-system").await {
+            Ok(found) => return ClusterId::of_namespace_uid(&found.uid().unwrap_or_default()),
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn Error,
+                    "cannot read the namespace kube-system; trying again"
+                );
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+        }
+    }
+}

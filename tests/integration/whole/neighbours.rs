@@ -1,0 +1,95 @@
+//! A slow or throttled account holds up its own objects and no others.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{SERVERS, SOON, judge, with};
+use lab::rig::{Fault, Simulator, World, cluster, condition, eventually, quick_timing, server};
+
+/// More than the calls that an account may have in flight.
+const MANY: usize = 64;
+/// What an undisturbed account needs, on a busy machine too.
+const SECONDS: Duration = Duration::from_secs(30);
+
+/// A world with a second account, `slow`, behind a simulator of its own.
+async fn with_slow_account(prefix: &str, timing: &Value) -> (World, Simulator) {
+    let world = World::start(cluster(), prefix).await;
+    let slow = Simulator::start(&[], &world.folder().join("slow.log"));
+    world.write_secret("slow-key", slow.api_key()).await;
+    world
+        .write_account_as("slow", "slow-key", slow.api(), timing)
+        .await;
+    (world, slow)
+}
+
+fn of_slow(number: usize) -> Value {
+    with(
+        &format!("slow-{number}"),
+        &json!({"accountRef": {"name": "slow"}}),
+    )
+}
+
+/// Orders, delivers and releases on the account that is not disturbed, in seconds.
+async fn the_other_works(world: &World) {
+    let start = Instant::now();
+    world.create(&server("quick")).await;
+    world.wait_ready("quick", SECONDS).await;
+    world.delete("quick").await;
+    world.wait_gone("quick", SECONDS).await;
+    assert!(start.elapsed() < SECONDS, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn releases_that_are_throttled_delay_nothing_of_another_account() {
+    let (world, slow) = with_slow_account("throttled", &quick_timing()).await;
+    for number in 0..MANY {
+        world.create(&of_slow(number)).await;
+    }
+    for number in 0..MANY {
+        world.wait_ready(&format!("slow-{number}"), SOON).await;
+    }
+    let refusal = json!({"status": {"code": 429, "retryAfter": 300}});
+    let any = format!("{SERVERS}/*");
+    slow.fault(Fault::new(refusal).on("DELETE", &any)).await;
+    for number in 0..MANY {
+        world.delete(&format!("slow-{number}")).await;
+    }
+    eventually("the releases are throttled", SOON, async || {
+        let faults = slow.faults().await;
+        (faults[0]["applied"].as_u64() > Some(0)).then_some(())
+    })
+    .await;
+
+    the_other_works(&world).await;
+
+    assert_eq!(slow.live_machines().await.len(), MANY, "they still wait");
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn orders_that_hang_delay_nothing_of_another_account() {
+    let mut timing = quick_timing();
+    // All that is within the settle time is awaited.
+    timing["settle"] = json!("120s");
+    timing["orderTimeout"] = json!("60s");
+    let (world, slow) = with_slow_account("hanging", &timing).await;
+    let hang = json!({"delay": {"ms": 55_000, "before": true}});
+    slow.fault(Fault::new(hang).on("POST", SERVERS)).await;
+    for number in 0..MANY {
+        world.create(&of_slow(number)).await;
+    }
+    eventually("the orders hang", SOON, async || {
+        let faults = slow.faults().await;
+        (faults[0]["applied"].as_u64() >= Some(32)).then_some(())
+    })
+    .await;
+
+    the_other_works(&world).await;
+
+    let waiting = world.get("slow-0").await.unwrap();
+    let ready = condition(&waiting, "Ready");
+    assert!(ready.is_none_or(|r| r["status"] != "True"), "{waiting:#}");
+    judge(&world).await;
+}

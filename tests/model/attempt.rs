@@ -1,0 +1,206 @@
+//! An order, stage by stage, as the machine of [`flexmetal_operator::controllers::once`] asks for it.
+
+use super::{
+    outside::{annotate, create},
+    pass::Variant,
+    real,
+    step::{Answer, Hand},
+    world::*,
+};
+use flexmetal_operator::controllers::{
+    once::{self, Closed, Heard, Stage},
+    server::{
+        answers,
+        decide::{NewOrder, fence, intent},
+    },
+};
+use hosting::OrderOutcome;
+
+impl Begun {
+    fn who(&self) -> Who {
+        self.record.intent.who
+    }
+}
+
+impl Hand<'_> {
+    /// The attempt of somebody else, taken for an own one.
+    pub fn stolen(&self, intent: IntentA) -> Begun {
+        let record = RecordA {
+            intent,
+            outcome: None,
+            settled: 0,
+            failures: 0,
+        };
+        Begun {
+            record,
+            status: StatusA::default(),
+            since: self.world.now,
+            version: 0,
+        }
+    }
+
+    /// Reads the object and decides once more.
+    pub fn start(&mut self, planned: &NewOrder, object: &Obj) {
+        // The account lets no order start while it refuses the key.
+        let fresh = match self.world.mood {
+            Mood::Denied => None,
+            _ => self.get(object),
+        };
+        let Some(fresh) = fresh else {
+            return self.failed();
+        };
+        let facts = self.facts(&fresh);
+        let slot = self.slot;
+        self.me().memory[slot] = real::keep(facts.memory.clone());
+        let nonce = format!("a{}", self.world.attempts);
+        let window = real::times().send_window;
+        let Some(intent) = fence::begin(&facts, planned, &nonce, window) else {
+            return self.failed();
+        };
+        self.world.attempts += 1;
+        let record = intent::open(&intent, planned);
+        let begun = Begun {
+            record: real::record_of(&record),
+            status: real::status_of(&intent::status(&facts, &record)),
+            since: self.world.now,
+            version: fresh.version,
+        };
+        self.go(Task::Attempt(Stage::default(), begun));
+    }
+
+    /// Does what the stage asks for, and goes to the next.
+    pub fn attempt(&mut self, stage: Stage, mut begun: Begun, answer: Answer) {
+        let heard = match stage {
+            Stage::WriteMetadata => self.write_metadata(&mut begun, answer),
+            Stage::WriteStatus => {
+                let status = begun.status;
+                let who = begun.who();
+                self.write(&mut begun.version, who, answer, |o| o.status = Some(status))
+            }
+            Stage::ReadMetadata | Stage::ReadStatus => self.read_back(&mut begun, answer),
+            Stage::Send => return self.send(begun, answer),
+            Stage::Closed(closed) => return self.unsent(&begun, closed),
+        };
+        match self.after(stage, heard) {
+            Stage::Closed(closed) => self.unsent(&begun, closed),
+            next => {
+                if !matches!(next, Stage::WriteMetadata | Stage::WriteStatus) {
+                    begun.version = 0;
+                }
+                self.go(Task::Attempt(next, begun));
+            }
+        }
+    }
+
+    /// The stage that follows, as a broken operator would have it.
+    fn after(&self, stage: Stage, heard: Heard) -> Stage {
+        match (self.variant, stage.after(heard)) {
+            (Variant::NoIntentInStatus, Stage::WriteStatus) => Stage::Send,
+            (Variant::StatusNotConfirmed, Stage::ReadStatus) => Stage::Send,
+            (_, next) => next,
+        }
+    }
+
+    fn write_metadata(&mut self, begun: &mut Begun, answer: Answer) -> Heard {
+        let intent = begun.record.intent;
+        if answer == Answer::Later {
+            self.world.wire.push(Wire::Intent {
+                slot: intent.who.slot,
+                version: begun.version,
+                intent,
+            });
+        }
+        let change = |o: &mut Obj| annotate(o, intent);
+        self.write(&mut begun.version, intent.who, answer, change)
+    }
+
+    fn read_back(&mut self, begun: &mut Begun, answer: Answer) -> Heard {
+        if answer == Answer::LostBefore {
+            return Heard::Unknown;
+        }
+        let found = self.world.objects[self.slot].filter(|o| o.who == begun.who());
+        let found = found.and_then(|o| self.get(&o));
+        if let Some(object) = &found {
+            begun.version = object.version;
+        }
+        let object = found.map(|o| real::object(&o));
+        intent::shown(object.as_ref(), &real::intent(&begun.record.intent))
+    }
+
+    fn unsent(&mut self, begun: &Begun, closed: Closed) {
+        let now = real::wall(self.world.now);
+        self.done(answers::of_unsent(real::record(&begun.record), closed, now));
+    }
+
+    fn send(&mut self, begun: Begun, answer: Answer) {
+        let started = self.world.processes[self.process].started;
+        let in_time = once::may_send(
+            real::moment(begun.since, started),
+            real::intent(&begun.record.intent).send_by,
+            real::moment(self.world.now, started),
+            real::times().send_window,
+        );
+        if !in_time && self.variant != Variant::NoSendBy {
+            return self.unsent(&begun, Closed::NotSent);
+        }
+        if self.freezes {
+            return self.go(Task::Frozen(begun));
+        }
+        self.post(&begun, answer);
+    }
+
+    /// The order goes out, and what comes back is noted.
+    pub fn post(&mut self, begun: &Begun, answer: Answer) {
+        let key = (begun.who(), begun.record.intent.epoch);
+        if self.world.posts.contains(&key) {
+            self.world.broken = Some(Broken::SecondPost);
+        }
+        self.world.posts.push(key);
+        self.world.posts.sort_unstable();
+        let outcome = self.outcome(&begun.record.intent, answer);
+        let outcome = self.broken_outcome(outcome, answer);
+        let now = real::wall(self.world.now);
+        self.done(answers::of_order(
+            real::record(&begun.record),
+            &outcome,
+            now,
+        ));
+    }
+
+    fn outcome(&mut self, intent: &IntentA, answer: Answer) -> OrderOutcome {
+        if self.world.mood == Mood::Denied {
+            return OrderOutcome::Refused(real::denied());
+        }
+        if matches!(answer, Answer::Later | Answer::ErrorLater) {
+            self.world.wire.push(Wire::Post {
+                intent: *intent,
+                sent: self.world.now,
+            });
+        }
+        match answer {
+            Answer::Refused => OrderOutcome::Refused(real::refused()),
+            Answer::Later | Answer::LostBefore => OrderOutcome::Unknown(real::lost().explain()),
+            Answer::ErrorLater | Answer::ErrorBefore => {
+                OrderOutcome::Unknown(real::broke().explain())
+            }
+            Answer::Ok | Answer::LostAfter => {
+                let number = create(self.world, intent);
+                let made = self.world.machines[usize::from(number)];
+                self.me().seen[usize::from(number)] = Some(made);
+                OrderOutcome::Created(Box::new(real::server(number, &made)))
+            }
+        }
+    }
+
+    /// What a broken client would make of the answer.
+    fn broken_outcome(&self, outcome: OrderOutcome, answer: Answer) -> OrderOutcome {
+        let is_error = matches!(answer, Answer::ErrorLater | Answer::ErrorBefore);
+        match (self.variant, outcome) {
+            (Variant::BlindRetry, OrderOutcome::Unknown(_)) => OrderOutcome::NotSent(real::lost()),
+            (Variant::ServerErrorRefuses, OrderOutcome::Unknown(_)) if is_error => {
+                OrderOutcome::Refused(real::broke())
+            }
+            (_, outcome) => outcome,
+        }
+    }
+}

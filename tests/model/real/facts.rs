@@ -1,0 +1,128 @@
+//! Facts, from all that a process sees.
+
+use super::{super::world::*, *};
+use flexmetal_operator::{
+    account::view::{Catalogue, Proof, Sighting, State, View},
+    controllers::server::{
+        facts::{AccountFacts, Facts},
+        recall::{Known, recall},
+    },
+    kinds::{Reason, account::KnownMachine},
+};
+use hosting::Server;
+
+/// All that one pass sees. Also the key under which its decision is remembered: few passes of a run
+/// differ, and deciding costs much more than looking it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sight {
+    pub object: Obj,
+    pub memory: u32,
+    pub now: Tick,
+    pub started: Tick,
+    pub used_before: bool,
+    pub blocked: bool,
+    pub proof: Option<ProofA>,
+    pub seen: [Option<Machine>; MOST_MACHINES],
+    pub bare: Option<(u8, Machine)>,
+    /// The other object that this process knows.
+    pub neighbour: Option<Who>,
+    pub has_control: bool,
+}
+
+/// The facts, recalled as every pass does it.
+pub fn facts(s: &Sight) -> Facts {
+    let now = moment(s.now, s.started);
+    let machines: Vec<Sighting> = (0u8..)
+        .zip(&s.seen)
+        .filter_map(|(number, m)| m.as_ref().map(|m| (number, m)))
+        .map(|(number, m)| Sighting {
+            server: Arc::new(server(number, m)),
+            seen: now.mono,
+        })
+        .collect();
+    let proof = s.proof.map(|p| {
+        let began = ticks(p.began - s.started);
+        let mut servers: Vec<Arc<Server>> = machines
+            .iter()
+            .map(|x| x.server.clone())
+            .filter(|x| p.shown & (1 << machine_of(x.id.as_str())) != 0)
+            .collect();
+        if p.control {
+            servers.push(Arc::new(control_server()));
+        }
+        Arc::new(Proof {
+            began,
+            ended: began,
+            servers,
+        })
+    });
+    let view = View {
+        state: if s.blocked {
+            State::Blocked(Reason::KeyRejected, "the key is refused".into())
+        } else {
+            State::Usable
+        },
+        times: times(),
+        proof,
+        known: if s.has_control {
+            vec![KnownMachine {
+                uuid: uuid(CONTROL),
+                order_tag: control_tag(),
+            }]
+        } else {
+            Vec::new()
+        },
+        catalogue: Some((now.mono, Arc::new(Catalogue::default()))),
+        servers: s.proof.map(|p| {
+            let bare = s.bare.iter().map(|(number, m)| server(*number, m));
+            (ticks(p.began - s.started), Arc::new(bare.collect()))
+        }),
+        used_before: s.used_before,
+        last_error: None,
+    };
+    let mut facts = Facts {
+        now,
+        cluster: cluster(),
+        all_namespaces: true,
+        kind_deleting: Some(false),
+        object: Arc::new(object(&s.object)),
+        account: AccountFacts::Found {
+            view,
+            not_allowed: None,
+        },
+        ssh_keys: Some(Ok(Vec::new())),
+        own: Vec::new(),
+        recorded: None,
+        former: None,
+        memory: (*MEMORIES.get(s.memory)).clone(),
+    };
+    let seen = Seen {
+        machines,
+        neighbour: s.neighbour,
+    };
+    recall(&mut facts, Some(&seen));
+    facts
+}
+
+/// What a process has seen beside the object.
+struct Seen {
+    machines: Vec<Sighting>,
+    neighbour: Option<Who>,
+}
+
+impl Known for Seen {
+    fn bearing(&self, mark: &Mark) -> Vec<Sighting> {
+        let prefix = mark.tag_prefix();
+        let bears = |x: &&Sighting| x.server.tags.iter().any(|t| t.starts_with(&prefix));
+        self.machines.iter().filter(bears).cloned().collect()
+    }
+
+    fn machine(&self, uuid: &str) -> Option<Sighting> {
+        let is = |x: &&Sighting| x.server.id.as_str() == uuid;
+        self.machines.iter().find(is).cloned()
+    }
+
+    fn is_claimed(&self, claimed: &Mark, _except: &str) -> Option<bool> {
+        Some(self.neighbour.is_some_and(|who| mark(who) == claimed))
+    }
+}

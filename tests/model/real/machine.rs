@@ -1,0 +1,86 @@
+//! Machines, and the tags that they bear.
+
+use super::{super::world::*, *};
+use flexmetal_operator::{controllers::mark::parse_order_tag, kinds::names::RETAINED_TAG};
+use hosting::{Server, ServerId, ServerStatus};
+
+/// The record of a machine.
+pub fn server(number: u8, m: &Machine) -> Server {
+    let mut tags: Vec<String> = Vec::new();
+    if m.cluster {
+        tags.push(cluster().tag());
+    }
+    for (who, epoch) in m.marks.iter().flatten() {
+        tags.push(mark(*who).order_tag(BASE + i64::from(*epoch)));
+    }
+    if m.retained {
+        tags.push(RETAINED_TAG.into());
+    }
+    Server {
+        id: ServerId::parse(&uuid(number)).unwrap(),
+        name: name(m.owner.slot),
+        status: match m.life {
+            Life::Provisioning => ServerStatus::Provisioning,
+            Life::Delivered => ServerStatus::Delivered,
+            Life::Failed => ServerStatus::Failed,
+            Life::Releasing => ServerStatus::Releasing,
+            Life::Released => ServerStatus::Released,
+        },
+        status_message: String::new(),
+        location_id: None,
+        location: "here".into(),
+        instance_type_id: None,
+        instance_type: "small".into(),
+        os_slug: "some-os".into(),
+        addresses: if m.delivered {
+            vec!["192.0.2.1".into()]
+        } else {
+            Vec::new()
+        },
+        tags,
+        created_at: Some(wall(m.created)),
+        delivered_at: m.delivered.then(|| wall(m.created)),
+        released_at: None,
+        contract_id: None,
+    }
+}
+
+/// The machine that everybody knows.
+pub fn control_server() -> Server {
+    let who = Who { slot: 0, life: 0 };
+    let machine = Machine {
+        marks: [None; 2],
+        cluster: true,
+        retained: false,
+        life: Life::Delivered,
+        delivered: true,
+        created: 0,
+        owner: who,
+        stripped: false,
+        by_policy: false,
+        refused: false,
+    };
+    server(CONTROL, &machine)
+}
+
+/// The order tag of the machine that everybody knows.
+pub fn control_tag() -> String {
+    format!("fmo-order:{}", "f".repeat(32))
+}
+
+/// Reads a tag that an effect names.
+pub fn tag_of(tag: &str) -> TagA {
+    match parse_order_tag(tag) {
+        Some((mark, epoch)) => TagA::Order(who_of(&mark), offset(epoch)),
+        None if tag == RETAINED_TAG => TagA::Retained,
+        None => TagA::Cluster,
+    }
+}
+
+/// A tag of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagA {
+    Order(Who, i16),
+    Cluster,
+    Retained,
+}

@@ -1,0 +1,167 @@
+//! Objects: the intent, the record of an order, the status.
+
+use super::{super::world::*, *};
+use flexmetal_operator::kinds::{
+    BareMetalServer, Reason,
+    conditions::Type,
+    names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    server::{
+        BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent,
+        OrderOutcome::{NotSent, Refused},
+        OrderRecord,
+    },
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use std::collections::BTreeMap;
+
+pub fn intent(i: &IntentA) -> Intent {
+    Intent {
+        cluster: CLUSTER.into(),
+        uid: uid(i.who),
+        mark: mark(i.who).as_str().into(),
+        epoch: BASE + i64::from(i.epoch),
+        attempt: if i.attempt == ADOPTED {
+            "adopted".into()
+        } else {
+            format!("a{}", i.attempt)
+        },
+        send_by: BASE + i64::from(i.send_by),
+        unknown_before: i32::from(i.unknown_before),
+    }
+}
+
+pub fn intent_of(i: &Intent) -> IntentA {
+    IntentA {
+        who: who_of(&Mark::parse(&i.mark).unwrap()),
+        epoch: offset(i.epoch),
+        send_by: offset(i.send_by),
+        attempt: i
+            .attempt
+            .strip_prefix('a')
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(ADOPTED),
+        unknown_before: u8::try_from(i.unknown_before).unwrap(),
+    }
+}
+
+pub fn record(r: &RecordA) -> OrderRecord {
+    OrderRecord {
+        intent: intent(&r.intent),
+        outcome: r.outcome,
+        settled_at: r.outcome.map(|_| BASE + i64::from(r.settled)),
+        message: None,
+        failures: i32::from(r.failures),
+        ssh_keys_hash: None,
+    }
+}
+
+pub fn record_of(r: &OrderRecord) -> RecordA {
+    let paced = matches!(r.outcome, Some(Refused | NotSent));
+    RecordA {
+        intent: intent_of(&r.intent),
+        outcome: r.outcome,
+        settled: if paced {
+            offset(r.settled_at.unwrap_or(BASE))
+        } else {
+            0
+        },
+        failures: u8::try_from(r.failures).unwrap(),
+    }
+}
+
+fn status(s: &StatusA) -> BareMetalServerStatus {
+    let condition = |kind: Type, on: bool, since: i16, reason: Reason| Condition {
+        type_: kind.as_str().into(),
+        status: if on { "True" } else { "False" }.into(),
+        reason: reason.as_str().into(),
+        message: String::new(),
+        observed_generation: Some(1),
+        last_transition_time: Time(Timestamp::from_second(BASE + i64::from(since)).unwrap()),
+    };
+    let conditions = s.ready.map_or_else(Vec::new, |r| {
+        let reason = Reason::ALL[usize::from(r.reason)];
+        vec![
+            condition(Type::Ready, r.on, r.since, reason),
+            condition(Type::Stalled, s.stalled, r.since, reason),
+        ]
+    });
+    BareMetalServerStatus {
+        observed_generation: Some(1),
+        conditions,
+        uuid: s.uuid.map(uuid),
+        order: s.order.as_ref().map(record),
+        ..Default::default()
+    }
+}
+
+pub fn status_of(s: &BareMetalServerStatus) -> StatusA {
+    let find = |kind: Type| s.conditions.iter().find(|c| c.type_ == kind.as_str());
+    StatusA {
+        order: s.order.as_ref().map(record_of),
+        uuid: s.uuid.as_deref().map(machine_of),
+        ready: find(Type::Ready).map(|c| ReadyA {
+            on: c.status == "True",
+            since: if s.order.is_some() {
+                0
+            } else {
+                offset(c.last_transition_time.0.as_second())
+            },
+            reason: reason_index(&c.reason),
+        }),
+        stalled: find(Type::Stalled).is_some_and(|c| c.status == "True"),
+    }
+}
+
+fn reason_index(word: &str) -> u8 {
+    let found = Reason::ALL.iter().position(|r| r.as_str() == word);
+    u8::try_from(found.unwrap()).unwrap()
+}
+
+pub fn reason_number(reason: Reason) -> u8 {
+    reason_index(reason.as_str())
+}
+
+/// The least that a spec must say; a field that is added to the kind has its own default.
+static SPEC: LazyLock<BareMetalServerSpec> = LazyLock::new(|| {
+    let least = r#"{"location": "here", "instanceType": "small", "os": {"slug": "some-os"}}"#;
+    serde_json::from_str(least).unwrap()
+});
+
+pub fn object(o: &Obj) -> BareMetalServer {
+    let time = |tick| Time(Timestamp::from_second(wall(tick)).unwrap());
+    let spec = BareMetalServerSpec {
+        hostname: o.renamed.then(|| "renamed".into()),
+        deletion_policy: if o.retain {
+            DeletionPolicy::Retain
+        } else {
+            DeletionPolicy::Release
+        },
+        suspend: o.suspend,
+        ..SPEC.clone()
+    };
+    let mut object = BareMetalServer::new(&name(o.who.slot), spec);
+    let meta = &mut object.metadata;
+    meta.namespace = Some("shop".into());
+    meta.uid = Some(uid(o.who));
+    meta.resource_version = Some(o.version.to_string());
+    meta.generation = Some(1);
+    meta.creation_timestamp = Some(time(o.created));
+    meta.deletion_timestamp = o.deleting.then(|| time(o.created));
+    meta.finalizers = o.finalizer.then(|| vec![SERVER_FINALIZER.into()]);
+    let mut annotations = BTreeMap::new();
+    if let Some(note) = &o.note {
+        let text = serde_json::to_string(&intent(note)).unwrap();
+        annotations.insert(ORDER_ANNOTATION.to_owned(), text);
+    }
+    if let Some(machine) = o.begun {
+        annotations.insert(RELEASE_ANNOTATION.to_owned(), uuid(machine));
+    }
+    if let Some(epoch) = o.acknowledged {
+        let tag = mark(o.who).order_tag(BASE + i64::from(epoch));
+        annotations.insert(ACKNOWLEDGE_ABSENT.to_owned(), tag);
+    }
+    meta.annotations = Some(annotations);
+    object.status = o.status.as_ref().map(status);
+    object
+}
