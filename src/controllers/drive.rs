@@ -5,6 +5,9 @@
 //! object waits for holds up another: the loop bounds the rows that work here, and the accounts
 //! bound their own calls.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     again::Again,
     context::Context,

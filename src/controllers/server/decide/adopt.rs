@@ -5,7 +5,7 @@ use super::{
     Decision, Effect,
     evidence::Evidence,
     fence::{self, TagProof},
-    order, usable_account,
+    order, remedy, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::Mark;
@@ -49,7 +49,8 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
                 Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
-                        "the annotation {ORDER_ANNOTATION} tells of an order of an earlier object of this name (mark {mark}), and no machine of it is shown; remove the annotation to order again"
+                        "the annotation {ORDER_ANNOTATION} tells of an order of an earlier object of this name (mark {mark}), and no machine of it is shown; to order again, remove the annotation: {}",
+                        remedy::remove_annotation(facts)
                     ),
                 ),
             );
@@ -144,8 +145,9 @@ pub fn stranger(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark
         Cause::needs_person(
             Reason::OwnershipConflict,
             format!(
-                "the annotation {ORDER_ANNOTATION} tells of an order of another object (UID {}, mark {mark}) whose machine may have no other owner; remove the annotation to order again",
-                intent.uid
+                "the annotation {ORDER_ANNOTATION} tells of an order of another object (UID {}, mark {mark}) whose machine may have no other owner; to order again, remove the annotation: {}",
+                intent.uid,
+                remedy::remove_annotation(facts)
             ),
         ),
     )

@@ -6,7 +6,7 @@ use super::{
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::TagProof,
-    usable_account,
+    remedy, usable_account,
 };
 use crate::controllers::cause::{Cause, Standing};
 use crate::controllers::mark::marks_of;
@@ -190,14 +190,16 @@ fn cause(facts: &Facts, machine: &Machine) -> Cause {
         ServerStatus::Failed => Cause::needs_person(
             Reason::ProvisioningFailed,
             format!(
-                "the provider could not deliver the machine{said}; delete this object to give it up"
+                "the provider could not deliver the machine{said}; delete this object to give it up: {}",
+                remedy::delete(facts)
             ),
         ),
         ServerStatus::Releasing | ServerStatus::Released => Cause::needs_person(
             Reason::ReleasedExternally,
             format!(
-                "machine {} was released outside this object; nothing is ordered in its place; delete this object, and create it again for another machine",
-                server.id
+                "machine {} was released outside this object; nothing is ordered in its place; for another machine delete this object and create it again: {}",
+                server.id,
+                remedy::delete(facts)
             ),
         ),
         other => {

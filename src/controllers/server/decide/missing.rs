@@ -2,7 +2,7 @@
 
 use super::{
     super::facts::Facts, Again, Decision, Effect, control, draft::Draft, evidence::Attempt,
-    fence::TagProof, usable_account,
+    fence::TagProof, remedy, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::{
@@ -36,7 +36,8 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
                 Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
-                        "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object"
+                        "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object: {}",
+                        remedy::delete(facts)
                     ),
                 ),
             );

@@ -15,6 +15,7 @@ pub mod machine;
 pub mod missing;
 pub mod order;
 pub mod release;
+pub mod remedy;
 pub mod request;
 pub mod resolve;
 pub mod sending;
@@ -26,7 +27,7 @@ use super::facts::{AccountFacts, Facts};
 use crate::controllers::{again::Again, cause::Cause};
 use crate::{
     account::view::{State, View},
-    kinds::{Reason, account::KnownMachine, server::OrderOutcome},
+    kinds::{Reason, account::KnownMachine, names::ORDER_ANNOTATION, server::OrderOutcome},
 };
 use draft::Draft;
 pub use effect::{Effect, LookUp, NewOrder};
@@ -95,13 +96,19 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
             Cause::needs_person(
                 Reason::OwnershipConflict,
                 format!(
-                    "the annotation {} was written by cluster {}; remove the annotation{} to order again",
-                    crate::kinds::names::ORDER_ANNOTATION,
+                    "the annotation {} was written by cluster {}; to order again, remove the annotation{}: {}{}",
+                    ORDER_ANNOTATION,
                     intent.cluster,
                     if facts.has_finalizer() {
                         " and then the finalizer that came with it"
                     } else {
                         ""
+                    },
+                    remedy::remove_annotation(facts),
+                    if facts.has_finalizer() {
+                        format!(" && {}", remedy::remove_finalizer(facts))
+                    } else {
+                        String::new()
                     }
                 ),
             ),
@@ -111,8 +118,9 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
             Cause::needs_person(
                 Reason::OwnershipConflict,
                 format!(
-                    "the annotation {} cannot be read ({text:?}); restore it, or remove it if this object has no machine",
-                    crate::kinds::names::ORDER_ANNOTATION
+                    "the annotation {} cannot be read ({text:?}); restore it, or remove it if this object has no machine: {}",
+                    ORDER_ANNOTATION,
+                    remedy::remove_annotation(facts)
                 ),
             ),
         ),

@@ -9,7 +9,7 @@ use super::{
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::TagProof,
-    missing, order, resolve, sending, usable_account,
+    missing, order, remedy, resolve, sending, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::kinds::{
@@ -151,7 +151,11 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             server,
             Cause::needs_person(
                 Reason::Protected,
-                "spec.deletionProtection is true: the machine stays; set it to false to release it, or spec.deletionPolicy to Retain",
+                format!(
+                    "spec.deletionProtection is true: the machine stays; to release it: {}; to keep it and let this object go: {}",
+                    remedy::set(facts, "deletionProtection", "false"),
+                    remedy::set(facts, "deletionPolicy", "\"Retain\"")
+                ),
             ),
         );
     }
@@ -223,7 +227,8 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
                 Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
-                        "machine {uuid} is not shown, and no other machine that we know shows that the provider tells the truth; if it is over, set spec.deletionPolicy to Retain to let this object go"
+                        "machine {uuid} is not shown, and no other machine that we know shows that the provider tells the truth; if it is over, let this object go: {}",
+                        remedy::set(facts, "deletionPolicy", "\"Retain\"")
                     ),
                 )
             } else {

@@ -6,7 +6,7 @@
 
 use super::{
     super::facts::Facts, Decision, Effect, LookUp, control, draft::Draft, evidence::Evidence,
-    fence, usable_account,
+    fence, remedy, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::{
@@ -120,8 +120,8 @@ pub fn resolve(facts: &Facts, evidence: &Evidence) -> Decision {
 /// Says that the search goes on, with the look that is due.
 pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence) -> Decision {
     let remedy = format!(
-        "if the provider shows no machine for it, annotate {ACKNOWLEDGE_ABSENT}={}",
-        acknowledgement(facts, evidence)
+        "if the provider shows no machine for it, say so: {}",
+        remedy::annotate(facts, ACKNOWLEDGE_ABSENT, &acknowledgement(facts, evidence))
     );
     let search = facts.memory.search.as_ref();
     let obstacle = match search.and_then(|s| s.obstacle.as_ref()) {

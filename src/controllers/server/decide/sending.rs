@@ -7,6 +7,7 @@ use super::{
     Decision, Effect,
     machine::said,
     release::showing,
+    remedy,
 };
 use crate::controllers::cause::Cause;
 use crate::{account::view::View, kinds::Reason};
@@ -89,7 +90,8 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             Cause::needs_person(
                 Reason::FailedNotReleased,
                 format!(
-                    "the machine failed{said}, and {why}; settle it with the provider; if the record stays as it is, take the finalizer flexmetal.dev/server off this object"
+                    "the machine failed{said}, and {why}; settle it with the provider; if the record stays as it is, take our finalizer off this object: {}",
+                    remedy::remove_finalizer(facts)
                 ),
             ),
         )

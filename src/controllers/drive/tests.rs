@@ -1,0 +1,199 @@
+//! The loop without watches: objects are fed by hand, and nothing is called.
+
+use super::*;
+use crate::{
+    account::{Accounts, Rate, Users as _, Wake},
+    controllers::{
+        context::{Process, Watched},
+        events::Events,
+        mark::ClusterId,
+        objects::{Objects, Traits},
+    },
+    kinds::ProviderAccount,
+};
+use kube::{Client, Config, ResourceExt as _, runtime::watcher::Event};
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+type Ctx = Context<ProviderAccount, u32>;
+
+/// A process whose API server nobody calls.
+fn process() -> Process {
+    let config = Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Client::try_from(config).unwrap();
+    Process {
+        events: Events::new(client.clone(), None),
+        client: client.clone(),
+        watch_client: client,
+        accounts: Accounts::new("0123456789abcdef", Rate::default()),
+        cluster: ClusterId::of_namespace_uid("u"),
+        namespace: "n".into(),
+        watched: Watched::All,
+        shutdown: CancellationToken::new(),
+    }
+}
+
+/// A context with these objects, by UID.
+fn context(uids: impl Iterator<Item = String>) -> Arc<Ctx> {
+    let objects = Arc::new(Objects::new(Traits::default(), 1));
+    objects.take_in(0, Event::Init);
+    for uid in uids {
+        let object = serde_json::from_value(json!({
+            "apiVersion": "flexmetal.dev/v1alpha1",
+            "kind": "ProviderAccount",
+            "metadata": {"name": uid, "namespace": "n", "uid": uid, "resourceVersion": "1"},
+            "spec": {"baseURL": "u", "apiKeySecretRef": {"name": "s"}},
+        }));
+        objects.take_in(0, Event::InitApply(object.unwrap()));
+    }
+    objects.take_in(0, Event::InitDone);
+    Arc::new(Context::new(&process(), objects))
+}
+
+fn uid(seen: &Seen<ProviderAccount>) -> String {
+    match seen {
+        Seen::Object(object) => object.uid().unwrap(),
+        _ => panic!("an object that is there and decodes"),
+    }
+}
+
+/// How often each object had its pass.
+#[derive(Clone, Default)]
+struct Passes(Arc<Mutex<BTreeMap<String, usize>>>);
+
+impl Passes {
+    fn count(&self, uid: &str) -> usize {
+        self.0.lock().unwrap().get(uid).copied().unwrap_or_default()
+    }
+
+    fn note(&self, uid: &str) {
+        *self.0.lock().unwrap().entry(uid.to_owned()).or_default() += 1;
+    }
+
+    fn all(&self) -> usize {
+        self.0.lock().unwrap().values().sum()
+    }
+}
+
+/// Lets the loop run for some seconds of paused time.
+async fn run_for(seconds: u64, work: &mut (impl Future<Output = ()> + Unpin)) {
+    let _ = tokio::time::timeout(Duration::from_secs(seconds), work).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_panics_costs_its_object_a_pause_and_nobody_else() {
+    let ctx = context(["bad", "good"].into_iter().map(str::to_owned));
+    let passes = Passes::default();
+    let noted = passes.clone();
+    let pass = move |_: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+        let (passes, uid) = (noted.clone(), uid(&seen));
+        async move {
+            passes.note(&uid);
+            assert_ne!(uid, "bad", "this panic is part of the test");
+            Again::After(Duration::from_secs(10))
+        }
+    };
+    let mut work = Box::pin(drive(ctx, Vec::new(), std::future::ready(()), pass));
+    run_for(60, &mut work).await;
+    assert!(passes.count("good") >= 5, "{}", passes.count("good"));
+    let bad = passes.count("bad");
+    // At 0 s, and then after 1, 2, 4, 8, 16 and 32 s.
+    assert!((6..=7).contains(&bad), "{bad}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_pass_starts_before_it_is_ready_and_none_after_shutdown() {
+    let ctx = context(["one"].into_iter().map(str::to_owned));
+    let ready = Arc::new(Notify::new());
+    let is_done = Arc::new(AtomicBool::new(false));
+    let passes = Passes::default();
+    let (noted, done) = (passes.clone(), is_done.clone());
+    let pass = move |_: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+        let (passes, done) = (noted.clone(), done.clone());
+        async move {
+            passes.note(&uid(&seen));
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            done.store(true, Ordering::Relaxed);
+            Again::After(Duration::ZERO)
+        }
+    };
+    let is_ready = ready.clone();
+    let ready_then = async move { is_ready.notified().await };
+    let shutdown = ctx.shutdown.clone();
+    let mut work = Box::pin(drive(ctx, Vec::new(), ready_then, pass));
+    run_for(60, &mut work).await;
+    assert_eq!(passes.all(), 0);
+    ready.notify_one();
+    run_for(5, &mut work).await;
+    assert_eq!(passes.all(), 1);
+    shutdown.cancel();
+    // What is under way is finished, and the loop ends with it.
+    tokio::time::timeout(Duration::from_secs(60), &mut work)
+        .await
+        .unwrap();
+    assert!(is_done.load(Ordering::Relaxed));
+    assert_eq!(passes.all(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_wait_for_the_provider_take_no_place_of_others() {
+    let many = MOST_ROWS + 50;
+    let ctx = context((0..many).map(|n| format!("{n:04}")));
+    let passes = Passes::default();
+    let noted = passes.clone();
+    let pass = move |ctx: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+        let passes = noted.clone();
+        async move {
+            let uid = uid(&seen);
+            let _calling = (uid < "0200".to_owned()).then(|| ctx.objects.call_provider());
+            passes.note(&uid);
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            Again::After(Duration::ZERO)
+        }
+    };
+    let mut work = Box::pin(drive(ctx.clone(), Vec::new(), std::future::ready(()), pass));
+    run_for(5, &mut work).await;
+    assert_eq!(
+        passes.all(),
+        many,
+        "those that call leave room for all others"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_goes_on_while_it_brings_something_to_light_but_not_for_ever() {
+    let ctx = context(["restless"].into_iter().map(str::to_owned));
+    let passes = Passes::default();
+    let noted = passes.clone();
+    let pass = move |_: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+        let passes = noted.clone();
+        async move {
+            passes.note(&uid(&seen));
+            Again::AtOnce
+        }
+    };
+    let mut work = Box::pin(drive(ctx.clone(), Vec::new(), std::future::ready(()), pass));
+    run_for(0, &mut work).await;
+    tokio::time::timeout(Duration::from_millis(500), &mut work)
+        .await
+        .unwrap_err();
+    assert_eq!(passes.all(), MOST_PASSES);
+    // No wake shortens its pause.
+    ctx.objects.wake(&Wake::Object("restless".into()));
+    tokio::time::timeout(Duration::from_millis(400), &mut work)
+        .await
+        .unwrap_err();
+    assert_eq!(passes.all(), MOST_PASSES);
+    tokio::time::timeout(Duration::from_millis(200), &mut work)
+        .await
+        .unwrap_err();
+    assert_eq!(passes.all(), 2 * MOST_PASSES);
+}
