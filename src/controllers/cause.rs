@@ -57,20 +57,23 @@ impl Cause {
     }
 
     /// The three conditions that every kind has. What is not the case says `Settled`, with nothing to read.
-    pub fn conditions(&self) -> [Wanted; 3] {
-        let flag = |kind, standing| {
-            if self.standing == standing {
-                Wanted::new(kind, true, self.reason, self.message.clone())
+    pub fn conditions(self) -> [Wanted; 3] {
+        let Self {
+            reason,
+            message,
+            standing,
+        } = self;
+        let flag = |kind, of| {
+            if standing == of {
+                Wanted::new(kind, true, reason, message.clone())
             } else {
                 Wanted::new(kind, false, Reason::Settled, "")
             }
         };
-        let is_ready = self.standing == Standing::Ready;
-        [
-            Wanted::new(Type::Ready, is_ready, self.reason, self.message.clone()),
-            flag(Type::Reconciling, Standing::Reconciling),
-            flag(Type::Stalled, Standing::Stalled),
-        ]
+        let reconciling = flag(Type::Reconciling, Standing::Reconciling);
+        let stalled = flag(Type::Stalled, Standing::Stalled);
+        let ready = Wanted::new(Type::Ready, standing == Standing::Ready, reason, message);
+        [ready, reconciling, stalled]
     }
 }
 
@@ -88,12 +91,13 @@ mod tests {
                 [false, false, true],
             ),
         ] {
+            let reason = cause.reason;
             let conditions = cause.conditions();
             assert_eq!(
                 conditions.each_ref().map(|c| c.status == Some(true)),
                 expected
             );
-            assert_eq!(conditions[0].reason, cause.reason, "Ready always says why");
+            assert_eq!(conditions[0].reason, reason, "Ready always says why");
         }
     }
 }

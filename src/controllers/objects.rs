@@ -32,14 +32,19 @@ use tokio::sync::{Notify, watch};
 /// UID of an object.
 pub type Uid = Arc<str>;
 
+/// Gives an object's second name.
+pub type AliasOf = Box<dyn Fn(&ObjectMeta) -> Option<String> + Send + Sync>;
+/// Hears of an object that is new.
+pub type FirstSight<K> = Box<dyn Fn(&Shown<K>) + Send + Sync>;
+
 /// What the entries of a kind depend on.
 pub struct Traits<K> {
     /// The account that an object names; None for a kind that names none.
     pub account_of: Option<fn(&K) -> AccountKey>,
     /// A second name by which an object is woken and claimed, such as its mark.
-    pub alias: Box<dyn Fn(&ObjectMeta) -> Option<String> + Send + Sync>,
+    pub alias: AliasOf,
     /// Called when an object is shown for the first time, before its first pass.
-    pub came: Box<dyn Fn(&Shown<K>) + Send + Sync>,
+    pub came: FirstSight<K>,
     /// What of an object triggers a pass, besides all that people say by it.
     pub triggers: fn(&K, &mut DefaultHasher),
     /// The lists of an account whose change concerns every object of it.

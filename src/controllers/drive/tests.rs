@@ -153,7 +153,7 @@ async fn rows_that_wait_for_the_provider_take_no_place_of_others() {
         let passes = noted.clone();
         async move {
             let uid = uid(&seen);
-            let _calling = (uid < "0200".to_owned()).then(|| ctx.objects.call_provider());
+            let _calling = (*uid < *"0200").then(|| ctx.objects.call_provider());
             passes.note(&uid);
             tokio::time::sleep(Duration::from_secs(3600)).await;
             Again::After(Duration::ZERO)

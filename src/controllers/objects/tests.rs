@@ -291,6 +291,6 @@ async fn one_that_does_not_decode_may_use_any_account_that_it_could_name() {
         Some(1)
     );
     let touched = objects.take_in(0, Event::Delete(server("1", json!({"name": "one"}))));
-    assert_eq!(touched.into_iter().collect::<Vec<_>>(), [one.clone()]);
+    assert!(touched.contains(&one) && touched.len() == 1);
     assert_eq!(objects.count(&one), Some(1));
 }
