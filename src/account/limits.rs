@@ -145,7 +145,7 @@ impl Reservations {
         self.recent.retain(|a| a.id != id);
     }
 
-    /// Live machines of the cluster that are not let go, and orders whose machine is not seen yet.
+    /// Live machines of the cluster that are not retained, and orders whose machine is not seen yet.
     fn machines(&self, ordering: &str, snapshot: &Snapshot) -> usize {
         let live = snapshot
             .ours()

@@ -21,7 +21,7 @@ pub enum Denied {
     Blocked(Reason, String),
 }
 
-/// What the question for an order comes to.
+/// The answer to a request for an order.
 #[must_use]
 pub enum OrderTurn {
     /// One order may be sent now.

@@ -72,7 +72,7 @@ impl Accounts {
         }
     }
 
-    /// Adds a kind of object that uses accounts, or is one. Every kind hears every wake.
+    /// Adds a kind of object that uses accounts, or is one. Every kind is told of every wake.
     pub fn add_users(&self, kind: Arc<dyn Users>) {
         self.inner.audience.add(kind);
     }
@@ -92,7 +92,7 @@ impl Accounts {
         self.entries().get(key).map(|e| e.account.clone())
     }
 
-    /// Somebody came to use the account, or ceased to: its controller looks again.
+    /// The account has a user more or less: its controller looks again.
     pub fn users_changed(&self, key: &AccountKey) {
         if let Some(account) = self.get(key) {
             account.wake_object();

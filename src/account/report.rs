@@ -17,7 +17,7 @@ pub struct AccountReport {
     pub error: Option<(Reason, String)>,
     /// The last complete listing.
     pub proof: Option<Arc<Proof>>,
-    /// What the last look for orphans came to.
+    /// The result of the last look for orphans.
     pub verdict: Verdict,
     /// How many machines there are.
     pub counts: Counts,
@@ -30,7 +30,7 @@ pub struct AccountReport {
 pub struct Counts {
     /// Live ones.
     pub live: usize,
-    /// Live ones that were let go by policy Retain.
+    /// Live ones that were retained by policy.
     pub retained: usize,
 }
 

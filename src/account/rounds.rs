@@ -19,7 +19,7 @@ const ONE_BY_ONE: usize = 10;
 const NO_MEMBER: Duration = Duration::from_secs(3600);
 
 impl Core {
-    /// Looks at the account, again and again. Never ends.
+    /// Makes one round after the other. Never ends.
     pub(crate) async fn keep_watch(&self) {
         loop {
             let (due, round) = self.plan();
@@ -108,7 +108,7 @@ impl Core {
             servers: all.into_records(),
         });
         // The provider first, then the cluster: an object that is made meanwhile is seen, and its
-        // machine is not taken for an orphan.
+        // machine is not reported as an orphan.
         let claims = self.audience.marks();
         let (is_first, answered) = {
             let mut state = self.state();

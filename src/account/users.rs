@@ -11,7 +11,7 @@ pub trait Users: Send + Sync {
     /// How many objects of this kind name the account, the terminating ones included. An object that
     /// does not decode may use any account and counts for each that it could name.
     ///
-    /// None: the first listing is not in yet. An account must not be let go for want of a listing.
+    /// None: the first listing is not in yet. An account must not lose its finalizer before that.
     fn count(&self, account: &AccountKey) -> Option<usize>;
 
     /// Something is new. Must not block; whom the kind does not know, it ignores.

@@ -69,7 +69,7 @@ pub async fn drive<K, M, P, F>(
                     ctx.accounts.users_changed(&account);
                 }
             }
-            () = ctx.objects.stirred() => {}
+            () = ctx.objects.changed() => {}
             () = clock::sleep_until(due) => {}
         }
     }
@@ -116,9 +116,9 @@ impl Rows {
         let (id, ended) = match ended {
             Ok((id, ended)) => (id, ended),
             Err(error) => {
-                // A defect of ours must cost this object its pass, and not its place for ever.
+                // A defect of ours costs this object this pass only.
                 tracing::error!(error = &error as &dyn std::error::Error, "a pass panicked");
-                (error.id(), Ended::Restless)
+                (error.id(), Ended::Failed)
             }
         };
         if let Some((uid, last)) = self.uids.remove(&id) {
@@ -142,15 +142,15 @@ where
     for _ in 0..MOST_PASSES {
         match pass(ctx.clone(), seen).await {
             Again::AtOnce => {}
-            Again::After(delay) => return Ended::AtRest(jittered(delay)),
-            Again::Backoff => return Ended::Restless,
+            Again::After(delay) => return Ended::Done(jittered(delay)),
+            Again::Backoff => return Ended::Failed,
         }
         seen = match ctx.objects.newest(&uid) {
             Some(shown) => shown.into(),
-            None => return Ended::AtRest(Duration::ZERO),
+            None => return Ended::Done(Duration::ZERO),
         };
     }
-    Ended::Restless
+    Ended::Failed
 }
 
 /// Spreads what would otherwise come all at once.

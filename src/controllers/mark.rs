@@ -80,7 +80,7 @@ impl Mark {
         )
     }
 
-    /// What every order tag of this object begins with.
+    /// The common prefix of all order tags of this object.
     pub fn tag_prefix(&self) -> String {
         format!("{ORDER_TAG}{}", self.0)
     }

@@ -44,7 +44,7 @@ pub struct Traits<K> {
     /// A second name by which an object is woken and claimed, such as its mark.
     pub alias: AliasOf,
     /// Called when an object is shown for the first time, before its first pass.
-    pub came: FirstSight<K>,
+    pub first_sight: FirstSight<K>,
     /// What of an object triggers a pass, besides all that people say by it.
     pub triggers: fn(&K, &mut DefaultHasher),
     /// The lists of an account whose change concerns every object of it.
@@ -58,7 +58,7 @@ impl<K> Default for Traits<K> {
         Self {
             account_of: None,
             alias: Box::new(|_| None),
-            came: Box::new(|_| ()),
+            first_sight: Box::new(|_| ()),
             triggers: |_, _| (),
             lists: &[],
             together: Duration::ZERO,
@@ -71,7 +71,7 @@ pub struct Objects<K: Kind, M> {
     traits: Traits<K>,
     inner: Mutex<Inner<K, M>>,
     /// There may be a pass to start.
-    stirred: Notify,
+    changed: Notify,
     complete: watch::Sender<bool>,
     /// Passes that wait for an answer of the provider.
     calling: AtomicUsize,
@@ -92,7 +92,7 @@ struct Inner<K: Kind, M> {
 struct Listing {
     number: u64,
     started: Duration,
-    /// One has come to its end.
+    /// One was read to its end.
     done: bool,
 }
 
@@ -108,7 +108,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 due: BTreeSet::new(),
                 listings: vec![Listing::default(); watches],
             }),
-            stirred: Notify::new(),
+            changed: Notify::new(),
             complete: watch::Sender::new(false),
             calling: AtomicUsize::new(0),
         }
@@ -118,7 +118,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     pub fn take_in(&self, watch: usize, event: Event<Guarded<K>>) -> BTreeSet<AccountKey> {
         let now = clock::now().mono;
         let mut touched = BTreeSet::new();
-        let mut came = None;
+        let mut new = None;
         {
             let mut inner = self.lock();
             match event {
@@ -128,10 +128,10 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                     listing.started = now;
                 }
                 Event::InitApply(object) => {
-                    came = self.put(&mut inner, watch, true, object, &mut touched);
+                    new = self.put(&mut inner, watch, true, object, &mut touched);
                 }
                 Event::Apply(object) => {
-                    came = self.put(&mut inner, watch, false, object, &mut touched);
+                    new = self.put(&mut inner, watch, false, object, &mut touched);
                 }
                 Event::Delete(object) => {
                     let uid = object.meta().uid.clone().unwrap_or_default();
@@ -157,11 +157,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 }
             }
         }
-        // Not under the lock: whoever hears of it may wake objects.
-        if let Some(came) = came {
-            (self.traits.came)(&came);
+        // Not under the lock: the callee may wake objects.
+        if let Some(new) = new {
+            (self.traits.first_sight)(&new);
         }
-        self.stirred.notify_one();
+        self.changed.notify_one();
         touched
     }
 
@@ -345,7 +345,7 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
             inner.want(uid, now, self.traits.together);
         }
         drop(inner);
-        self.stirred.notify_one();
+        self.changed.notify_one();
     }
 }
 
@@ -364,7 +364,7 @@ impl<K: Kind, M> Inner<K, M> {
             Stage::Queued => {}
             Stage::Waiting(due) => {
                 // A pause after failures is a floor, not only a requeue: no wake shortens it.
-                let at = (now + later).max(entry.unrest.not_before());
+                let at = (now + later).max(entry.pause.not_before());
                 if at <= now {
                     if let Some(due) = due.take() {
                         self.due.remove(&(due, uid.clone()));
@@ -384,7 +384,7 @@ impl<K: Kind, M> Inner<K, M> {
     /// The object is gone: one last pass, whatever pause it was in.
     fn want_gone(&mut self, uid: &str) {
         if let Some(entry) = self.entries.get_mut(uid) {
-            entry.unrest.reset();
+            entry.pause.reset();
         }
         self.want(uid, clock::now().mono, Duration::ZERO);
     }

@@ -4,7 +4,7 @@
 //! before the act is sent. Whoever meets an attempt that it did not start itself treats the outcome
 //! as unknown, so only the pass that wrote the intent may send, once, and not for long. This file is
 //! the machine of that pass, as pure functions: the pass does what the [`Stage`] asks for, says what
-//! it [`Heard`], and gets the next stage. The order of a server is the first user.
+//! it [`Reply`], and gets the next stage. The order of a server is the first user.
 
 use crate::runtime::Moment;
 use std::time::Duration;
@@ -43,9 +43,9 @@ pub enum Closed {
     NotSent,
 }
 
-/// What the pass heard of the write or the read that the stage asked for.
+/// The result of the write or the read that the stage asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Heard {
+pub enum Reply {
     /// The write was done.
     Done,
     /// The write was refused: somebody else wrote in between, or the object is gone.
@@ -64,27 +64,27 @@ pub enum Heard {
 impl Stage {
     /// The stage that follows. What does not answer the stage confirms nothing and closes the attempt.
     #[must_use]
-    pub fn after(self, heard: Heard) -> Self {
+    pub fn after(self, reply: Reply) -> Self {
         use Closed::{NotSent, NotStarted};
-        match (self, heard) {
-            (Self::WriteMetadata, Heard::Done)
-            | (Self::ReadMetadata, Heard::Shows { metadata: true, .. }) => Self::WriteStatus,
-            (Self::WriteMetadata, Heard::Stale) => Self::Closed(NotStarted),
-            (Self::WriteMetadata, Heard::Unknown) => Self::ReadMetadata,
-            (Self::WriteStatus, Heard::Done)
+        match (self, reply) {
+            (Self::WriteMetadata, Reply::Done)
+            | (Self::ReadMetadata, Reply::Shows { metadata: true, .. }) => Self::WriteStatus,
+            (Self::WriteMetadata, Reply::Stale) => Self::Closed(NotStarted),
+            (Self::WriteMetadata, Reply::Unknown) => Self::ReadMetadata,
+            (Self::WriteStatus, Reply::Done)
             | (
                 Self::ReadStatus,
-                Heard::Shows {
+                Reply::Shows {
                     metadata: true,
                     status: true,
                 },
             ) => Self::Send,
-            (Self::WriteStatus, Heard::Unknown) => Self::ReadStatus,
+            (Self::WriteStatus, Reply::Unknown) => Self::ReadStatus,
             (
                 Self::WriteMetadata | Self::ReadMetadata | Self::WriteStatus | Self::ReadStatus,
                 _,
             ) => Self::Closed(NotSent),
-            // Nothing that is heard of the object leads away from here; the answer is an outcome.
+            // No result of a read or write leads away from here; the answer is an outcome.
             (Self::Send | Self::Closed(_), _) => self,
         }
     }
@@ -97,7 +97,7 @@ pub fn may_send(since: Moment, send_by: i64, now: Moment, window: Duration) -> b
     now.since(since.mono) < window && now.wall <= send_by && now.wall >= since.wall
 }
 
-/// How an attempt ended, as far as its sender was told.
+/// How an attempt ended, as far as its sender knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It was done, and the proof of it is in the answer.
@@ -130,12 +130,12 @@ pub struct Entry {
     pub settled_at: Option<i64>,
     /// The outcome in words, where it needs some.
     pub message: Option<String>,
-    /// How many attempts in a row came to nothing, which sets the pace of the next.
+    /// How many attempts in a row made nothing, which sets the pace of the next.
     pub failures: i32,
 }
 
 impl Answer {
-    /// What is recorded of this answer. `failures` came to nothing before this attempt.
+    /// What is recorded of this answer. `failures` attempts before this one made nothing.
     pub fn entry(self, failures: i32, now: i64) -> Entry {
         let closed = |outcome, message, failures| Entry {
             outcome: Some(outcome),

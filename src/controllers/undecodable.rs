@@ -10,12 +10,12 @@ use kube::{
 };
 use serde_json::json;
 
-/// What is told of such an object.
+/// The remedy in the message of such an object.
 const REMEDY: &str = "correct the field, or apply the manifest again";
 
 impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
-    /// Tells of it in log, event and status, by what can be written without decoding the object.
-    /// Returns what was told.
+    /// Reports it in log, event and status, which needs no decoded object.
+    /// Returns the message.
     pub async fn report_undecodable(&self, object: &InvalidObject) -> String {
         let InvalidObject { error, metadata } = object;
         let name = metadata.name.as_deref().unwrap_or_default();

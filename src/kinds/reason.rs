@@ -118,9 +118,9 @@ reasons! {
     NotChecked,
     /// The object is still used by others.
     InUse,
-    /// A write to the API server fails again and again.
+    /// Writes to the API server keep failing.
     WriteFailed,
-    /// A check right before a change says no, again and again.
+    /// The check right before a change keeps failing.
     ChecksFailed,
     /// All is well and nothing is under way.
     Settled,

@@ -8,7 +8,7 @@ use super::{
     world::*,
 };
 use flexmetal_operator::controllers::{
-    once::{self, Closed, Heard, Stage},
+    once::{self, Closed, Reply, Stage},
     server::{
         answers,
         decide::{NewOrder, fence, intent},
@@ -16,22 +16,22 @@ use flexmetal_operator::controllers::{
 };
 use hosting::OrderOutcome;
 
-impl Begun {
+impl OpenAttempt {
     fn who(&self) -> Who {
         self.record.intent.who
     }
 }
 
 impl Hand<'_> {
-    /// The attempt of somebody else, taken for an own one.
-    pub fn stolen(&self, intent: IntentA) -> Begun {
+    /// The attempt of another process, used as its own.
+    pub fn stolen(&self, intent: IntentA) -> OpenAttempt {
         let record = RecordA {
             intent,
             outcome: None,
             settled: 0,
             failures: 0,
         };
-        Begun {
+        OpenAttempt {
             record,
             status: StatusA::default(),
             since: self.world.now,
@@ -54,12 +54,12 @@ impl Hand<'_> {
         self.me().memory[slot] = real::keep(facts.memory.clone());
         let nonce = format!("a{}", self.world.attempts);
         let window = real::times().send_window;
-        let Some(intent) = fence::begin(&facts, planned, &nonce, window) else {
+        let Some(intent) = fence::start(&facts, planned, &nonce, window) else {
             return self.failed();
         };
         self.world.attempts += 1;
         let record = intent::open(&intent, planned);
-        let begun = Begun {
+        let begun = OpenAttempt {
             record: real::record_of(&record),
             status: real::status_of(&intent::status(&facts, &record)),
             since: self.world.now,
@@ -69,8 +69,8 @@ impl Hand<'_> {
     }
 
     /// Does what the stage asks for, and goes to the next.
-    pub fn attempt(&mut self, stage: Stage, mut begun: Begun, answer: Answer) {
-        let heard = match stage {
+    pub fn attempt(&mut self, stage: Stage, mut begun: OpenAttempt, answer: Answer) {
+        let reply = match stage {
             Stage::WriteMetadata => self.write_metadata(&mut begun, answer),
             Stage::WriteStatus => {
                 let status = begun.status;
@@ -81,7 +81,7 @@ impl Hand<'_> {
             Stage::Send => return self.send(begun, answer),
             Stage::Closed(closed) => return self.unsent(&begun, closed),
         };
-        match self.after(stage, heard) {
+        match self.after(stage, reply) {
             Stage::Closed(closed) => self.unsent(&begun, closed),
             next => {
                 if !matches!(next, Stage::WriteMetadata | Stage::WriteStatus) {
@@ -93,15 +93,15 @@ impl Hand<'_> {
     }
 
     /// The stage that follows, as a broken operator would have it.
-    fn after(&self, stage: Stage, heard: Heard) -> Stage {
-        match (self.variant, stage.after(heard)) {
+    fn after(&self, stage: Stage, reply: Reply) -> Stage {
+        match (self.variant, stage.after(reply)) {
             (Variant::NoIntentInStatus, Stage::WriteStatus) => Stage::Send,
             (Variant::StatusNotConfirmed, Stage::ReadStatus) => Stage::Send,
             (_, next) => next,
         }
     }
 
-    fn write_metadata(&mut self, begun: &mut Begun, answer: Answer) -> Heard {
+    fn write_metadata(&mut self, begun: &mut OpenAttempt, answer: Answer) -> Reply {
         let intent = begun.record.intent;
         if answer == Answer::Later {
             self.world.wire.push(Wire::Intent {
@@ -114,9 +114,9 @@ impl Hand<'_> {
         self.write(&mut begun.version, intent.who, answer, change)
     }
 
-    fn read_back(&mut self, begun: &mut Begun, answer: Answer) -> Heard {
+    fn read_back(&mut self, begun: &mut OpenAttempt, answer: Answer) -> Reply {
         if answer == Answer::LostBefore {
-            return Heard::Unknown;
+            return Reply::Unknown;
         }
         let found = self.world.objects[self.slot].filter(|o| o.who == begun.who());
         let found = found.and_then(|o| self.get(&o));
@@ -127,12 +127,12 @@ impl Hand<'_> {
         intent::shown(object.as_ref(), &real::intent(&begun.record.intent))
     }
 
-    fn unsent(&mut self, begun: &Begun, closed: Closed) {
+    fn unsent(&mut self, begun: &OpenAttempt, closed: Closed) {
         let now = real::wall(self.world.now);
         self.done(answers::of_unsent(real::record(&begun.record), closed, now));
     }
 
-    fn send(&mut self, begun: Begun, answer: Answer) {
+    fn send(&mut self, begun: OpenAttempt, answer: Answer) {
         let started = self.world.processes[self.process].started;
         let in_time = once::may_send(
             real::moment(begun.since, started),
@@ -150,7 +150,7 @@ impl Hand<'_> {
     }
 
     /// The order goes out, and what comes back is noted.
-    pub fn post(&mut self, begun: &Begun, answer: Answer) {
+    pub fn post(&mut self, begun: &OpenAttempt, answer: Answer) {
         let key = (begun.who(), begun.record.intent.epoch);
         if self.world.posts.contains(&key) {
             self.world.broken = Some(Broken::SecondPost);

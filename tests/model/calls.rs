@@ -8,7 +8,7 @@ use super::{
     world::*,
 };
 use flexmetal_operator::controllers::{
-    once::Heard,
+    once::Reply,
     server::{
         answers,
         decide::{Effect, LookUp, fence},
@@ -110,7 +110,7 @@ impl Hand<'_> {
         let mut version = fresh.version;
         let written = self.write(&mut version, fresh.who, answer, |o| o.begun = Some(machine));
         match (written, self.world.objects[self.slot]) {
-            (Heard::Done, Some(object)) if fence::follows_the_note(&record) => {
+            (Reply::Done, Some(object)) if fence::follows_the_note(&record) => {
                 self.go(Task::Delete {
                     machine,
                     since: self.world.now,
@@ -136,7 +136,7 @@ impl Hand<'_> {
     pub fn delete(&mut self, machine: u8, since: Tick, object: &Obj, answer: Answer) {
         let started = self.world.processes[self.process].started;
         let facts = self.facts(object);
-        // The record was read when this step began; another process may have changed the machine since.
+        // The record was read at the start of this step; another process may have changed the machine since.
         let Some(record) = self.world.processes[self.process].seen[usize::from(machine)] else {
             return self.failed();
         };

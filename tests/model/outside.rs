@@ -68,7 +68,7 @@ pub fn create(world: &mut World, intent: &IntentA) -> u8 {
 
 /// The provider gets a DELETE. False: refused.
 ///
-/// A machine that bears `fmo-retained` was let go, unless the release of this very machine is noted on
+/// A machine that bears `fmo-retained` is retained, unless the release of this very machine is noted on
 /// an object that is still there: then the policy was turned back in time.
 pub fn release(world: &mut World, machine: u8, by: Who) -> bool {
     let noted = world.objects[usize::from(by.slot)]

@@ -17,17 +17,17 @@ use std::{
 pub enum Variant {
     /// What ships.
     Honest,
-    /// An order without an answer is taken for not sent.
+    /// An order without an answer counts as not sent.
     BlindRetry,
     /// One listing proves absence.
     OneListing,
     /// Absence is proved without a control.
     NoControl,
-    /// A 5xx is taken for a refusal.
+    /// A 5xx counts as a refusal.
     ServerErrorRefuses,
     /// 403 lets a deleted object go.
     LetGoOnDenial,
-    /// A copied annotation is taken for the object's own.
+    /// A copied annotation counts as the object's own.
     CopyHonoured,
     /// Whoever finds an attempt may send it.
     ForeignAttempt,
@@ -39,17 +39,17 @@ pub enum Variant {
     NoFirstLook,
     /// A release is sent without being noted before.
     NoReleaseBegun,
-    /// A status write whose answer was lost is taken for done.
+    /// A status write whose answer was lost counts as done.
     StatusNotConfirmed,
-    /// A machine is let go although its release was noted.
+    /// A machine is retained although its release was noted.
     LateRetain,
-    /// A 5xx to a DELETE is taken for a refusal.
+    /// A 5xx to a DELETE counts as a refusal.
     ErrorRefusesRelease,
-    /// A 404 to a DELETE is taken for a refusal.
+    /// A 404 to a DELETE counts as a refusal.
     NotFoundRefusesRelease,
 }
 
-/// What came of a decision.
+/// The result of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     pub effect: Option<u32>,

@@ -13,9 +13,9 @@ pub enum Task {
         object: Obj,
     },
     /// At this stage of an order.
-    Attempt(Stage, Begun),
+    Attempt(Stage, OpenAttempt),
     /// Has looked at the clock; only where the configuration lets a process freeze here.
-    Frozen(Begun),
+    Frozen(OpenAttempt),
     /// About to send a DELETE on a record read at this tick.
     Delete {
         machine: u8,
@@ -26,7 +26,7 @@ pub enum Task {
 
 /// An attempt that this pass has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Begun {
+pub struct OpenAttempt {
     pub record: RecordA,
     /// The status that tells of it.
     pub status: StatusA,
@@ -56,7 +56,7 @@ pub struct Process {
     pub proof: Option<ProofA>,
     pub seen: [Option<Machine>; MOST_MACHINES],
     /// The machine without an order mark that the list of all showed, made with the proof listing. One
-    /// is all that the bounds let come about.
+    /// is all that the bounds allow.
     pub bare: Option<(u8, Machine)>,
     pub cache: [Option<Obj>; SLOTS],
     /// Interned memories.

@@ -14,7 +14,7 @@ pub const ONE_MACHINE: &str = "never two live machines of one object";
 pub const IN_SIGHT: &str = "no machine unclaimed and unreported";
 pub const OWN_DELETE: &str = "no DELETE on another object's or a retained machine";
 pub const HELD: &str = "no finalizer dropped while a machine lives that was not retained";
-pub const TOO_LATE: &str = "no machine let go once its release was noted";
+pub const TOO_LATE: &str = "no machine retained once its release was noted";
 pub const ENDS: &str = "with faults off it ends";
 
 /// Most rounds of the fair schedule.

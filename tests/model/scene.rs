@@ -1,4 +1,4 @@
-//! A scene: how the world begins, which faults it may meet, and every step that can be taken in it.
+//! A scene: how the world starts, which faults it may meet, and every step that can be taken in it.
 
 use super::{
     outside::{self, land, list, progress},
@@ -105,8 +105,8 @@ impl Model for Scene {
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        let begin = if self.aged { 2 * SETTLE } else { 0 };
-        if world.now < begin + self.ticks
+        let start = if self.aged { 2 * SETTLE } else { 0 };
+        if world.now < start + self.ticks
             && (self.slow || !world.wire.iter().any(|w| outside::is_due(w, world.now)))
         {
             actions.push(Action::Tick);

@@ -1,4 +1,4 @@
-//! How a scene begins.
+//! How a scene starts.
 
 use super::{real, scene::Scene, world::*};
 use flexmetal_operator::kinds::{Reason, server::OrderOutcome};
@@ -26,7 +26,7 @@ pub fn world(scene: &Scene) -> World {
     let mut first = object(WHO, 0);
     let mut machines = Vec::new();
     let mut posts = Vec::new();
-    let begin = if scene.aged { 2 * SETTLE } else { 0 };
+    let start = if scene.aged { 2 * SETTLE } else { 0 };
     if scene.aged {
         let reason = real::reason_number(Reason::Suspended);
         first.status = Some(StatusA {
@@ -86,14 +86,14 @@ pub fn world(scene: &Scene) -> World {
         budget[*fault as usize] = *times;
     }
     World {
-        now: begin,
+        now: start,
         objects,
         backup: [None; SLOTS],
         lives: [1, 0],
         machines,
         wire: Vec::new(),
         mood: Mood::Normal,
-        processes: vec![Process::fresh(begin, used, &objects); scene.processes],
+        processes: vec![Process::fresh(start, used, &objects); scene.processes],
         attempts: 0,
         posts,
         used,

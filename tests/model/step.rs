@@ -7,7 +7,7 @@ use super::{
     world::*,
 };
 use flexmetal_operator::controllers::{
-    once::{Heard, Stage},
+    once::{Reply, Stage},
     server::{
         answers,
         decide::Effect,
@@ -108,21 +108,21 @@ impl Hand<'_> {
         like: Who,
         answer: Answer,
         change: impl FnOnce(&mut Obj),
-    ) -> Heard {
+    ) -> Reply {
         if answer == Answer::LostBefore || answer == Answer::Later {
-            return Heard::Unknown;
+            return Reply::Unknown;
         }
         let Some(done) = write(self.world, self.slot, *version, like, self.prompt, change) else {
-            return Heard::Stale;
+            return Reply::Stale;
         };
         if answer == Answer::LostAfter {
-            return Heard::Unknown;
+            return Reply::Unknown;
         }
         if self.world.objects[self.slot].is_some() {
             self.learn(Some(done));
         }
         *version = done.version;
-        Heard::Done
+        Reply::Done
     }
 
     /// One pass: observe, decide; then the effect is next, or the report is made.
@@ -223,7 +223,7 @@ impl Hand<'_> {
         self.written(written);
     }
 
-    pub fn written(&mut self, written: Heard) {
+    pub fn written(&mut self, written: Reply) {
         self.done(answers::of_write(written, || "it failed".into()));
     }
 

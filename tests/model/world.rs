@@ -14,7 +14,7 @@ pub const TICK: i64 = 10;
 pub const SETTLE: Tick = 3;
 /// Wall time of tick 0.
 pub const BASE: i64 = 1_790_000_000;
-/// Most machines at once; none of the configurations may come to need more.
+/// Most machines at once; no configuration needs more.
 pub const MOST_MACHINES: usize = 4;
 
 /// An object's identity: its name (slot), and which life of that name it is (UID).
@@ -78,7 +78,7 @@ pub struct Obj {
     pub finalizer: bool,
     pub note: Option<IntentA>,
     pub begun: Option<u8>,
-    /// The epoch that a person says came to nothing.
+    /// The epoch that a person says made no machine.
     pub acknowledged: Option<i16>,
     pub retain: bool,
     pub suspend: bool,

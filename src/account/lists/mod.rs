@@ -135,7 +135,7 @@ impl Lists {
         is_news && there.is_some()
     }
 
-    /// When the next look at a list is due. Many that wait ask again and again: one look serves them all.
+    /// When the next look at a list is due. Many may wait; one look serves them all.
     fn due(&self, list: List, spacing: Duration) -> Option<Duration> {
         let state = self.state();
         let waiting = &state.waiting[list as usize];

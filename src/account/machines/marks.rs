@@ -39,7 +39,7 @@ pub fn order_tag(server: &Server) -> Option<&str> {
         .find(|tag| object_mark(tag).is_some())
 }
 
-/// Whether the machine was let go by policy Retain.
+/// Whether the machine was retained by policy.
 pub fn is_retained(server: &Server) -> bool {
     server.has_tag(RETAINED_TAG)
 }

@@ -15,7 +15,7 @@ use hosting::{Server, ServerId};
 use orphans::Verdict;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-/// The machines of one live account: each as last seen, and what they come to together.
+/// The machines of one live account: each as last seen, and the sums.
 pub(crate) struct Machines {
     snapshot: Snapshot,
     proof: Option<Arc<Proof>>,
@@ -42,7 +42,7 @@ impl Machines {
         self.proof.as_ref()
     }
 
-    /// What the last look for orphans came to.
+    /// The result of the last look for orphans.
     pub(crate) fn verdict(&self) -> &Verdict {
         &self.verdict
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 /// Most orphans that are named.
 pub const NAMED: usize = 20;
 
-/// What a look for orphans came to.
+/// The result of a look for orphans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Not judged: not all namespaces are watched, or no complete listing was compared yet.

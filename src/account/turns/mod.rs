@@ -41,7 +41,7 @@ pub struct Caller {
 /// The turns of one live account.
 pub(crate) struct Turns {
     state: Mutex<State>,
-    /// Something was asked for or came back: the next moment has to be found again.
+    /// A request or a return changes when the next grant is due.
     changed: Notify,
     audience: Audience,
 }

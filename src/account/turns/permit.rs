@@ -4,7 +4,7 @@ use super::{super::live::Live, Lane};
 use crate::runtime::clock;
 use hosting::{Client, Error, Server, ServerId, error::NotSent};
 
-/// What the question for a turn comes to.
+/// The answer to a request for a turn.
 #[must_use]
 pub enum Turn {
     /// The calls may be made now.

@@ -1,7 +1,7 @@
 //! Who waits for a turn, and who goes next. Pure.
 //!
-//! The first lane goes first, but none is passed over for ever. Within a lane
-//! the groups take turns, and within a group who came first goes first.
+//! The first lane goes first, but none waits forever. Within a lane
+//! the groups take turns, and within a group first come, first served.
 
 use super::Lane;
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -200,7 +200,7 @@ impl State {
     }
 
     pub(super) fn slow_down(&mut self, now: Instant, retry_after: Option<Duration>) {
-        // The last one granted first, so that the first one comes to stand in front.
+        // The last one granted first, so that the first one ends up in front.
         let mut granted: Vec<(String, Grant)> = self.granted.drain().collect();
         granted.sort_by_key(|(_, g)| std::cmp::Reverse(g.until));
         for (uid, Grant { place, calls, .. }) in granted {

@@ -29,7 +29,7 @@ pub struct Target<'a, K> {
 /// Carries out one effect.
 ///
 /// # Errors
-/// What the API server said. A conflict is one too: the next pass stands on what is there then.
+/// What the API server said. A conflict is one too: the next pass reads the present state.
 pub async fn act<K: AccountObject>(
     ctx: &AccountContext<K>,
     target: &Target<'_, K>,

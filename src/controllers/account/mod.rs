@@ -104,7 +104,7 @@ impl Controller {
     }
 
     /// Waits until every account object is known, so that a missing one is really missing. A kind
-    /// that may not be listed must not stop the others for ever.
+    /// that may not be listed must not stop the others.
     pub async fn known(&self) {
         /// How long the first listings are waited for.
         const FIRST_LISTING: Duration = Duration::from_secs(30);
@@ -120,7 +120,7 @@ fn objects<K: AccountObject>(accounts: &Accounts, watches: usize) -> AccountObje
         together: TOGETHER,
         // Known from the first sight on, long before its first pass: until then nothing may take
         // it for missing.
-        came: Box::new(move |shown: &Shown<K>| object::announce(&accounts, shown)),
+        first_sight: Box::new(move |shown: &Shown<K>| object::announce(&accounts, shown)),
         ..Traits::default()
     };
     Objects::new(traits, watches)

@@ -198,7 +198,7 @@ async fn undecodable<K: AccountObject>(ctx: &AccountContext<K>, object: &Invalid
     ctx.accounts.configure(&key, uid, settings, None);
 }
 
-/// The object is gone. Whoever took its finalizer by force left the one on the Secret behind.
+/// The object is gone. If its finalizer was removed by hand, the one on the Secret is still there.
 async fn forget<K: AccountObject>(ctx: &AccountContext<K>, secrets: &Secrets, meta: &ObjectMeta) {
     let key = object::key::<K>(meta);
     let uid = meta.uid.as_deref().unwrap_or_default();

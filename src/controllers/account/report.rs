@@ -31,7 +31,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         known_machines: decision.known.clone(),
         last_sweep: before.last_sweep.clone(),
     };
-    // A listing each half hour is no news by itself: its time is written along with what is.
+    // The time of a listing alone is not worth a write: it is written with the next change.
     if next != *before
         && let Some(age) = facts
             .report

@@ -45,8 +45,8 @@ pub(super) struct Entry<K, M> {
     pub(super) alias: Option<String>,
     pub(super) memory: M,
     pub(super) stage: Stage,
-    /// Rows of passes that did not come to rest.
-    pub(super) unrest: Backoff,
+    /// Rows of passes in a row that failed.
+    pub(super) pause: Backoff,
     /// It is gone, and gets a last pass.
     pub(super) gone: bool,
 }
@@ -72,7 +72,7 @@ impl<K, M: Default> Entry<K, M> {
             alias: None,
             memory: M::default(),
             stage: Stage::Waiting(None),
-            unrest: Backoff::default(),
+            pause: Backoff::default(),
             gone: false,
         }
     }

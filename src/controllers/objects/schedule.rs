@@ -12,8 +12,8 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Longest pause between two rows of passes that do not come to rest.
-const LONGEST_UNREST: Duration = Duration::from_secs(300);
+/// Longest pause after a row of passes that failed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What a pass is about.
 pub enum Seen<K> {
@@ -29,9 +29,9 @@ pub enum Seen<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Nothing more to do for this long.
-    AtRest(Duration),
-    /// It did not come to its end: the next row follows after a pause that grows.
-    Restless,
+    Done(Duration),
+    /// It failed, or took too many passes: the next row follows after a growing pause.
+    Failed,
 }
 
 impl<K: Kind> From<Shown<K>> for Seen<K> {
@@ -47,13 +47,13 @@ impl<K: Kind> From<Shown<K>> for Seen<K> {
 /// the rows meanwhile: its account bounds it.
 pub struct Calling<'a> {
     count: &'a AtomicUsize,
-    stirred: &'a Notify,
+    changed: &'a Notify,
 }
 
 impl Drop for Calling<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
-        self.stirred.notify_one();
+        self.changed.notify_one();
     }
 }
 
@@ -61,10 +61,10 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// This pass is about to call the provider.
     pub fn call_provider(&self) -> Calling<'_> {
         self.calling.fetch_add(1, Ordering::Relaxed);
-        self.stirred.notify_one();
+        self.changed.notify_one();
         Calling {
             count: &self.calling,
-            stirred: &self.stirred,
+            changed: &self.changed,
         }
     }
 
@@ -111,11 +111,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         };
         let again = matches!(entry.stage, Stage::Running { again: true });
         let delay = match ended {
-            Ended::AtRest(delay) => {
-                entry.unrest.reset();
+            Ended::Done(delay) => {
+                entry.pause.reset();
                 delay
             }
-            Ended::Restless => entry.unrest.fail(now, LONGEST_UNREST),
+            Ended::Failed => entry.pause.fail(now, LONGEST_PAUSE),
         };
         let due = now.saturating_add(delay);
         entry.stage = Stage::Waiting(Some(due));
@@ -138,7 +138,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// Waits until there may be a pass to start.
-    pub(in crate::controllers) async fn stirred(&self) {
-        self.stirred.notified().await;
+    pub(in crate::controllers) async fn changed(&self) {
+        self.changed.notified().await;
     }
 }

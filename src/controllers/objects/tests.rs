@@ -70,7 +70,7 @@ fn started(objects: &Objects) -> Vec<String> {
 }
 
 fn rest(objects: &Objects, uid: &str, seconds: u64) {
-    let ended = Ended::AtRest(Duration::from_secs(seconds));
+    let ended = Ended::Done(Duration::from_secs(seconds));
     objects.ended(&uid.into(), ended, false);
 }
 
@@ -94,7 +94,7 @@ async fn what_vanished_between_two_listings_is_reported() {
     assert_eq!(second, ["-1", "-2", "3"]);
     assert!(objects.newest("1").is_none());
     assert_eq!(objects.by_alias("mark-2"), None);
-    objects.ended(&"1".into(), Ended::AtRest(Duration::ZERO), true);
+    objects.ended(&"1".into(), Ended::Done(Duration::ZERO), true);
     feed(&objects, vec![Event::Delete(object("b", "3", 6))]);
     rest(&objects, "3", 0);
     assert_eq!(started(&objects), ["-3"]);
@@ -143,7 +143,7 @@ async fn no_wake_shortens_the_pause_of_an_object_that_does_not_come_to_rest() {
     for pause in [1, 2, 4] {
         assert_eq!(started(&objects), ["1"]);
         objects.wake(&Wake::Object("1".into()));
-        objects.ended(&"1".into(), Ended::Restless, false);
+        objects.ended(&"1".into(), Ended::Failed, false);
         objects.wake(&Wake::Mark("mark-1".into()));
         pass_time(pause - 1).await;
         assert!(started(&objects).is_empty(), "within {pause} s");
@@ -162,10 +162,10 @@ async fn an_object_that_goes_during_its_pass_gets_its_last_one_after_it() {
     assert_eq!(started(&objects), ["1"]);
     feed(&objects, vec![Event::Delete(object("a", "1", 2))]);
     assert!(started(&objects).is_empty());
-    objects.ended(&"1".into(), Ended::Restless, false);
+    objects.ended(&"1".into(), Ended::Failed, false);
     assert_eq!(started(&objects), ["-1"], "whatever pause it was in");
     objects.remember("1", |memory| *memory = 7);
-    objects.ended(&"1".into(), Ended::AtRest(Duration::ZERO), true);
+    objects.ended(&"1".into(), Ended::Done(Duration::ZERO), true);
     objects.remember("1", |memory| *memory = 8);
     assert_eq!(
         objects.memory("1"),
@@ -244,7 +244,7 @@ async fn an_object_is_announced_once_before_its_first_pass() {
     let seen = Arc::new(AtomicUsize::new(0));
     let count = seen.clone();
     let traits = Traits {
-        came: Box::new(move |_| {
+        first_sight: Box::new(move |_| {
             count.fetch_add(1, Ordering::Relaxed);
         }),
         ..Traits::default()

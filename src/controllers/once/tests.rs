@@ -3,18 +3,18 @@
 use super::*;
 use proptest::{collection::vec, prelude::*};
 
-const HEARD: [Heard; 7] = [
-    Heard::Done,
-    Heard::Stale,
-    Heard::Unknown,
+const REPLIES: [Reply; 7] = [
+    Reply::Done,
+    Reply::Stale,
+    Reply::Unknown,
     shows(false, false),
     shows(true, false),
     shows(false, true),
     shows(true, true),
 ];
 
-const fn shows(metadata: bool, status: bool) -> Heard {
-    Heard::Shows { metadata, status }
+const fn shows(metadata: bool, status: bool) -> Reply {
+    Reply::Shows { metadata, status }
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn every_transition_is_as_the_protocol_says() {
     use Stage::{ReadMetadata, ReadStatus, Send, WriteMetadata, WriteStatus};
     let none = Stage::Closed(Closed::NotStarted);
     let not = Stage::Closed(Closed::NotSent);
-    // In the order of HEARD.
+    // In the order of REPLIES.
     let table = [
         (
             WriteMetadata,
@@ -39,7 +39,7 @@ fn every_transition_is_as_the_protocol_says() {
         (not, [not; 7]),
     ];
     for (stage, expected) in table {
-        let next = HEARD.map(|heard| stage.after(heard));
+        let next = REPLIES.map(|reply| stage.after(reply));
         assert_eq!(next, expected, "{stage:?}");
     }
     assert_eq!(Stage::default(), WriteMetadata);
@@ -49,22 +49,22 @@ proptest! {
     /// No path leads to the send but through two writes of this very attempt, each of them confirmed
     /// by its answer, or by a read that shows it.
     #[test]
-    fn nothing_is_sent_without_two_confirmed_writes(path in vec(prop::sample::select(&HEARD[..]), 0..8)) {
+    fn nothing_is_sent_without_two_confirmed_writes(path in vec(prop::sample::select(&REPLIES[..]), 0..8)) {
         let mut stage = Stage::default();
         let (mut metadata, mut status) = (false, false);
-        for heard in path {
-            match (stage, heard) {
-                (Stage::WriteMetadata, Heard::Done) => metadata = true,
-                (Stage::ReadMetadata, Heard::Shows { metadata: shown, .. }) => metadata = shown,
-                (Stage::WriteStatus, Heard::Done) => status = true,
-                (Stage::ReadStatus, Heard::Shows { metadata: first, status: second }) => {
+        for reply in path {
+            match (stage, reply) {
+                (Stage::WriteMetadata, Reply::Done) => metadata = true,
+                (Stage::ReadMetadata, Reply::Shows { metadata: shown, .. }) => metadata = shown,
+                (Stage::WriteStatus, Reply::Done) => status = true,
+                (Stage::ReadStatus, Reply::Shows { metadata: first, status: second }) => {
                     (metadata, status) = (first, second);
                 }
                 _ => {}
             }
             let was = stage;
-            stage = stage.after(heard);
-            prop_assert!(stage != Stage::Send || (metadata && status), "{was:?} {heard:?}");
+            stage = stage.after(reply);
+            prop_assert!(stage != Stage::Send || (metadata && status), "{was:?} {reply:?}");
             prop_assert!(!matches!(was, Stage::Closed(_)) || stage == was, "closed for good");
         }
     }

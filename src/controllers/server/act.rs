@@ -1,4 +1,4 @@
-//! Carries out one effect, and says what came to light.
+//! Carries out one effect, and returns what was observed.
 //!
 //! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     account::{Account, Permit},
-    controllers::{once::Heard, writes::Written},
+    controllers::{once::Reply, writes::Written},
     kinds::BareMetalServer,
     runtime::{Moment, clock},
 };
@@ -36,7 +36,7 @@ pub(super) async fn act(
                 (Effect::Order(planned), Some(account)) => {
                     orders::order(ctx, facts, account, permit, planned).await
                 }
-                _ => unasked(),
+                _ => wrong_permission(),
             }
         }
         Permission::Calls(permit) => {
@@ -59,7 +59,7 @@ async fn act_here(ctx: &ServerContext, facts: &Facts, effect: &Effect) -> Observ
         | Effect::AddTag { .. }
         | Effect::RemoveTag { .. }
         | Effect::BeginRelease { .. }
-        | Effect::Release { .. } => unasked(),
+        | Effect::Release { .. } => wrong_permission(),
     }
 }
 
@@ -78,7 +78,7 @@ async fn act_there(
         | Effect::BeginRelease { uuid }
         | Effect::Release { uuid } => uuid,
         Effect::Order(_) | Effect::WriteIntent(_) | Effect::HoldObject | Effect::LetGo => {
-            return unasked();
+            return wrong_permission();
         }
     };
     let Ok(id) = ServerId::parse(uuid) else {
@@ -106,21 +106,23 @@ async fn act_there(
     }
 }
 
-/// An effect came with a permission that is not its own: a defect, and nothing is done.
-fn unasked() -> Observation {
-    Observation::Failed(Trouble::unexpected("the turn was that of another effect"))
+/// The permission is not the one of this effect: a defect, and nothing is done.
+fn wrong_permission() -> Observation {
+    Observation::Failed(Trouble::unexpected(
+        "the permission was that of another effect",
+    ))
 }
 
 fn written(written: Written<BareMetalServer>) -> Observation {
     match written {
-        Written::Done(_) => answers::of_write(Heard::Done, String::new),
-        Written::Stale => answers::of_write(Heard::Stale, String::new),
+        Written::Done(_) => answers::of_write(Reply::Done, String::new),
+        Written::Stale => answers::of_write(Reply::Stale, String::new),
         Written::Unknown(failure) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
                 "a write to a server object failed"
             );
-            answers::of_write(Heard::Unknown, || failure.explain())
+            answers::of_write(Reply::Unknown, || failure.explain())
         }
     }
 }
@@ -173,7 +175,7 @@ async fn read(permit: &mut Permit, id: &ServerId, not_listed: Option<Duration>) 
     answers::of_read(&answer, not_listed, at)
 }
 
-/// A machine that is let go must not be one whose release has begun in the meantime.
+/// A machine is not retained once its release was noted.
 async fn may_retain(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
     let fresh = reread(ctx, facts).await?;
     match fence::may_retain(&fresh) {

@@ -7,7 +7,7 @@ use super::{
     memory::{Observation, Obstacle, ReleaseAnswer, Sent, Trouble},
 };
 use crate::{
-    controllers::once::{Answer, Closed, Entry, Heard, Outcome},
+    controllers::once::{Answer, Closed, Entry, Outcome, Reply},
     kinds::server::{OrderOutcome, OrderRecord},
 };
 use hosting::{Error, Server, ServerStatus};
@@ -73,7 +73,7 @@ pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration)
         }
         // Not in this state. Where it did take effect all the same, the next read shows it.
         Err(Error::Refused(_)) if !is_failed => ReleaseAnswer::Refused,
-        // The refusal of a failed machine is a part of the proof that it may be let go, so it must be
+        // The refusal of a failed machine is part of the proof that its object may go, so it must be
         // certain. A machine that the provider does not know was not refused for what it is.
         Err(error @ Error::Refused(_)) if !error.may_have_taken_effect() => ReleaseAnswer::Refused,
         Err(_) => ReleaseAnswer::Unknown,
@@ -123,10 +123,10 @@ pub fn of_look(look: &LookUp, order_tag: bool, control_tag: bool) -> Observation
 }
 
 /// What is noted of a single write that an effect consists of; `why` says what stood against it.
-pub fn of_write(heard: Heard, why: impl FnOnce() -> String) -> Observation {
-    match heard {
-        Heard::Done => Observation::Done,
-        Heard::Stale => Observation::Stale,
-        Heard::Unknown | Heard::Shows { .. } => Observation::Failed(Trouble::of_write(why())),
+pub fn of_write(reply: Reply, why: impl FnOnce() -> String) -> Observation {
+    match reply {
+        Reply::Done => Observation::Done,
+        Reply::Stale => Observation::Stale,
+        Reply::Unknown | Reply::Shows { .. } => Observation::Failed(Trouble::of_write(why())),
     }
 }

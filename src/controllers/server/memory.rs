@@ -19,7 +19,7 @@ pub struct Memory {
     /// The last own order that this process has seen or made, with its outcome where that is known.
     /// Survives what is stripped from the object while the process lives.
     pub order: Option<OrderRecord>,
-    /// The machine that came of it.
+    /// The machine that it made.
     pub uuid: Option<String>,
     /// The search for an order of unknown outcome.
     pub search: Option<Search>,
@@ -122,7 +122,7 @@ pub struct Declined {
     pub at: Duration,
 }
 
-/// What an effect or a look brought to light.
+/// What an effect or a look showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
     /// An order has this outcome now (none: unknown).
@@ -208,7 +208,7 @@ impl Trouble {
 }
 
 impl Memory {
-    /// Takes in what came to light by `now`. `spacing` is the least time between two looks that
+    /// Takes in what was observed by `now`. `spacing` is the least time between two looks that
     /// together prove something.
     pub fn note(&mut self, observation: Observation, now: Duration, spacing: Duration) {
         match observation {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     account::{Account, OrderPermit},
     controllers::{
-        once::{self, Closed, Heard, Stage},
+        once::{self, Closed, Reply, Stage},
         writes::Written,
     },
     kinds::{
@@ -100,7 +100,7 @@ impl Attempt {
         observe::recall(ctx, &mut fresh, Some(account));
         let window = account.view().times.send_window;
         let nonce = uuid::Uuid::new_v4().simple().to_string();
-        let Some(intent) = fence::begin(&fresh, planned, &nonce, window) else {
+        let Some(intent) = fence::start(&fresh, planned, &nonce, window) else {
             return Err(Observation::Failed(Trouble::unexpected(
                 "the order is not due any more on what was read right before it",
             )));
@@ -117,23 +117,23 @@ impl Attempt {
     async fn write(&mut self, ctx: &ServerContext) -> Stage {
         let mut stage = Stage::default();
         loop {
-            let heard = match stage {
+            let reply = match stage {
                 Stage::WriteMetadata => {
                     let written = writes::intent(ctx, &self.object, self.intent()).await;
-                    self.heard(written)
+                    self.reply(written)
                 }
                 Stage::WriteStatus => {
                     let status = intent::status(&self.fresh, &self.record);
                     match ctx.write_status(&self.object, &status).await {
-                        Some(written) => self.heard(written),
+                        Some(written) => self.reply(written),
                         // A new nonce is a difference; without one nothing was written.
-                        None => Heard::Stale,
+                        None => Reply::Stale,
                     }
                 }
                 Stage::ReadMetadata | Stage::ReadStatus => self.read(ctx).await,
                 Stage::Send | Stage::Closed(_) => return stage,
             };
-            stage = stage.after(heard);
+            stage = stage.after(reply);
         }
     }
 
@@ -142,32 +142,32 @@ impl Attempt {
     }
 
     /// What a write says; the next one rests on what it made.
-    fn heard(&mut self, written: Written<BareMetalServer>) -> Heard {
+    fn reply(&mut self, written: Written<BareMetalServer>) -> Reply {
         match written {
             Written::Done(object) => {
                 self.object = object;
-                Heard::Done
+                Reply::Done
             }
-            Written::Stale => Heard::Stale,
+            Written::Stale => Reply::Stale,
             Written::Unknown(failure) => {
                 tracing::warn!(
                     error = &failure as &dyn std::error::Error,
                     "the answer to the write of an intent was lost"
                 );
-                Heard::Unknown
+                Reply::Unknown
             }
         }
     }
 
     /// What a read says; the next write rests on what it shows.
-    async fn read(&mut self, ctx: &ServerContext) -> Heard {
+    async fn read(&mut self, ctx: &ServerContext) -> Reply {
         let Ok(found) = ctx.read(&self.object).await else {
-            return Heard::Unknown;
+            return Reply::Unknown;
         };
-        let heard = intent::shown(found.as_deref(), self.intent());
+        let reply = intent::shown(found.as_deref(), self.intent());
         if let Some(found) = found {
             self.object = found;
         }
-        heard
+        reply
     }
 }

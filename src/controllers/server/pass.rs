@@ -44,7 +44,7 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         memory.wants_keys = decision.wants_keys;
     });
     let Some(effect) = &decision.effect else {
-        // A row that goes on may still come to the effect that its place is for.
+        // A later pass of this row may still need the place.
         if decision.again != Again::AtOnce {
             ctx.accounts.withdraw(facts.uid());
         }

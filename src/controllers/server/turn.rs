@@ -15,7 +15,7 @@ use crate::{
     runtime::clock,
 };
 
-/// What the question for a turn came to.
+/// The answer to a request for a turn.
 pub(super) enum Asked {
     /// The effect may be carried out now.
     Now(Permission),

@@ -77,10 +77,10 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     }
 }
 
-/// How many effects have to fail in a row before it is told: one alone says nothing.
+/// How many effects have to fail in a row before status shows it: one alone says nothing.
 const PERSISTS: u32 = 3;
 
-/// What the operator has to do in Kubernetes fails again and again.
+/// A write of a finalizer keeps failing.
 fn failing(facts: &Facts) -> Option<Cause> {
     let (failures, why) = facts.failed.as_ref()?;
     (*failures >= PERSISTS).then(|| {

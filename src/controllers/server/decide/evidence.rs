@@ -31,7 +31,7 @@ pub enum Evidence {
 pub struct Attempt {
     /// The order, with its outcome where that is known.
     pub record: OrderRecord,
-    /// The machine that came of it, where that is known.
+    /// The machine that it made, where that is known.
     pub uuid: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub fn evidence(facts: &Facts) -> Evidence {
         });
 
     // The newest epoch is the last start. Of the same attempt, whoever knows an outcome knows more;
-    // memory speaks only of its own attempts, since another process may have begun one since.
+    // memory speaks only of its own attempts, as another process may have started one in the meantime.
     let on_object = [in_annotation, in_status]
         .into_iter()
         .flatten()
@@ -96,8 +96,8 @@ pub fn evidence(facts: &Facts) -> Evidence {
             })
         }
         (Some(shown), _) => Some(shown),
-        // Everything was stripped from the object. An attempt that came to nothing is not worth
-        // remembering then: another process may have begun one that is stripped as well.
+        // Everything was stripped from the object. An attempt that made nothing is not worth
+        // remembering then: another process may have started one that is stripped as well.
         (None, known) => {
             known.filter(|a| matches!(a.record.outcome, None | Some(OrderOutcome::Created)))
         }
@@ -117,7 +117,7 @@ pub fn evidence(facts: &Facts) -> Evidence {
             .map(|o| o.intent.clone()),
     };
     // Beside the words of another object, our finalizer was most likely copied with them. That it
-    // tells of an own order all the same is ruled out before a new one begins.
+    // tells of an own order all the same is ruled out before a new order starts.
     match other {
         None if facts.has_finalizer() => Evidence::Bare,
         None => Evidence::None,

@@ -1,4 +1,4 @@
-//! An effect that fails again and again is told: status says why nothing moves on.
+//! An effect that keeps failing: status says why nothing moves on.
 
 use super::{super::facts::Facts, Decision};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     kinds::conditions::{Type, Wanted},
 };
 
-/// How many failures in a row are told. One alone says nothing.
+/// How many failures in a row status shows. One alone says nothing.
 const PERSISTS: u32 = 3;
 
 /// Adds what keeps failing to a decision with an effect.

@@ -18,7 +18,7 @@ use std::time::Duration;
 ///
 /// `attempt` is a nonce that nobody has used before: only who finds its own nonce on the
 /// object afterwards may send the order.
-pub fn begin(fresh: &Facts, planned: &NewOrder, attempt: &str, window: Duration) -> Option<Intent> {
+pub fn start(fresh: &Facts, planned: &NewOrder, attempt: &str, window: Duration) -> Option<Intent> {
     match decide(fresh).effect {
         Some(Effect::Order(plan)) if *plan == *planned => {}
         _ => return None,
@@ -58,14 +58,14 @@ pub fn follows_the_note(record: &Server) -> bool {
     record.status.is_live()
 }
 
-/// Whether a machine may be tagged as let go, on a fresh object: its release must not have been noted
+/// Whether a machine may be tagged as retained, on a fresh object: its release must not have been noted
 /// in the meantime.
 pub fn may_retain(fresh: &Facts) -> bool {
     fresh.deleting() && fresh.release_begun().is_none()
 }
 
 /// Whether this machine may be released: the object says so, and a record that was asked for at
-/// `since`, no longer ago than the window, bears its mark and was not let go.
+/// `since`, no longer ago than the window, bears its mark and is not retained.
 pub fn may_release(
     object: &Facts,
     record: &Server,

@@ -4,7 +4,7 @@
 
 use super::{super::facts::order_annotation, NewOrder, decide, request::keys_hash};
 use crate::{
-    controllers::{once::Heard, server::facts::Facts},
+    controllers::{once::Reply, server::facts::Facts},
     kinds::{
         BareMetalServer,
         server::{BareMetalServerStatus, Intent, OrderRecord},
@@ -34,12 +34,12 @@ pub fn status(fresh: &Facts, record: &OrderRecord) -> BareMetalServerStatus {
 }
 
 /// Where the object shows this very attempt; None: it is gone.
-pub fn shown(object: Option<&BareMetalServer>, intent: &Intent) -> Heard {
+pub fn shown(object: Option<&BareMetalServer>, intent: &Intent) -> Reply {
     let annotated = object.and_then(order_annotation);
     let recorded = object
         .and_then(|o| o.status.as_ref())
         .and_then(|s| s.order.as_ref());
-    Heard::Shows {
+    Reply::Shows {
         metadata: matches!(annotated, Some(Ok(found)) if found == *intent),
         status: recorded.is_some_and(|record| record.intent == *intent),
     }

@@ -1,4 +1,4 @@
-//! The recorded machine is not among those that bear the mark. Missing is not gone.
+//! The recorded machine is not among those that bear the mark. Missing does not mean deleted.
 
 use super::{
     super::facts::Facts, Again, Decision, Effect, control, draft::Draft, evidence::Attempt,

@@ -1,4 +1,4 @@
-//! No machine, and no order that may still make one: may a new one begin?
+//! No machine, and no order that may still make one: may a new one start?
 //!
 //! Checks first, so that an object that waits has no intent. Each cause has a reason of its own,
 //! and the object moves on by itself when the cause is gone.
@@ -18,9 +18,9 @@ use hosting::Order;
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// The catalogue may be this old when an order begins.
+/// The catalogue may be this old when an order starts.
 const CATALOGUE_AGE: Duration = Duration::from_secs(60);
-/// The slowest pace of orders that are refused again and again.
+/// The longest pause between two orders that are refused.
 const SLOWEST: Duration = Duration::from_secs(1800);
 
 /// Decides for an object that may order.
@@ -80,10 +80,10 @@ fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[String]) -
             return wait;
         }
     };
-    begin(facts, evidence, order)
+    start(facts, evidence, order)
 }
 
-fn begin(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
+fn start(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
     let (unknown_before, failures) = match evidence {
         Evidence::Own(attempt) => {
             let unknown = match attempt.record.outcome {
@@ -123,7 +123,7 @@ fn waiting(facts: &Facts, view: &View) -> Decision {
     .again(view.times.poll_moving)
 }
 
-/// The account did not let an order start a moment ago.
+/// The account refused to start an order a moment ago.
 fn declined(facts: &Facts, view: &View) -> Option<Decision> {
     let declined = facts.memory.declined.as_ref()?;
     let stalled = declined.reason == Reason::LimitReached;
@@ -219,7 +219,7 @@ fn is_younger_than_process(facts: &Facts) -> bool {
     created.map_or(0, |t| t.0.as_second()) > started
 }
 
-/// Waiting between an order that came to nothing and the next.
+/// Waiting between an order that made no machine and the next.
 fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
     let Evidence::Own(attempt) = evidence else {
         return None;
@@ -249,7 +249,7 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
     let message = record
         .message
         .clone()
-        .unwrap_or_else(|| "the order came to nothing".into());
+        .unwrap_or_else(|| "the order made no machine".into());
     // A moment and not a span, which would change with every look.
     let next = settled + i64::try_from(pause.as_secs()).unwrap_or(i64::MAX);
     let next = Timestamp::from_second(next).unwrap_or_default();

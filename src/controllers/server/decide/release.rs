@@ -1,4 +1,4 @@
-//! The object is being deleted: release its machine, prove the end, let go.
+//! The object is being deleted: release its machine, prove the end, remove the finalizer.
 //!
 //! An order of unknown outcome is resolved first. Until `release-begun` is written the policy may
 //! still turn to Retain; from then on it comes too late. The finalizer goes only at a proven end.
@@ -73,7 +73,7 @@ fn target(facts: &Facts) -> Option<Arc<Server>> {
         .map(|s| s.server.clone())
 }
 
-/// Another live machine of this object that was not let go by policy.
+/// Another live machine of this object that is not retained.
 fn remaining(facts: &Facts, done: &Server) -> Option<Arc<Server>> {
     facts
         .own
@@ -122,7 +122,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             server,
             Cause::waits(
                 Reason::Releasing,
-                "whether the kind itself is being deleted cannot be seen now; until then the machine is neither released nor let go",
+                "whether the kind itself is being deleted cannot be seen now; until then nothing is released or retained; tried again every 5 s",
             ),
         )
         .again(CANNOT_SEE);
@@ -177,7 +177,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     })
 }
 
-/// The policy was turned back from Retain in time: the machine is not one that was let go.
+/// The policy was turned back from Retain in time: the machine is not retained after all.
 fn unretain(server: &Server) -> Option<Effect> {
     server.has_tag(RETAINED_TAG).then(|| Effect::RemoveTag {
         uuid: server.id.as_str().into(),
@@ -245,7 +245,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
     }
 }
 
-/// An order of unknown outcome: resolved before anything is let go, and never followed by another.
+/// An order of unknown outcome: resolved before the finalizer goes, and never followed by another.
 fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
     let view = match usable_account(facts, false) {
         Ok(view) => view,

@@ -55,7 +55,7 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
     }
     // There is no attempt to look for, so no look can end this: a person must.
     let Evidence::Own(attempt) = evidence else {
-        return Absence::Stuck("only the finalizer tells of an order".into());
+        return Absence::Stuck("only the finalizer shows that there was an order".into());
     };
     let Some(search) = search else {
         return Absence::Wait(since);

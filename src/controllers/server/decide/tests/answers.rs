@@ -182,11 +182,11 @@ fn an_order_is_noted_by_what_is_certain() {
 
 #[test]
 fn an_attempt_is_shown_by_its_nonce_alone() {
-    use crate::controllers::once::Heard;
+    use crate::controllers::once::Reply;
     let case = Case::new().ordered(None, None);
     let intent = case.intent();
     let shown = |case: &Case, intent: &Intent| intent::shown(Some(&case.0.object), intent);
-    let shows = |metadata, status| Heard::Shows { metadata, status };
+    let shows = |metadata, status| Reply::Shows { metadata, status };
     assert_eq!(shown(&case, &intent), shows(true, true));
     let other = Intent {
         attempt: "another".into(),

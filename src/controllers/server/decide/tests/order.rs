@@ -247,7 +247,7 @@ fn the_next_epoch_is_a_new_one_and_a_row_of_unknowns_is_counted() {
     let Some(Effect::Order(plan)) = decide(&facts).effect else {
         panic!("no order")
     };
-    let intent = fence::begin(&facts, &plan, "new", secs(30)).unwrap();
+    let intent = fence::start(&facts, &plan, "new", secs(30)).unwrap();
     assert_eq!(intent.epoch, EPOCH + 1);
 }
 
@@ -258,7 +258,7 @@ fn a_begin_that_fresh_facts_do_not_bear_out_is_given_up() {
         panic!("no order")
     };
     let window = secs(30);
-    assert!(fence::begin(&planned.0, &plan, "new", window).is_some());
+    assert!(fence::start(&planned.0, &plan, "new", window).is_some());
     for (what, fresh) in [
         ("deleted", Case::new().deleting()),
         ("suspended", Case::new().spec(|s| s.suspend = true)),
@@ -273,7 +273,7 @@ fn a_begin_that_fresh_facts_do_not_bear_out_is_given_up() {
         ),
     ] {
         assert!(
-            fence::begin(&fresh.0, &plan, "new", window).is_none(),
+            fence::start(&fresh.0, &plan, "new", window).is_none(),
             "{what}"
         );
     }
