@@ -3,7 +3,7 @@
 use clap::Parser;
 use flexmetal_operator::{
     controllers::{context::Watched, mark::ClusterId},
-    operator::{self, Settings},
+    operator::{self, Options},
     runtime::{
         clients::{Clients, Source},
         clock,
@@ -59,7 +59,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
         context: flags.context,
     })
     .await?;
-    let settings = Settings {
+    let options = Options {
         namespace: flags.namespace,
         watched: match flags.watch_namespace {
             names if names.is_empty() => Watched::All,
@@ -71,5 +71,5 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
             .transpose()?,
         listen: flags.listen,
     };
-    Ok(operator::run(clients, settings).await?)
+    Ok(operator::run(clients, options).await?)
 }

@@ -16,7 +16,7 @@ use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// What an operator is told.
-pub struct Settings {
+pub struct Options {
     /// Its own namespace, where the key Secrets of cluster accounts lie.
     pub namespace: String,
     /// The namespaces that it looks after.
@@ -31,15 +31,15 @@ pub struct Settings {
 ///
 /// # Errors
 /// When the address of the endpoints cannot be taken.
-pub async fn run(clients: Clients, settings: Settings) -> io::Result<()> {
-    let cluster = match settings.cluster {
+pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
+    let cluster = match options.cluster {
         Some(cluster) => cluster,
         None => cluster_identity(&clients).await,
     };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         cluster = cluster.as_str(),
-        watched = ?settings.watched,
+        watched = ?options.watched,
         "starting"
     );
     let stop = CancellationToken::new();
@@ -49,12 +49,12 @@ pub async fn run(clients: Clients, settings: Settings) -> io::Result<()> {
         client: clients.calls,
         watch_client: clients.watches,
         cluster,
-        namespace: settings.namespace,
-        watched: settings.watched,
+        namespace: options.namespace,
+        watched: options.watched,
         shutdown: stop.clone(),
     };
     let controllers = Arc::new(Controllers::new(&process));
-    let listener = endpoints::bind(settings.listen).await?;
+    let listener = endpoints::bind(options.listen).await?;
     let watched = controllers.clone();
     let endpoints = endpoints::serve(listener, Arc::new(move || watched.is_ready()));
     let signal = async {

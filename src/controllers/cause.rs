@@ -51,11 +51,6 @@ impl Cause {
         }
     }
 
-    /// Whether a person is needed.
-    pub fn is_stalled(&self) -> bool {
-        self.standing == Standing::Stalled
-    }
-
     /// The three conditions that every kind has. What is not the case says `Settled`, with nothing to read.
     pub fn conditions(self) -> [Wanted; 3] {
         let Self {

@@ -123,6 +123,7 @@ impl Rows {
         };
         if let Some((uid, last)) = self.uids.remove(&id) {
             if last {
+                // It has no place to keep and no list to wait for.
                 ctx.accounts.forget(&uid);
             }
             ctx.objects.ended(&uid, ended, last);

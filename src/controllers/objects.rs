@@ -18,7 +18,7 @@ use crate::{
     kinds::Kind,
     runtime::clock,
 };
-use entry::{Entry, Stage, version};
+use entry::{Entry, Phase, version};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};
 use std::{
@@ -359,17 +359,17 @@ impl<K: Kind, M> Inner<K, M> {
         let Some(entry) = self.entries.get_mut(&uid) else {
             return;
         };
-        match &mut entry.stage {
-            Stage::Running { again } => *again = true,
-            Stage::Queued => {}
-            Stage::Waiting(due) => {
+        match &mut entry.phase {
+            Phase::Running { again } => *again = true,
+            Phase::Queued => {}
+            Phase::Waiting(due) => {
                 // A pause after failures is a floor, not only a requeue: no wake shortens it.
                 let at = (now + later).max(entry.pause.not_before());
                 if at <= now {
                     if let Some(due) = due.take() {
                         self.due.remove(&(due, uid.clone()));
                     }
-                    entry.stage = Stage::Queued;
+                    entry.phase = Phase::Queued;
                     self.queue.push_back(uid);
                 } else if due.is_none_or(|due| at < due) {
                     if let Some(due) = due.replace(at) {

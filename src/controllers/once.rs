@@ -123,7 +123,7 @@ pub enum Outcome {
 
 /// What the record of an attempt says from its answer on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Settlement {
     /// The outcome; none while it is not known.
     pub outcome: Option<Outcome>,
     /// Unix second of the outcome.
@@ -136,8 +136,8 @@ pub struct Entry {
 
 impl Answer {
     /// What is recorded of this answer. `failures` attempts before this one made nothing.
-    pub fn entry(self, failures: i32, now: i64) -> Entry {
-        let closed = |outcome, message, failures| Entry {
+    pub fn entry(self, failures: i32, now: i64) -> Settlement {
+        let closed = |outcome, message, failures| Settlement {
             outcome: Some(outcome),
             settled_at: Some(now),
             message,
@@ -147,7 +147,7 @@ impl Answer {
             Self::Done => closed(Outcome::Done, None, 0),
             Self::Refused(why) => closed(Outcome::Refused, Some(why), failures.saturating_add(1)),
             Self::NotSent(why) => closed(Outcome::NotSent, Some(why), failures.saturating_add(1)),
-            Self::Unknown => Entry {
+            Self::Unknown => Settlement {
                 outcome: None,
                 settled_at: None,
                 message: None,

@@ -1,6 +1,8 @@
 //! An object that does not decode: say so on that object alone; all others go on.
 
-use super::{cause::Cause, context::Context, events::Severity, report::News, writes::bounded};
+use super::{
+    again::Again, cause::Cause, context::Context, events::Severity, report::News, writes::bounded,
+};
 use crate::kinds::{Kind, Reason, conditions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::{
@@ -8,22 +10,34 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams},
     core::error_boundary::InvalidObject,
 };
-use serde_json::json;
+use serde_json::{Value, json};
+use std::time::Duration;
 
+/// Such an object waits for its next version; this is the backstop.
+const BACKSTOP: Duration = Duration::from_secs(600);
+/// Most characters that are quoted of an error.
+const MOST_QUOTED: usize = 300;
 /// The remedy in the message of such an object.
 const REMEDY: &str = "correct the field, or apply the manifest again";
 
 impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
-    /// Reports it in log, event and status, which needs no decoded object.
-    /// Returns the message.
-    pub async fn report_undecodable(&self, object: &InvalidObject) -> String {
+    /// Reports it in log, event and status, which needs no decoded object. Returns the message, and
+    /// when to look again.
+    pub async fn report_undecodable(&self, object: &InvalidObject) -> (String, Again) {
         let InvalidObject { error, metadata } = object;
         let name = metadata.name.as_deref().unwrap_or_default();
         let api = self.dynamic(metadata);
         // The watch's own error has no path; the object is read once more to find it.
         let read = bounded(api.get(name)).await.ok();
         let found = read.as_ref().and_then(defect::<K>);
+        // It may quote a whole field.
         let error = found.unwrap_or_else(|| error.clone());
+        let error: String = error.chars().take(MOST_QUOTED).collect();
+        let note = format!("the object does not decode: {error}; {REMEDY}");
+        let before = read.as_ref().map(shown_conditions).unwrap_or_default();
+        let Some(patch) = status_patch(metadata, &before, &note) else {
+            return (note, Again::After(BACKSTOP));
+        };
         tracing::warn!(
             kind = %K::kind(&()),
             namespace = metadata.namespace,
@@ -31,18 +45,25 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
             error,
             "an object does not decode"
         );
-        let note = format!("the object does not decode: {error}; {REMEDY}");
+        let params = PatchParams::default();
+        if let Err(failure) = bounded(api.patch_status(name, &params, &patch)).await {
+            tracing::warn!(
+                kind = %K::kind(&()),
+                namespace = metadata.namespace,
+                name,
+                error = &failure as &dyn std::error::Error,
+                "a status could not be written"
+            );
+            return (note, Again::Backoff);
+        }
         let news = News {
             severity: Severity::Warning,
             reason: Reason::Undecodable,
             action: "Hold",
             note: note.clone(),
         };
-        let reference = reference::<K>(metadata);
-        self.events.publish(&news, &reference).await;
-        let before = read.as_ref().map(shown_conditions).unwrap_or_default();
-        write(&api, metadata, &before, &note).await;
-        note
+        self.events.publish(&news, &reference::<K>(metadata)).await;
+        (note, Again::After(BACKSTOP))
     }
 
     fn dynamic(&self, meta: &ObjectMeta) -> Api<DynamicObject> {
@@ -54,25 +75,17 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
     }
 }
 
-async fn write(api: &Api<DynamicObject>, meta: &ObjectMeta, before: &[Condition], note: &str) {
+/// The status to write; None when it stands already.
+fn status_patch(meta: &ObjectMeta, before: &[Condition], note: &str) -> Option<Patch<Value>> {
     let cause = Cause::needs_person(Reason::Undecodable, note);
     let now = jiff::Timestamp::now();
     let conditions = conditions::merge(before, &cause.conditions(), meta.generation, now);
-    if conditions == before {
-        return;
-    }
-    let patch = Patch::Merge(json!({
-        "metadata": { "resourceVersion": meta.resource_version },
-        "status": { "conditions": conditions, "observedGeneration": meta.generation },
-    }));
-    let name = meta.name.as_deref().unwrap_or_default();
-    let params = PatchParams::default();
-    if let Err(error) = bounded(api.patch_status(name, &params, &patch)).await {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "a status could not be written"
-        );
-    }
+    (conditions != before).then(|| {
+        Patch::Merge(json!({
+            "metadata": { "resourceVersion": meta.resource_version },
+            "status": { "conditions": conditions, "observedGeneration": meta.generation },
+        }))
+    })
 }
 
 /// The conditions that such an object shows, as far as they can be read.

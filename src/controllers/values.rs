@@ -13,14 +13,14 @@ use kube::Api;
 
 /// Where a value lies.
 #[derive(Clone, Copy, Debug)]
-pub enum Source<'a> {
+pub enum ValueSource<'a> {
     /// An entry of a Secret.
     Secret(&'a KeySelector),
     /// An entry of a ConfigMap.
     ConfigMap(&'a KeySelector),
 }
 
-impl Source<'_> {
+impl ValueSource<'_> {
     /// Secret or ConfigMap.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -75,14 +75,18 @@ impl Process {
     ///
     /// # Errors
     /// [`ValueError`] says what is missing, or that it cannot be read now.
-    pub async fn value(&self, namespace: &str, source: Source<'_>) -> Result<Vec<u8>, ValueError> {
+    pub async fn value(
+        &self,
+        namespace: &str,
+        source: ValueSource<'_>,
+    ) -> Result<Vec<u8>, ValueError> {
         let KeySelector { name, key } = source.selector();
         let kind = source.kind();
         let entry = match source {
-            Source::Secret(_) => self.secret(namespace, name).await.map(|secret| {
+            ValueSource::Secret(_) => self.secret(namespace, name).await.map(|secret| {
                 secret.map(|s| s.data.and_then(|mut data| data.remove(key)).map(|b| b.0))
             }),
-            Source::ConfigMap(_) => {
+            ValueSource::ConfigMap(_) => {
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
                 bounded(api.get_opt(name)).await.map(|map| {
                     map.map(|m| {

@@ -38,7 +38,7 @@ impl Failure {
     pub fn explain(&self) -> String {
         match self {
             Self::Api(error) => match &**error {
-                kube::Error::Api(status) => status.message.clone(),
+                kube::Error::Api(status) => status.message.chars().take(MOST_EXPLAINED).collect(),
                 _ => "the API server did not answer as it should".into(),
             },
             Self::Deadline => self.to_string(),
@@ -57,6 +57,8 @@ impl Failure {
     }
 }
 
+/// Most characters of the API server's words that conditions and events repeat.
+const MOST_EXPLAINED: usize = 300;
 /// No call to the API server is worth a longer wait.
 const DEADLINE: Duration = Duration::from_secs(20);
 

@@ -1,8 +1,9 @@
 //! `ProviderAccount` and `ClusterProviderAccount`: where the hosting API is, and with which key.
 
 use super::Interval;
+use super::kind::{Kind, namespaced};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{CustomResource, KubeSchema};
+use kube::{Api, Client, CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -366,4 +367,24 @@ pub struct KnownMachine {
     pub uuid: String,
     /// Order tag of the machine.
     pub order_tag: String,
+}
+
+impl Kind for ProviderAccount {
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+        namespaced(client, namespace)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+}
+
+impl Kind for ClusterProviderAccount {
+    fn api(client: Client, _: Option<&str>) -> Api<Self> {
+        Api::all(client)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
 }

@@ -26,37 +26,8 @@ pub trait Kind:
     fn conditions(status: &Self::Status) -> &[Condition];
 }
 
-impl Kind for super::BareMetalServer {
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        namespaced(client, namespace)
-    }
-
-    fn conditions(status: &Self::Status) -> &[Condition] {
-        &status.conditions
-    }
-}
-
-impl Kind for super::ProviderAccount {
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        namespaced(client, namespace)
-    }
-
-    fn conditions(status: &Self::Status) -> &[Condition] {
-        &status.conditions
-    }
-}
-
-impl Kind for super::ClusterProviderAccount {
-    fn api(client: Client, _: Option<&str>) -> Api<Self> {
-        Api::all(client)
-    }
-
-    fn conditions(status: &Self::Status) -> &[Condition] {
-        &status.conditions
-    }
-}
-
-fn namespaced<K>(client: Client, namespace: Option<&str>) -> Api<K>
+/// The API of a kind that has namespaces.
+pub(super) fn namespaced<K>(client: Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {

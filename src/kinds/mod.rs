@@ -23,8 +23,6 @@ pub use server::BareMetalServer;
 
 /// API group of every kind.
 pub const GROUP: &str = "flexmetal.dev";
-/// Version served and stored.
-pub const VERSION: &str = "v1alpha1";
 
 /// Every CustomResourceDefinition of the project, in the order of installation.
 pub fn all_crds()

@@ -1,8 +1,9 @@
 //! `BareMetalServer`: one on-demand server.
 
+use super::kind::{Kind, namespaced};
 use super::references::{AccountKind, AccountRef, SshKeySource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{CustomResource, KubeSchema};
+use kube::{Api, Client, CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -345,4 +346,14 @@ pub struct PinnedAccount {
     pub kind: AccountKind,
     /// Name of the account.
     pub name: String,
+}
+
+impl Kind for BareMetalServer {
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+        namespaced(client, namespace)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
 }

@@ -6,7 +6,7 @@
   verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["provideraccounts"]
-  verbs: ["list", "watch", "patch"]
+  verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["baremetalservers/status", "provideraccounts/status"]
   verbs: ["patch"]
@@ -31,7 +31,7 @@
 {{- define "flexmetal.rules.cluster" -}}
 - apiGroups: ["flexmetal.dev"]
   resources: ["clusterprovideraccounts"]
-  verbs: ["list", "watch", "patch"]
+  verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["clusterprovideraccounts/status"]
   verbs: ["patch"]

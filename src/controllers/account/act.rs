@@ -105,22 +105,22 @@ async fn write_secret(
 }
 
 /// Takes the finalizer off the Secret of an account that is gone. Nobody remembers it after this.
-pub async fn let_go_after(process: &Process, namespace: &str, name: &str) {
-    if let Err(failure) = write_secret(process, namespace, name, false).await {
-        tracing::warn!(
-            namespace,
-            name,
-            why = explain(&failure),
-            "the Secret of an account that is gone keeps its finalizer"
-        );
-    }
+///
+/// # Errors
+/// What the API server said.
+pub async fn remove_from_secret(
+    process: &Process,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Failure> {
+    write_secret(process, namespace, name, false).await
 }
 
 /// A failure for a condition or an event, with the remedy where a right is missing.
 pub fn explain(failure: &Failure) -> String {
     let why = failure.explain();
     match failure.code() {
-        Some(403) => format!("{why} (grant the operator the verbs get and patch on this Secret)"),
+        Some(403) => format!("{why} (grant the operator the verbs get and patch on it)"),
         _ => why,
     }
 }

@@ -18,7 +18,7 @@ use kube::ResourceExt as _;
 use std::time::Duration;
 
 /// Facts, and a new connection where one is due.
-pub struct Observed {
+pub struct Gathered {
     /// The facts.
     pub facts: Facts,
     /// To be put into force.
@@ -31,7 +31,7 @@ pub async fn observe<K: AccountObject>(
     secrets: &Secrets,
     memory: &mut Memory,
     object: &K,
-) -> Observed {
+) -> Gathered {
     let key = object::key::<K>(object.meta());
     let uid = object.uid().unwrap_or_default();
     let spec = object.spec();
@@ -67,7 +67,7 @@ pub async fn observe<K: AccountObject>(
         secret_namespace,
         key,
     };
-    Observed { facts, connection }
+    Gathered { facts, connection }
 }
 
 async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec, namespace: &str) {

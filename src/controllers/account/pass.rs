@@ -6,7 +6,7 @@ use super::{
     facts::Facts,
     memory::Memory,
     object::{self, AccountObject},
-    observe::{Observed, observe},
+    observe::{Gathered, observe},
     report,
     secret::Secrets,
 };
@@ -27,8 +27,6 @@ use std::{sync::Arc, time::Duration};
 const COUNTS: Duration = Duration::from_secs(10);
 /// Longest pause after effects that failed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// An object that does not decode waits for its next version; this is the backstop.
-const UNDECODABLE: Duration = Duration::from_secs(600);
 
 /// What the passes of a kind of account use.
 pub(super) type AccountContext<K> = Context<K, Memory>;
@@ -47,14 +45,8 @@ pub(super) async fn pass<K: AccountObject>(
             ctx.objects.remember(&uid, |kept| *kept = memory);
             again
         }
-        Seen::Undecodable(object) => {
-            undecodable(&ctx, &object).await;
-            Again::After(UNDECODABLE)
-        }
-        Seen::Gone(last) => {
-            forget(&ctx, &secrets, last.meta()).await;
-            Again::After(Duration::ZERO)
-        }
+        Seen::Undecodable(object) => undecodable(&ctx, &object).await,
+        Seen::Gone(last) => forget(&ctx, &secrets, last.meta()).await,
     }
 }
 
@@ -71,7 +63,7 @@ async fn tend<K: AccountObject>(
         memory.forget_secret();
         ctx.accounts.probe_now(&object::key::<K>(object.meta()));
     }
-    let Observed { facts, connection } = observe(ctx, secrets, memory, &**object).await;
+    let Gathered { facts, connection } = observe(ctx, secrets, memory, &**object).await;
     let decision = decide(&facts);
     let is_new = connection.is_some();
     let uid = object.uid().unwrap_or_default();
@@ -190,16 +182,21 @@ async fn say<K: AccountObject>(
 }
 
 /// The object cannot be read: nothing may change that rests on it.
-async fn undecodable<K: AccountObject>(ctx: &AccountContext<K>, object: &InvalidObject) {
-    let note = ctx.report_undecodable(object).await;
+async fn undecodable<K: AccountObject>(ctx: &AccountContext<K>, object: &InvalidObject) -> Again {
+    let (note, again) = ctx.report_undecodable(object).await;
     let key = object::key::<K>(&object.metadata);
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     let settings = Settings::blocked(Reason::Undecodable, format!("{key}: {note}"));
     ctx.accounts.configure(&key, uid, settings, None);
+    again
 }
 
 /// The object is gone. If its finalizer was removed by hand, the one on the Secret is still there.
-async fn forget<K: AccountObject>(ctx: &AccountContext<K>, secrets: &Secrets, meta: &ObjectMeta) {
+async fn forget<K: AccountObject>(
+    ctx: &AccountContext<K>,
+    secrets: &Secrets,
+    meta: &ObjectMeta,
+) -> Again {
     let key = object::key::<K>(meta);
     let uid = meta.uid.as_deref().unwrap_or_default();
     ctx.accounts.remove(&key, uid);
@@ -209,7 +206,16 @@ async fn forget<K: AccountObject>(ctx: &AccountContext<K>, secrets: &Secrets, me
     for (_, secret) in held {
         let namespace = object::secret_namespace(&key, &ctx.namespace);
         if !secrets.is_shared(&ctx.accounts, uid, &namespace, secret) {
-            act::let_go_after(ctx, &namespace, secret).await;
+            if let Err(failure) = act::remove_from_secret(ctx, &namespace, secret).await {
+                tracing::warn!(
+                    account = %key,
+                    secret,
+                    why = act::explain(&failure),
+                    "the Secret of an account that is gone keeps its finalizer; trying again"
+                );
+                return Again::Backoff;
+            }
         }
     }
+    Again::After(Duration::ZERO)
 }

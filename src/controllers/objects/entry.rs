@@ -44,7 +44,7 @@ pub(super) struct Entry<K, M> {
     pub(super) intent: u64,
     pub(super) alias: Option<String>,
     pub(super) memory: M,
-    pub(super) stage: Stage,
+    pub(super) phase: Phase,
     /// Rows of passes in a row that failed.
     pub(super) pause: Backoff,
     /// It is gone, and gets a last pass.
@@ -52,7 +52,7 @@ pub(super) struct Entry<K, M> {
 }
 
 /// Where an object is between two passes.
-pub(super) enum Stage {
+pub(super) enum Phase {
     /// It waits, until this moment or until it is woken.
     Waiting(Option<Duration>),
     /// It gets the next free pass.
@@ -71,7 +71,7 @@ impl<K, M: Default> Entry<K, M> {
             intent,
             alias: None,
             memory: M::default(),
-            stage: Stage::Waiting(None),
+            phase: Phase::Waiting(None),
             pause: Backoff::default(),
             gone: false,
         }

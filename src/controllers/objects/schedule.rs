@@ -1,6 +1,6 @@
 //! Who gets a pass now, and what follows from how it ended.
 
-use super::{Objects, Shown, Uid, entry::Stage};
+use super::{Objects, Shown, Uid, entry::Phase};
 use crate::{kinds::Kind, runtime::clock};
 use kube::core::error_boundary::InvalidObject;
 use std::{
@@ -84,13 +84,13 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             if let Some((_, uid)) = inner.due.pop_first()
                 && let Some(entry) = inner.entries.get_mut(&uid)
             {
-                entry.stage = Stage::Queued;
+                entry.phase = Phase::Queued;
                 inner.queue.push_back(uid);
             }
         }
         let uid = inner.queue.pop_front()?;
         let entry = inner.entries.get_mut(&uid)?;
-        entry.stage = Stage::Running { again: false };
+        entry.phase = Phase::Running { again: false };
         let seen = match entry.shown.clone() {
             shown if entry.gone => Seen::Gone(shown),
             shown => shown.into(),
@@ -102,14 +102,14 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     pub(in crate::controllers) fn ended(&self, uid: &Uid, ended: Ended, last: bool) {
         let now = clock::now().mono;
         let mut inner = self.lock();
-        if last {
+        if last && ended != Ended::Failed {
             inner.entries.remove(uid);
             return;
         }
         let Some(entry) = inner.entries.get_mut(uid) else {
             return;
         };
-        let again = matches!(entry.stage, Stage::Running { again: true });
+        let again = matches!(entry.phase, Phase::Running { again: true });
         let delay = match ended {
             Ended::Done(delay) => {
                 entry.pause.reset();
@@ -118,8 +118,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             Ended::Failed => entry.pause.fail(now, LONGEST_PAUSE),
         };
         let due = now.saturating_add(delay);
-        entry.stage = Stage::Waiting(Some(due));
-        let gone = entry.gone;
+        entry.phase = Phase::Waiting(Some(due));
+        // The last pass itself has a pause after a failure, like any other.
+        let gone = entry.gone && !last;
         inner.due.insert((due, uid.clone()));
         if gone {
             inner.want_gone(uid);

@@ -85,7 +85,7 @@ fn the_permission_ends_by_either_clock() {
 
 #[test]
 fn the_record_follows_from_the_answer() {
-    let entry = |outcome, settled_at, message: Option<&str>, failures| Entry {
+    let entry = |outcome, settled_at, message: Option<&str>, failures| Settlement {
         outcome,
         settled_at,
         message: message.map(str::to_owned),

@@ -102,7 +102,12 @@ async fn act_there(
             retag(facts, &mut permit, &id, when, remove).await
         }
         Effect::BeginRelease { .. } => begin_release(ctx, facts, permit, &id).await,
-        _ => release(facts, permit, &id).await,
+        Effect::Release { .. } => release(facts, permit, &id).await,
+        Effect::Order(_)
+        | Effect::LookForOrder(_)
+        | Effect::WriteIntent(_)
+        | Effect::HoldObject
+        | Effect::LetGo => wrong_permission(),
     }
 }
 

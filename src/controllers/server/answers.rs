@@ -7,7 +7,7 @@ use super::{
     memory::{Observation, Obstacle, ReleaseAnswer, Sent, Trouble},
 };
 use crate::{
-    controllers::once::{Answer, Closed, Entry, Outcome, Reply},
+    controllers::once::{Answer, Closed, Outcome, Reply, Settlement},
     kinds::server::{OrderOutcome, OrderRecord},
 };
 use hosting::{Error, Server, ServerStatus};
@@ -42,7 +42,7 @@ pub fn of_unsent(record: OrderRecord, closed: Closed, now: i64) -> Observation {
 }
 
 fn settled(record: OrderRecord, answer: Answer, now: i64) -> OrderRecord {
-    let Entry {
+    let Settlement {
         outcome,
         settled_at,
         message,

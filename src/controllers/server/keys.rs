@@ -4,7 +4,7 @@ use crate::{
     controllers::{
         cause::Cause,
         context::Process,
-        values::{Source, ValueError},
+        values::{ValueError, ValueSource},
     },
     kinds::{BareMetalServer, Reason, references::SshKeySource},
 };
@@ -64,8 +64,8 @@ async fn key(
         return Ok(uuid.clone());
     }
     let (place, selector) = match (&source.secret_key_ref, &source.config_map_key_ref) {
-        (Some(selector), _) => (Source::Secret(selector), selector),
-        (None, Some(selector)) => (Source::ConfigMap(selector), selector),
+        (Some(selector), _) => (ValueSource::Secret(selector), selector),
+        (None, Some(selector)) => (ValueSource::ConfigMap(selector), selector),
         (None, None) => return Err(KeyError::Nothing),
     };
     let bytes = process.value(namespace, place).await?;

@@ -36,14 +36,14 @@ pub async fn order(
     planned: &NewOrder,
 ) -> Observation {
     let mark = facts.mark();
-    let mut attempt = match Attempt::start(ctx, facts, account, planned).await {
+    let mut attempt = match OrderStart::start(ctx, facts, account, planned).await {
         Ok(attempt) => attempt,
         Err(observation) => return observation,
     };
     let stage = attempt.write(ctx).await;
     let now = clock::now();
     let window = account.view().times.send_window;
-    let Attempt { record, since, .. } = attempt;
+    let OrderStart { record, since, .. } = attempt;
     // Known for certain: this pass alone could have sent it.
     if let Stage::Closed(closed) = stage {
         return answers::of_unsent(record, closed, now.wall);
@@ -69,7 +69,7 @@ pub async fn order(
 }
 
 /// An attempt that this pass started.
-struct Attempt {
+struct OrderStart {
     /// The facts that it was started on.
     fresh: Facts,
     /// The object that the next write rests on.
@@ -78,7 +78,7 @@ struct Attempt {
     since: Moment,
 }
 
-impl Attempt {
+impl OrderStart {
     /// Reads the object and decides once more: the order must still be due on what was read.
     async fn start(
         ctx: &ServerContext,

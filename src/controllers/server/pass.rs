@@ -18,8 +18,6 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// An object that does not decode waits for its next version; this is the backstop.
-const UNDECODABLE: Duration = Duration::from_secs(600);
 /// The backstop of an object that waits for its turn: its account wakes it before.
 const QUEUED: Duration = Duration::from_secs(60);
 
@@ -27,10 +25,7 @@ const QUEUED: Duration = Duration::from_secs(60);
 pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -> Again {
     match seen {
         Seen::Object(object) => tend(&ctx, object).await,
-        Seen::Undecodable(object) => {
-            ctx.report_undecodable(&object).await;
-            Again::After(UNDECODABLE)
-        }
+        Seen::Undecodable(object) => ctx.report_undecodable(&object).await.1,
         // Its machine was dealt with before the finalizer went, and its memory goes with it.
         Seen::Gone(_) => Again::After(Duration::ZERO),
     }

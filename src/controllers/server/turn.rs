@@ -44,9 +44,7 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         Effect::Order(_) => return ask_to_order(facts, account),
         Effect::Read { .. } => (Lane::Resolve, 1),
         Effect::LookForOrder(_) => (Lane::Resolve, 2),
-        Effect::AddTag { .. } | Effect::RemoveTag { .. } if effect.lets_stay() => {
-            (Lane::Release, 2)
-        }
+        Effect::AddTag { .. } if effect.lets_stay() => (Lane::Release, 2),
         Effect::AddTag { .. } | Effect::RemoveTag { .. } => (Lane::Resolve, 2),
         Effect::BeginRelease { .. } | Effect::Release { .. } => (Lane::Release, 2),
     };

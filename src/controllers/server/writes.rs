@@ -11,10 +11,12 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-type Outcome = Written<BareMetalServer>;
-
 /// Finalizer and order annotation, in one write.
-pub async fn intent(ctx: &ServerContext, object: &BareMetalServer, intent: &Intent) -> Outcome {
+pub async fn intent(
+    ctx: &ServerContext,
+    object: &BareMetalServer,
+    intent: &Intent,
+) -> Written<BareMetalServer> {
     let text = match serde_json::to_string(intent) {
         Ok(text) => text,
         Err(_) => return Written::Stale,
@@ -26,21 +28,25 @@ pub async fn intent(ctx: &ServerContext, object: &BareMetalServer, intent: &Inte
 }
 
 /// The finalizer alone, before a machine of an earlier object is taken over.
-pub async fn hold(ctx: &ServerContext, object: &BareMetalServer) -> Outcome {
+pub async fn hold(ctx: &ServerContext, object: &BareMetalServer) -> Written<BareMetalServer> {
     let finalizers = with_finalizer(object, SERVER_FINALIZER);
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))
         .await
 }
 
 /// The machine whose release has begun.
-pub async fn release_begun(ctx: &ServerContext, object: &BareMetalServer, uuid: &str) -> Outcome {
+pub async fn release_begun(
+    ctx: &ServerContext,
+    object: &BareMetalServer,
+    uuid: &str,
+) -> Written<BareMetalServer> {
     let annotations = json!({ RELEASE_ANNOTATION: uuid });
     ctx.write_metadata(object, json!({ "annotations": annotations }))
         .await
 }
 
 /// Takes our finalizer off.
-pub async fn let_go(ctx: &ServerContext, object: &BareMetalServer) -> Outcome {
+pub async fn let_go(ctx: &ServerContext, object: &BareMetalServer) -> Written<BareMetalServer> {
     let finalizers = without_finalizer(object, SERVER_FINALIZER);
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))
         .await

@@ -4,7 +4,7 @@
 //! cluster, so each is read with the question whose it is.
 
 use super::super::facts::Facts;
-use crate::controllers::mark::Mark;
+use crate::controllers::mark::{ClusterId, Mark};
 use crate::kinds::server::{Intent, OrderOutcome, OrderRecord};
 
 /// What the object tells of an order.
@@ -121,10 +121,13 @@ pub fn evidence(facts: &Facts) -> Evidence {
     match other {
         None if facts.has_finalizer() => Evidence::Bare,
         None => Evidence::None,
+        // Anybody may have written this: what is no identity is not repeated at length.
+        Some(intent) if ClusterId::parse(&intent.cluster).is_err() => garbled(&intent.cluster),
+        Some(intent) if intent.uid.len() > LONGEST_UID => garbled(&intent.uid),
         Some(intent) if intent.cluster != facts.cluster.as_str() => Evidence::Foreign(intent),
         Some(intent) => {
             let Some(mark) = Mark::parse(&intent.mark) else {
-                return Evidence::Garbled(intent.mark.chars().take(40).collect());
+                return garbled(&intent.mark);
             };
             if facts
                 .cluster
@@ -137,6 +140,13 @@ pub fn evidence(facts: &Facts) -> Evidence {
             }
         }
     }
+}
+
+/// The longest UID that Kubernetes gives.
+const LONGEST_UID: usize = 36;
+
+fn garbled(text: &str) -> Evidence {
+    Evidence::Garbled(text.chars().take(40).collect())
 }
 
 impl Evidence {
