@@ -10,7 +10,7 @@ use flexmetal_operator::{
         telemetry::{self, LogFormat},
     },
 };
-use std::{error::Error, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeSet, error::Error, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 /// Orders, keeps and releases bare-metal servers that are written as Kubernetes objects.
 #[derive(Parser)]
@@ -63,7 +63,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
         namespace: flags.namespace,
         watched: match flags.watch_namespace {
             names if names.is_empty() => Watched::All,
-            names => Watched::Namespaces(names),
+            names => Watched::Namespaces(BTreeSet::from_iter(names).into_iter().collect()),
         },
         cluster: flags
             .cluster_id

@@ -137,6 +137,7 @@ impl Account {
             servers: None,
             used_before: self.inner.used_before,
             last_error: None,
+            no_orders: self.why_no_orders(),
         };
         let mut key = KeyState::Untried;
         if let Some((live, _)) = self.connected() {
@@ -154,8 +155,9 @@ impl Account {
             (None, KeyState::Rejected(refusal)) => Some((
                 Reason::KeyRejected,
                 format!(
-                    "the hosting API rejects the key of {} ({refusal}): put a valid key into its Secret",
-                    self.key()
+                    "the hosting API rejects the key of {} ({refusal}): put a valid key into its Secret; for the command see {}",
+                    self.key(),
+                    self.key().command("describe", "")
                 ),
             )),
             (None, KeyState::Untried) => Some(view.last_error.clone().unwrap_or_else(|| {

@@ -1,6 +1,7 @@
 //! How many orders may go out: reservations and recent orders against the limits of the account.
 
 use super::{
+    AccountKey,
     machines::{Snapshot, marks},
     view::Proof,
 };
@@ -46,25 +47,31 @@ struct Attempt {
 
 impl Reservations {
     /// Whether an order of this object would keep within limits that each come with the name of the
-    /// account that sets them. The error names the field and the numbers.
+    /// account that sets them. The error names the field, the numbers and the remedy; of another
+    /// account than the ordering one it tells no name, which may be another tenant's.
     pub(crate) fn check(
         &self,
         mark: &str,
         snapshot: &Snapshot,
+        ordering: &AccountKey,
         limits: &[(String, &Limits)],
         now: Moment,
     ) -> Result<(), String> {
         let machines = self.machines(mark, snapshot);
         let recent = self.recent(snapshot, now);
         for (account, limits) in limits {
+            let own = (*account == ordering.to_string()).then_some(ordering);
+            let account = own.map_or("another account object with the same key", |_| account);
             if let Some(most) = reached(limits.max_servers, machines) {
                 return Err(format!(
-                    "spec.limits.maxServers of {account} is {most}, and {machines} machines are there or being ordered; raise it or delete servers"
+                    "spec.limits.maxServers of {account} is {most}, and {machines} machines are there or being ordered; raise it or delete servers{}",
+                    raise(own, "maxServers", machines)
                 ));
             }
             if let Some(most) = reached(limits.max_orders_per_hour, recent) {
                 return Err(format!(
-                    "spec.limits.maxOrdersPerHour of {account} is {most}, and {recent} orders were made within the last hour; raise it or wait"
+                    "spec.limits.maxOrdersPerHour of {account} is {most}, and {recent} orders were made within the last hour; raise it or wait{}",
+                    raise(own, "maxOrdersPerHour", recent)
                 ));
             }
         }
@@ -76,13 +83,14 @@ impl Reservations {
         &mut self,
         mark: &str,
         snapshot: &Snapshot,
+        ordering: &AccountKey,
         limits: &[(String, &Limits)],
         now: Moment,
     ) -> Result<u64, String> {
         // A new order of this object means that its former ones are settled.
         self.open.retain(|_, o| !o.is_settled_for(mark));
         self.recent.retain(|a| now.since(a.at) < HOUR);
-        self.check(mark, snapshot, limits, now)?;
+        self.check(mark, snapshot, ordering, limits, now)?;
         let id = self.next;
         self.next += 1;
         let open = Open {
@@ -178,4 +186,14 @@ impl Reservations {
 /// The limit, if so many reach it.
 fn reached(limit: Option<i32>, count: usize) -> Option<i32> {
     limit.filter(|most| usize::try_from(*most).is_ok_and(|most| count >= most))
+}
+
+/// How to raise a limit of this account so far that one more goes out.
+fn raise(account: Option<&AccountKey>, field: &str, count: usize) -> String {
+    let Some(account) = account else {
+        return String::new();
+    };
+    let more = count + 1;
+    let patch = format!("--type=merge -p '{{\"spec\":{{\"limits\":{{\"{field}\":{more}}}}}}}'");
+    format!("; to raise it: {}", account.command("patch", &patch))
 }

@@ -64,7 +64,7 @@ impl Account {
             let snapshot = state.machines.snapshot();
             state
                 .limits
-                .check(mark, snapshot, &limits, clock::now())
+                .check(mark, snapshot, self.key(), &limits, clock::now())
                 .map_err(Denied::Limit)?;
         }
         if !core.turns.ask(Lane::Order, 1, caller) {
@@ -75,7 +75,8 @@ impl Account {
             let state = &mut *core.state();
             let limits = state.members.limits(self.key());
             let snapshot = state.machines.snapshot();
-            state.limits.admit(mark, snapshot, &limits, clock::now())
+            let now = clock::now();
+            state.limits.admit(mark, snapshot, self.key(), &limits, now)
         };
         let reservation = reservation.map_err(Denied::Limit)?;
         Ok(OrderTurn::Now(OrderPermit {
@@ -84,24 +85,38 @@ impl Account {
         }))
     }
 
+    /// Why nothing may be ordered now, though releases go on. Who orders is woken when it changes.
+    pub(super) fn why_no_orders(&self) -> Option<(Reason, String)> {
+        if let Some(why) = &self.settings().no_orders {
+            return Some(why.clone());
+        }
+        // Without the key nothing that is ordered could be released.
+        (!self.is_held()).then(|| {
+            let text = format!(
+                "the finalizer {ACCOUNT_FINALIZER} is not yet on {} and its Secret; see {}",
+                self.key(),
+                self.key().command("describe", "")
+            );
+            (Reason::Pending, text)
+        })
+    }
+
     fn may_order(&self) -> Result<Connected, Denied> {
         if let State::Blocked(reason, message) = self.view().state {
             return Err(Denied::Blocked(reason, message));
         }
-        if let Some((reason, message)) = &self.settings().no_orders {
-            return Err(Denied::Blocked(*reason, message.clone()));
-        }
-        if !self.is_held() {
-            // Without the key nothing that is ordered could be released.
-            self.wake_object();
-            let text = format!(
-                "the finalizer {ACCOUNT_FINALIZER} is not yet on {} and its Secret; see the account's events",
-                self.key()
-            );
-            return Err(Denied::Blocked(Reason::Pending, text));
+        if let Some((reason, message)) = self.why_no_orders() {
+            if !self.is_held() {
+                self.wake_object();
+            }
+            return Err(Denied::Blocked(reason, message));
         }
         self.connected().ok_or_else(|| {
-            let text = format!("{} has no usable key or base URL", self.key());
+            let text = format!(
+                "{} has no usable key or base URL; see {}",
+                self.key(),
+                self.key().command("describe", "")
+            );
             Denied::Blocked(Reason::Pending, text)
         })
     }
@@ -133,6 +148,17 @@ impl Account {
         }
         core.state().limits.ended(permit.reservation, &outcome);
         outcome
+    }
+}
+
+impl OrderPermit {
+    /// Whether the account still stands on the connection that this permit is for: what was checked
+    /// on another one says nothing of it.
+    pub fn is_of(&self, account: &Account) -> bool {
+        let core = &self.permit.live().core;
+        account
+            .connected()
+            .is_some_and(|(live, _)| std::sync::Arc::ptr_eq(&live.core, core))
     }
 }
 

@@ -28,12 +28,23 @@ impl Accounts {
         if let Some((live, _)) = account.connected() {
             live.core.mark_in_use();
         }
-        let allowed = &account.settings().allowed;
-        if allowed.as_ref().is_none_or(|a| a.allows(namespace)) {
+        let settings = account.settings();
+        let Some(allowed) = settings.allowed.as_ref().filter(|a| !a.allows(namespace)) else {
             return Resolution::Found(account);
-        }
+        };
+        // A JSON patch adds to a list that is there, and a merge patch would drop its other names.
+        let patch = if allowed.names.is_empty() {
+            format!(
+                "--type=merge -p '{{\"spec\":{{\"allowedNamespaces\":{{\"names\":[\"{namespace}\"]}}}}}}'"
+            )
+        } else {
+            format!(
+                "--type=json -p '[{{\"op\":\"add\",\"path\":\"/spec/allowedNamespaces/names/-\",\"value\":\"{namespace}\"}}]'"
+            )
+        };
         let message = format!(
-            "{key} does not allow namespace {namespace}: add it to spec.allowedNamespaces.names of the account"
+            "{key} does not allow namespace {namespace}: add it to spec.allowedNamespaces.names of the account: {}",
+            key.command("patch", &patch)
         );
         Resolution::NotAllowed { account, message }
     }

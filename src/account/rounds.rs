@@ -23,10 +23,13 @@ impl Core {
     pub(crate) async fn keep_watch(&self) {
         loop {
             let (due, round) = self.plan();
-            tokio::select! {
-                biased;
-                () = self.replan.notified() => continue,
-                () = clock::sleep_until(due) => {}
+            // What is due goes ahead, however often the plan changes.
+            if due > clock::now().mono {
+                tokio::select! {
+                    biased;
+                    () = self.replan.notified() => continue,
+                    () = clock::sleep_until(due) => {}
+                }
             }
             let Some(client) = self.state().members.client() else {
                 continue;

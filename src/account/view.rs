@@ -28,6 +28,8 @@ pub struct View {
     pub used_before: bool,
     /// The last exchange went wrong: the reason, and what a person should read.
     pub last_error: Option<(Reason, String)>,
+    /// Why nothing may be ordered, though releases go on.
+    pub no_orders: Option<(Reason, String)>,
 }
 
 /// Whether calls may be made.
@@ -58,19 +60,24 @@ pub struct Times {
     pub sweep: Duration,
 }
 
+/// No time between two looks is shorter, whatever was written: whoever writes an account must not
+/// make the loop spin.
+const FASTEST: Duration = Duration::from_millis(100);
+
 impl From<&Timing> for Times {
     /// The send window and the order's time-out together stay below the settle time, whatever was written:
     /// absence must not be believed while an order can still arrive.
     fn from(timing: &Timing) -> Self {
         let settle = timing.settle.0.max(Duration::from_millis(400));
+        let paced = |interval: Duration| interval.max(FASTEST);
         Self {
             settle,
-            listing_spacing: timing.listing_spacing.0,
+            listing_spacing: paced(timing.listing_spacing.0),
             send_window: Duration::from_secs(30).min(settle / 4),
             order_timeout: timing.order_timeout.0.min(settle / 2),
-            poll_moving: timing.poll_moving.0,
-            poll_still: timing.poll_still.0,
-            sweep: timing.sweep.0,
+            poll_moving: paced(timing.poll_moving.0),
+            poll_still: paced(timing.poll_still.0),
+            sweep: paced(timing.sweep.0),
         }
     }
 }

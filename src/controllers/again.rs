@@ -12,3 +12,16 @@ pub enum Again {
     /// After a pause that grows with each time in a row: the pass could not do its work.
     Backoff,
 }
+
+impl Again {
+    /// The same, but after this time at the latest.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        match self {
+            Self::After(delay) => Self::After(delay.min(limit)),
+            // At once would only find that it is too early.
+            Self::AtOnce => Self::After(limit),
+            Self::Backoff => Self::Backoff,
+        }
+    }
+}

@@ -24,6 +24,8 @@ use tokio::task::{Id, JoinSet};
 const MOST_ROWS: usize = 256;
 /// Passes of one row; a longer one goes on after a pause.
 const MOST_PASSES: usize = 16;
+/// Pause between two tries of a row while the process ends.
+const LAST_TRIES: Duration = Duration::from_secs(1);
 /// When to look if there is nothing to wait for.
 const NOTHING_DUE: Duration = Duration::from_secs(3600);
 
@@ -144,6 +146,9 @@ where
         match pass(ctx.clone(), seen).await {
             Again::AtOnce => {}
             Again::After(delay) => return Ended::Done(jittered(delay)),
+            // At the end of the process nobody comes back: what is known of an order that was sent
+            // must be written by this row.
+            Again::Backoff if !ctx.may_act() => tokio::time::sleep(LAST_TRIES).await,
             Again::Backoff => return Ended::Failed,
         }
         seen = match ctx.objects.newest(&uid) {

@@ -18,6 +18,9 @@ pub mod undecodable;
 pub mod values;
 pub mod writes;
 
+#[cfg(test)]
+mod floor_tests;
+
 use context::Process;
 
 /// The table of kinds: what runs.

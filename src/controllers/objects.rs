@@ -8,17 +8,19 @@ mod entry;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod users;
+mod wakes;
 
 pub use entry::Shown;
 pub use schedule::{Calling, Ended, Seen};
 
 use super::streams::{self, Guarded};
 use crate::{
-    account::{AccountKey, List, Users, Wake},
+    account::{AccountKey, List},
     kinds::Kind,
     runtime::clock,
 };
-use entry::{Entry, Phase, version};
+use entry::{Entry, version};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};
 use std::{
@@ -28,6 +30,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{Notify, watch};
+use users::{Counted, Counts};
 
 /// UID of an object.
 pub type Uid = Arc<str>;
@@ -85,6 +88,7 @@ struct Inner<K: Kind, M> {
     /// Who gets one at which moment, unless woken before.
     due: BTreeSet<(Duration, Uid)>,
     listings: Vec<Listing>,
+    users: Counts,
 }
 
 /// The listing of one watch that is under way, or the last one.
@@ -107,6 +111,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 queue: VecDeque::new(),
                 due: BTreeSet::new(),
                 listings: vec![Listing::default(); watches],
+                users: Counts::default(),
             }),
             changed: Notify::new(),
             complete: watch::Sender::new(false),
@@ -176,47 +181,67 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     ) -> Option<Shown<K>> {
         let shown = Shown::of(object);
         let uid = shown.meta().uid.as_deref().map(Uid::from)?;
-        let intent = match &shown {
+        let triggers = match &shown {
             Shown::Decoded(object) => {
-                streams::intent(object.meta(), |hash| (self.traits.triggers)(object, hash))
+                streams::triggers(object.meta(), |hash| (self.traits.triggers)(object, hash))
             }
             // Whether it decodes is a part of it: a repair of the status alone counts too.
             Shown::Undecodable(object) => {
-                streams::intent(&object.metadata, |hash| "undecodable".hash(hash))
+                streams::triggers(&object.metadata, |hash| "undecodable".hash(hash))
             }
         };
+        let counted = self.counted(&shown);
         let account = self.account_of(&shown);
         let listing = inner.listings[watch];
         let alias = (self.traits.alias)(shown.meta());
         let now = clock::now().mono;
         let Some(entry) = inner.entries.get_mut(&uid) else {
-            let mut entry = Entry::new(shown.clone(), watch, intent);
+            let mut entry = Entry::new(shown.clone(), watch, triggers);
             entry.listing = listing.number;
             entry.alias.clone_from(&alias);
             inner.entries.insert(uid.clone(), entry);
             inner
                 .aliases
                 .extend(alias.map(|alias| (alias, uid.clone())));
+            if let Some(counted) = &counted {
+                inner.users.change(counted, true);
+            }
             touched.extend(account);
             inner.want(&uid, now, Duration::ZERO);
             return Some(shown);
         };
-        if listed {
+        if listed && entry.watch == watch {
             entry.listing = listing.number;
+        }
+        // Shown again, though it was gone: the API server was restored. It lives.
+        let is_back = std::mem::replace(&mut entry.gone, false);
+        if is_back {
+            entry.alias.clone_from(&alias);
+            entry.triggers = triggers;
+            inner
+                .aliases
+                .extend(alias.map(|alias| (alias, uid.clone())));
         }
         // This process may know the object better than its watch does. A listing that started
         // after it was last read or written is newer all the same, whatever its number says: then
         // the API server was restored.
         let is_authoritative = listed && listing.started > entry.learned;
-        if version(&shown) >= version(&entry.shown) || is_authoritative {
-            let before = self.account_of(&entry.shown);
-            if before != account {
-                touched.extend(before);
+        if is_back || version(&shown) >= version(&entry.shown) || is_authoritative {
+            let former = std::mem::replace(&mut entry.shown, shown);
+            let before = self.counted(&former).filter(|_| !is_back);
+            if before != counted {
+                touched.extend(self.account_of(&former));
                 touched.extend(account);
+                if let Some(before) = &before {
+                    inner.users.change(before, false);
+                }
+                if let Some(counted) = &counted {
+                    inner.users.change(counted, true);
+                }
             }
-            entry.shown = shown;
         }
-        if std::mem::replace(&mut entry.intent, intent) != intent {
+        let entry = inner.entries.get_mut(&uid)?;
+        if std::mem::replace(&mut entry.triggers, triggers) != triggers || is_back {
             inner.want(&uid, now, Duration::ZERO);
         }
         None
@@ -228,10 +253,22 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         };
         entry.gone = true;
         touched.extend(self.account_of(&entry.shown));
+        if let Some(counted) = self.counted(&entry.shown) {
+            inner.users.change(&counted, false);
+        }
         if let Some(alias) = entry.alias.take() {
             inner.aliases.remove(&alias);
         }
         inner.want_gone(uid);
+    }
+
+    /// What an object counts as among the users of accounts.
+    fn counted(&self, shown: &Shown<K>) -> Option<Counted> {
+        let account_of = self.traits.account_of?;
+        Some(match shown {
+            Shown::Decoded(object) => Counted::User(account_of(object)),
+            Shown::Undecodable(object) => Counted::Undecodable(object.metadata.namespace.clone()),
+        })
     }
 
     fn account_of(&self, shown: &Shown<K>) -> Option<AccountKey> {
@@ -275,14 +312,49 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         object.meta_mut().managed_fields = None;
         let object = Arc::new(object);
         let uid = object.meta().uid.as_deref().unwrap_or_default();
-        if let Some(entry) = self.lock().entries.get_mut(uid) {
-            let shown = Shown::Decoded(object.clone());
-            if version(&shown) >= version(&entry.shown) {
-                entry.shown = shown;
-                entry.learned = clock::now().mono;
+        let shown = Shown::Decoded(object.clone());
+        let counted = self.counted(&shown);
+        let inner = &mut *self.lock();
+        if let Some(entry) = inner.entries.get_mut(uid)
+            && version(&shown) >= version(&entry.shown)
+        {
+            let former = std::mem::replace(&mut entry.shown, shown);
+            entry.learned = clock::now().mono;
+            let before = self.counted(&former);
+            // Of one that is gone nothing is counted any more.
+            if before != counted && !entry.gone {
+                for (counted, is_more) in [(before, false), (counted, true)] {
+                    if let Some(counted) = counted {
+                        inner.users.change(&counted, is_more);
+                    }
+                }
             }
         }
         object
+    }
+
+    /// How long its status is not written, after writes that failed.
+    pub(super) fn report_rest(&self, uid: &str) -> Option<Duration> {
+        let inner = self.lock();
+        inner.entries.get(uid)?.reports.rest(clock::now().mono)
+    }
+
+    /// A write of its status failed. Returns when to try the next.
+    pub(super) fn report_failed(&self, uid: &str) -> Duration {
+        /// Longest pause between two tries.
+        const LONGEST: Duration = Duration::from_secs(60);
+        let now = clock::now().mono;
+        match self.lock().entries.get_mut(uid) {
+            Some(entry) => entry.reports.fail(now, LONGEST),
+            None => LONGEST,
+        }
+    }
+
+    /// A status was written.
+    pub(super) fn reported(&self, uid: &str) {
+        if let Some(entry) = self.lock().entries.get_mut(uid) {
+            entry.reports.reset();
+        }
     }
 
     /// What is remembered of an object.
@@ -302,90 +374,5 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     fn lock(&self) -> MutexGuard<'_, Inner<K, M>> {
         // A panic elsewhere does not make plain data wrong.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
-    /// An object that does not decode may name any account that it could, and counts for each.
-    fn count(&self, account: &AccountKey) -> Option<usize> {
-        if self.traits.account_of.is_none() {
-            return Some(0);
-        }
-        let uses = |entry: &Entry<K, M>| match &entry.shown {
-            Shown::Decoded(_) => self.account_of(&entry.shown).as_ref() == Some(account),
-            Shown::Undecodable(object) => {
-                account.namespace.is_none() || account.namespace == object.metadata.namespace
-            }
-        };
-        self.is_complete().then(|| {
-            let inner = self.lock();
-            inner
-                .entries
-                .values()
-                .filter(|e| !e.gone && uses(e))
-                .count()
-        })
-    }
-
-    fn wake(&self, wake: &Wake) {
-        let uids: Vec<Uid> = match wake {
-            Wake::Object(uid) => vec![uid.as_str().into()],
-            Wake::Mark(mark) => self.by_alias(mark).into_iter().collect(),
-            Wake::List(_, list) if !self.traits.lists.contains(list) => return,
-            Wake::Account(account) | Wake::List(account, _) => {
-                let inner = self.lock();
-                let of_it = |e: &Entry<K, M>| self.account_of(&e.shown).as_ref() == Some(account);
-                let all = inner.entries.iter().filter(|(_, entry)| of_it(entry));
-                all.map(|(uid, _)| uid.clone()).collect()
-            }
-        };
-        let now = clock::now().mono;
-        let mut inner = self.lock();
-        for uid in &uids {
-            inner.want(uid, now, self.traits.together);
-        }
-        drop(inner);
-        self.changed.notify_one();
-    }
-}
-
-impl<K: Kind, M> Inner<K, M> {
-    /// The object shall have a pass, `later` at the latest.
-    fn want(&mut self, uid: &str, now: Duration, later: Duration) {
-        let Some((uid, _)) = self.entries.get_key_value(uid) else {
-            return;
-        };
-        let uid = uid.clone();
-        let Some(entry) = self.entries.get_mut(&uid) else {
-            return;
-        };
-        match &mut entry.phase {
-            Phase::Running { again } => *again = true,
-            Phase::Queued => {}
-            Phase::Waiting(due) => {
-                // A pause after failures is a floor, not only a requeue: no wake shortens it.
-                let at = (now + later).max(entry.pause.not_before());
-                if at <= now {
-                    if let Some(due) = due.take() {
-                        self.due.remove(&(due, uid.clone()));
-                    }
-                    entry.phase = Phase::Queued;
-                    self.queue.push_back(uid);
-                } else if due.is_none_or(|due| at < due) {
-                    if let Some(due) = due.replace(at) {
-                        self.due.remove(&(due, uid.clone()));
-                    }
-                    self.due.insert((at, uid));
-                }
-            }
-        }
-    }
-
-    /// The object is gone: one last pass, whatever pause it was in.
-    fn want_gone(&mut self, uid: &str) {
-        if let Some(entry) = self.entries.get_mut(uid) {
-            entry.pause.reset();
-        }
-        self.want(uid, clock::now().mono, Duration::ZERO);
     }
 }

@@ -6,7 +6,7 @@ use crate::kinds::{
     conditions::{self, Type},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// How reporting ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,9 @@ pub enum Reported {
     Written,
     /// The object changed in between: decide again, on what is there now.
     Stale,
-    /// The write failed.
-    Failed,
+    /// The write failed, now or a moment ago: it is tried again after this time. Nothing else of
+    /// the object waits for that.
+    Later(Duration),
 }
 
 /// Something that people should hear of beside the status.
@@ -43,9 +44,15 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
         status: &K::Status,
         news: impl FnOnce(&[Condition], &[Condition]) -> Vec<News>,
     ) -> Reported {
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let rest = self.objects.report_rest(uid);
+        if let Some(rest) = rest.filter(|_| self.may_act()) {
+            return Reported::Later(rest);
+        }
         match self.write_status(object, status).await {
             None => Reported::Stands,
             Some(Written::Done(_)) => {
+                self.objects.reported(uid);
                 let before = object.status().map(K::conditions).unwrap_or_default();
                 for news in news(before, K::conditions(status)) {
                     self.publish(&**object, news).await;
@@ -66,7 +73,7 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
                     error = &failure as &dyn std::error::Error,
                     "a status could not be written"
                 );
-                Reported::Failed
+                Reported::Later(self.objects.report_failed(uid))
             }
         }
     }

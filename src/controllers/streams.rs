@@ -59,7 +59,7 @@ where
 /// adds what of it a kind has to hear of all the same.
 ///
 /// The generation alone would hide the write that adds our finalizer.
-pub fn intent(meta: &ObjectMeta, more: impl FnOnce(&mut DefaultHasher)) -> u64 {
+pub fn triggers(meta: &ObjectMeta, more: impl FnOnce(&mut DefaultHasher)) -> u64 {
     let mut hash = DefaultHasher::new();
     meta.generation.hash(&mut hash);
     meta.finalizers.hash(&mut hash);
@@ -84,7 +84,7 @@ mod tests {
             "spec": {"baseURL": "u", "apiKeySecretRef": {"name": "s"}},
         }))
         .unwrap();
-        let said = |object: &ProviderAccount| intent(&object.metadata, |_| ());
+        let said = |object: &ProviderAccount| triggers(&object.metadata, |_| ());
         let mut with_status = plain.clone();
         with_status.status = Some(Default::default());
         with_status.metadata.resource_version = Some("7".into());
@@ -94,7 +94,7 @@ mod tests {
         assert_ne!(said(&plain), said(&held));
         assert_ne!(
             said(&plain),
-            intent(&plain.metadata, |hash| true.hash(hash))
+            triggers(&plain.metadata, |hash| true.hash(hash))
         );
     }
 }

@@ -70,6 +70,18 @@ pub enum ValueError {
     },
 }
 
+/// Whether an object can have this name (RFC 1123). Any other would become another path.
+fn is_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        !label.is_empty()
+            && label.bytes().all(is_inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
 impl Process {
     /// Reads one value of a namespace.
     ///
@@ -87,6 +99,12 @@ impl Process {
                 secret.map(|s| s.data.and_then(|mut data| data.remove(key)).map(|b| b.0))
             }),
             ValueSource::ConfigMap(_) => {
+                if !is_name(name) {
+                    return Err(ValueError::NoObject {
+                        kind,
+                        name: name.clone(),
+                    });
+                }
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
                 bounded(api.get_opt(name)).await.map(|map| {
                     map.map(|m| {
@@ -121,6 +139,9 @@ impl Process {
     /// # Errors
     /// When the API server does not give it.
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Failure> {
+        if !is_name(name) {
+            return Ok(None);
+        }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         bounded(api.get_opt(name)).await
     }

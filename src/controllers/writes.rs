@@ -27,6 +27,10 @@ pub enum Failure {
     /// The API server said no, or could not be reached.
     #[error("the API server did not do it")]
     Api(#[source] Box<kube::Error>),
+    /// An answer that does not decode. Its error is dropped, since it may quote what was read, and
+    /// that may be a Secret.
+    #[error("the API server's answer does not decode")]
+    Garbled,
     /// No answer in time.
     #[error("the API server did not answer in time")]
     Deadline,
@@ -41,7 +45,7 @@ impl Failure {
                 kube::Error::Api(status) => status.message.chars().take(MOST_EXPLAINED).collect(),
                 _ => "the API server did not answer as it should".into(),
             },
-            Self::Deadline => self.to_string(),
+            Self::Garbled | Self::Deadline => self.to_string(),
         }
     }
 
@@ -52,7 +56,7 @@ impl Failure {
                 kube::Error::Api(status) => Some(status.code),
                 _ => None,
             },
-            Self::Deadline => None,
+            Self::Garbled | Self::Deadline => None,
         }
     }
 }
@@ -66,6 +70,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 pub async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(Ok(done)) => Ok(done),
+        Ok(Err(kube::Error::SerdeError(_))) => Err(Failure::Garbled),
         Ok(Err(error)) => Err(Failure::Api(Box::new(error))),
         Err(_) => Err(Failure::Deadline),
     }

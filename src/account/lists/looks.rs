@@ -33,10 +33,13 @@ impl Core {
                 replan.notified().await;
                 continue;
             };
-            tokio::select! {
-                biased;
-                () = replan.notified() => continue,
-                () = clock::sleep_until(due) => {}
+            // What is due goes ahead, however often more of it is wanted.
+            if due > clock::now().mono {
+                tokio::select! {
+                    biased;
+                    () = replan.notified() => continue,
+                    () = clock::sleep_until(due) => {}
+                }
             }
             match self.look_at(list, &client).await {
                 Ok(Answer { woken, is_another }) => {

@@ -5,8 +5,12 @@ use super::{
     rig::{Rig, account_uid, caller, key, order, reserve},
 };
 use crate::{
-    account::{Denied, OrderTurn, Wake},
-    kinds::{Reason, account::Limits},
+    account::{Denied, OrderTurn, Resolution, Wake},
+    kinds::{
+        Reason,
+        account::{AllowedNamespaces, Limits},
+        references::AccountRef,
+    },
     runtime::clock,
 };
 use hosting::OrderOutcome;
@@ -51,6 +55,8 @@ async fn places_are_reserved_before_the_order() {
         "{message}"
     );
     assert!(message.contains("ProviderAccount n/default"));
+    let command = "raise it: kubectl patch provideraccount default -n n --type=merge -p '{\"spec\":{\"limits\":{\"maxServers\":4}}}'";
+    assert!(message.ends_with(command), "{message}");
 
     // Dropped unsent it gives its place back; with its machine in the snapshot it is counted once.
     drop(first);
@@ -117,7 +123,11 @@ async fn orders_of_the_last_hour_are_counted() {
             .await;
     }
     let message = limit(reserve(&account, &mark(3)).await.err().unwrap());
-    assert!(message.contains("maxOrdersPerHour"), "{message}");
+    let command = "kubectl patch provideraccount default -n n --type=merge -p '{\"spec\":{\"limits\":{\"maxOrdersPerHour\":3}}}'";
+    assert!(
+        message.contains("raise it or wait") && message.ends_with(command),
+        "{message}"
+    );
     sleep(Duration::from_secs(3601)).await;
     drop(reserve(&account, &mark(3)).await.unwrap());
 
@@ -178,4 +188,42 @@ async fn no_order_goes_out_while_the_account_could_vanish() {
         reserve(&account, &mark(1)).await.err(),
         Some(Denied::Blocked(Reason::SecretNotFound, _))
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_of_another_account_object_counts_and_its_name_is_not_told() {
+    let (rig, account) = limited(None, None).await;
+    rig.install("tenant", "key-one", |i| i.limits.max_servers = Some(0));
+    let message = limit(reserve(&account, &mark(1)).await.err().unwrap());
+    assert!(message.contains("spec.limits.maxServers") && message.contains("is 0"));
+    assert!(
+        !message.contains("tenant") && !message.contains("kubectl"),
+        "{message}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_other_name() {
+    let rig = Rig::new().await;
+    for (names, path) in [
+        (
+            vec![],
+            "--type=merge -p '{\"spec\":{\"allowedNamespaces\":{\"names\":[\"n\"]}}}'",
+        ),
+        (
+            vec!["elsewhere".to_owned()],
+            "--type=json -p '[{\"op\":\"add\",\"path\":\"/spec/allowedNamespaces/names/-\",\"value\":\"n\"}]'",
+        ),
+    ] {
+        rig.install("default", "key-one", |i| {
+            i.allowed = Some(AllowedNamespaces { names });
+        });
+        let Resolution::NotAllowed { message, .. } =
+            rig.accounts.resolve("n", &AccountRef::default())
+        else {
+            panic!("it is not allowed");
+        };
+        assert!(message.contains("add it to spec.allowedNamespaces") && message.ends_with(path));
+        assert!(!message.contains("elsewhere"), "{message}");
+    }
 }

@@ -75,6 +75,10 @@ impl Turns {
     /// An object has one place. The same question again keeps it; another one moves it.
     pub(crate) fn ask(&self, lane: Lane, calls: u32, caller: &Caller) -> bool {
         let mut state = self.state();
+        // Late, but nobody took it back yet.
+        if state.holds(lane, calls, &caller.uid) {
+            return state.pick_up(&caller.uid);
+        }
         state.lapse(Instant::now());
         state.ask(lane, calls, caller);
         let (mut woken, _) = state.hand_out(Instant::now());

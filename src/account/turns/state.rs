@@ -86,6 +86,12 @@ impl State {
         self.queued.insert(uid.clone(), (place, calls));
     }
 
+    /// Whether the object holds a grant for this very question.
+    pub(super) fn holds(&self, lane: Lane, calls: u32, uid: &str) -> bool {
+        let grant = self.granted.get(uid);
+        grant.is_some_and(|g| (g.place.lane, g.calls) == (lane, calls.max(1)))
+    }
+
     /// Makes the object's grant its own. False: there is none.
     pub(super) fn pick_up(&mut self, uid: &str) -> bool {
         self.granted.remove(uid).is_some()

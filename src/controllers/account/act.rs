@@ -26,20 +26,24 @@ pub struct Target<'a, K> {
     pub secret: &'a str,
 }
 
-/// Carries out one effect.
+/// Carries out one effect. False: somebody else wrote the account in between.
 ///
 /// # Errors
-/// What the API server said. A conflict is one too: the next pass reads the present state.
+/// What the API server said. A conflict on the Secret is one too: the next pass reads the present state.
 pub async fn act<K: AccountObject>(
     ctx: &AccountContext<K>,
     target: &Target<'_, K>,
     effect: &Effect,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let namespace = target.secret_namespace;
     match effect {
         Effect::HoldAccount => write_account(ctx, target, Some(target.secret)).await,
-        Effect::HoldSecret => write_secret(ctx, namespace, target.secret, true).await,
-        Effect::LetSecretGo { name } => write_secret(ctx, namespace, name, false).await,
+        Effect::HoldSecret => write_secret(ctx, namespace, target.secret, true)
+            .await
+            .map(|()| true),
+        Effect::LetSecretGo { name } => write_secret(ctx, namespace, name, false)
+            .await
+            .map(|()| true),
         Effect::MoveHold { from } => {
             if let Some(from) = from {
                 write_secret(ctx, namespace, from, false).await?;
@@ -55,7 +59,7 @@ async fn write_account<K: AccountObject>(
     ctx: &AccountContext<K>,
     target: &Target<'_, K>,
     secret: Option<&str>,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let object = &**target.object;
     let finalizers = match secret {
         Some(_) => with_finalizer(object, ACCOUNT_FINALIZER),
@@ -66,9 +70,9 @@ async fn write_account<K: AccountObject>(
         "annotations": { HELD_SECRET: secret },
     });
     match ctx.write_metadata(object, metadata).await {
-        // Stale: the watch, or the read that follows, shows what is there now.
-        Written::Done(_) => Ok(()),
-        Written::Stale => ctx.read(object).await.map(drop),
+        Written::Done(_) => Ok(true),
+        // The watch may be behind: the next pass must not try the same again.
+        Written::Stale => ctx.read(object).await.map(|_| false),
         Written::Unknown(failure) => Err(failure),
     }
 }

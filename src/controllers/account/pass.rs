@@ -123,14 +123,19 @@ async fn settle<K: AccountObject>(
     memory: &mut Memory,
     object: &Arc<K>,
     facts: &Facts,
-    written: Result<(), Failure>,
+    written: Result<bool, Failure>,
 ) -> Again {
     memory.forget_secret();
     memory.secret_age = Duration::from_secs(1);
-    let Err(failure) = written else {
-        memory.backoff.reset();
-        memory.failure = None;
-        return Again::AtOnce;
+    let failure = match written {
+        Ok(true) => {
+            memory.backoff.reset();
+            memory.failure = None;
+            return Again::AtOnce;
+        }
+        // Two that write against each other must not spin.
+        Ok(false) => return Again::After(memory.backoff.fail(clock::now().mono, LONGEST_PAUSE)),
+        Err(failure) => failure,
     };
     let why = act::explain(&failure);
     if matches!(failure.code(), Some(404 | 409)) {
@@ -173,7 +178,8 @@ async fn say<K: AccountObject>(
     let news = report::news(&facts.status, &next, decision);
     match ctx.report(object, &next, |_, _| news).await {
         Reported::Stale => Again::AtOnce,
-        Reported::Failed => Again::Backoff,
+        Reported::Later(_) if !ctx.may_act() => Again::Backoff,
+        Reported::Later(rest) => Again::After(decision.again.min(rest)),
         Reported::Stands | Reported::Written => {
             memory.written = Some(facts.now);
             Again::After(decision.again)
@@ -200,21 +206,24 @@ async fn forget<K: AccountObject>(
     let key = object::key::<K>(meta);
     let uid = meta.uid.as_deref().unwrap_or_default();
     ctx.accounts.remove(&key, uid);
+    if !ctx.may_act() || secrets.awaits_successor(&ctx.accounts, &key) {
+        return Again::Backoff;
+    }
     secrets.forget(uid);
     let held = meta.annotations.iter().flatten();
     let held = held.filter(|(name, _)| *name == crate::kinds::names::HELD_SECRET);
     for (_, secret) in held {
         let namespace = object::secret_namespace(&key, &ctx.namespace);
-        if !secrets.is_shared(&ctx.accounts, uid, &namespace, secret) {
-            if let Err(failure) = act::remove_from_secret(ctx, &namespace, secret).await {
-                tracing::warn!(
-                    account = %key,
-                    secret,
-                    why = act::explain(&failure),
-                    "the Secret of an account that is gone keeps its finalizer; trying again"
-                );
-                return Again::Backoff;
-            }
+        if !secrets.is_shared(&ctx.accounts, uid, &namespace, secret)
+            && let Err(failure) = act::remove_from_secret(ctx, &namespace, secret).await
+        {
+            tracing::warn!(
+                account = %key,
+                secret,
+                why = act::explain(&failure),
+                "the Secret of an account that is gone keeps its finalizer; trying again"
+            );
+            return Again::Backoff;
         }
     }
     Again::After(Duration::ZERO)

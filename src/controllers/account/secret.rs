@@ -72,6 +72,13 @@ impl Secrets {
         self.lock().insert(uid.to_owned(), noted);
     }
 
+    /// Whether another account object has this name by now, and its Secret is not known yet: it may
+    /// be the very one that bears the finalizer.
+    pub fn awaits_successor(&self, accounts: &Accounts, key: &AccountKey) -> bool {
+        let successor = accounts.get(key);
+        successor.is_some_and(|account| !self.lock().contains_key(account.uid()))
+    }
+
     /// The account object is gone.
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);

@@ -25,6 +25,8 @@ use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
 const URL: &str = "https://api.example.com";
+/// The command that repairs the key.
+const PUT_KEY: &str = "kubectl create secret generic api -n n --from-file=apiKey=FILE --dry-run=client -o yaml | kubectl apply -f -";
 
 fn endpoint(hash: &str) -> Endpoint {
     Endpoint {
@@ -154,19 +156,24 @@ fn every_trouble_names_its_field_and_remedy() {
         (
             Reason::SecretNotFound,
             true,
-            &["Secret n/api", "create it", "spec.apiKeySecretRef"],
+            &["Secret n/api", "create it", "spec.apiKeySecretRef", PUT_KEY],
             |f| f.secret = SecretFact::Missing,
         ),
         (
             Reason::SecretNotFound,
             true,
-            &["Secret n/api", "\"apiKey\"", "spec.apiKeySecretRef.key"],
+            &[
+                "Secret n/api",
+                "\"apiKey\"",
+                "spec.apiKeySecretRef.key",
+                PUT_KEY,
+            ],
             |f| secret(f, Err(KeyFault::Absent), false, true),
         ),
         (
             Reason::InvalidKey,
             true,
-            &["Secret n/api", "one line"],
+            &["Secret n/api", "one line", PUT_KEY],
             |f| {
                 secret(
                     f,
@@ -179,7 +186,7 @@ fn every_trouble_names_its_field_and_remedy() {
         (
             Reason::KeyRejected,
             true,
-            &["Secret n/api", "status 403"],
+            &["Secret n/api", "status 403", PUT_KEY],
             |f| {
                 f.report.as_mut().unwrap().key = KeyState::Rejected(Refusal {
                     status: 403,
@@ -266,7 +273,9 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
         assert_eq!(decision.block, None);
         assert!(decision.no_orders.is_some());
         assert_eq!(decision.effect, None, "two servers still use it");
-        assert_eq!(condition(&facts, Type::Ready).1, Reason::InUse);
+        let (_, reason, message) = condition(&facts, Type::Ready);
+        assert_eq!(reason, Reason::InUse);
+        assert!(message.ends_with("kubectl get baremetalservers -n n"));
     }
 }
 

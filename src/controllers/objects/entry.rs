@@ -41,12 +41,14 @@ pub(super) struct Entry<K, M> {
     /// When this process last read or wrote it.
     pub(super) learned: Duration,
     /// What people say by it, as the watch last showed it.
-    pub(super) intent: u64,
+    pub(super) triggers: u64,
     pub(super) alias: Option<String>,
     pub(super) memory: M,
     pub(super) phase: Phase,
     /// Rows of passes in a row that failed.
     pub(super) pause: Backoff,
+    /// Writes of its status that failed in a row.
+    pub(super) reports: Backoff,
     /// It is gone, and gets a last pass.
     pub(super) gone: bool,
 }
@@ -62,17 +64,18 @@ pub(super) enum Phase {
 }
 
 impl<K, M: Default> Entry<K, M> {
-    pub(super) fn new(shown: Shown<K>, watch: usize, intent: u64) -> Self {
+    pub(super) fn new(shown: Shown<K>, watch: usize, triggers: u64) -> Self {
         Self {
             shown,
             watch,
             listing: 0,
             learned: Duration::ZERO,
-            intent,
+            triggers,
             alias: None,
             memory: M::default(),
             phase: Phase::Waiting(None),
             pause: Backoff::default(),
+            reports: Backoff::default(),
             gone: false,
         }
     }

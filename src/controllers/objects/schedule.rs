@@ -102,13 +102,13 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     pub(in crate::controllers) fn ended(&self, uid: &Uid, ended: Ended, last: bool) {
         let now = clock::now().mono;
         let mut inner = self.lock();
-        if last && ended != Ended::Failed {
-            inner.entries.remove(uid);
-            return;
-        }
         let Some(entry) = inner.entries.get_mut(uid) else {
             return;
         };
+        if last && entry.gone && ended != Ended::Failed {
+            inner.entries.remove(uid);
+            return;
+        }
         let again = matches!(entry.phase, Phase::Running { again: true });
         let delay = match ended {
             Ended::Done(delay) => {

@@ -290,7 +290,94 @@ async fn one_that_does_not_decode_may_use_any_account_that_it_could_name() {
         objects.count(&key("ClusterProviderAccount", "one")),
         Some(1)
     );
+    // One that names another account by now, seen by the watch or by a write of ours.
+    objects.take_in(0, Event::Apply(server("2", json!({"name": "two"}))));
+    assert_eq!(objects.count(&one), Some(1));
+    assert_eq!(objects.count(&key("ProviderAccount", "two")), Some(1));
+    objects.keep(server("2", json!({"name": "three"})).0.unwrap());
+    assert_eq!(objects.count(&key("ProviderAccount", "two")), Some(0));
+    assert_eq!(objects.count(&key("ProviderAccount", "three")), Some(1));
+    objects.keep(server("2", json!({"name": "one"})).0.unwrap());
+    assert_eq!(objects.count(&one), Some(2));
     let touched = objects.take_in(0, Event::Delete(server("1", json!({"name": "one"}))));
     assert!(touched.contains(&one) && touched.len() == 1);
     assert_eq!(objects.count(&one), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_watches_both_must_have_listed_and_neither_removes_what_the_other_shows() {
+    let objects: Objects = super::Objects::new(Traits::default(), 2);
+    let list = |watch: usize, shown: Vec<Guarded<ProviderAccount>>| {
+        objects.take_in(watch, Event::Init);
+        for object in shown {
+            objects.take_in(watch, Event::InitApply(object));
+        }
+        objects.take_in(watch, Event::InitDone);
+    };
+    list(0, vec![object("a", "1", 1), object("b", "2", 1)]);
+    assert!(!objects.is_complete(), "the other one has shown nothing");
+    list(0, vec![object("a", "1", 1), object("b", "2", 1)]);
+    assert!(!objects.is_complete(), "two listings of one are not both");
+    objects.take_in(1, Event::Init);
+    objects.take_in(1, Event::InitApply(object("c", "3", 1)));
+    assert!(!objects.is_complete(), "this listing is under way");
+    objects.take_in(1, Event::InitDone);
+    assert!(objects.is_complete());
+    assert_eq!(started(&objects), ["1", "2", "3"]);
+    for uid in ["1", "2", "3"] {
+        rest(&objects, uid, 600);
+    }
+    // Each lists again, as often as it likes.
+    list(0, vec![object("a", "1", 1)]);
+    assert_eq!(started(&objects), ["-2"], "only its own can be missing");
+    objects.ended(&"2".into(), Ended::Done(Duration::ZERO), true);
+    list(1, Vec::new());
+    assert_eq!(started(&objects), ["-3"]);
+    assert!(objects.newest("1").is_some());
+    assert!(objects.is_complete(), "once complete, always");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_pass_that_failed_is_repeated_after_its_pause() {
+    let objects = objects();
+    list(&objects, vec![object("a", "1", 1)]);
+    assert_eq!(started(&objects), ["1"]);
+    rest(&objects, "1", 600);
+    feed(&objects, vec![Event::Delete(object("a", "1", 2))]);
+    for pause in [1, 2] {
+        assert_eq!(started(&objects), ["-1"]);
+        objects.ended(&"1".into(), Ended::Failed, true);
+        assert!(started(&objects).is_empty(), "not at once");
+        pass_time(pause).await;
+    }
+    assert_eq!(started(&objects), ["-1"]);
+    objects.ended(&"1".into(), Ended::Done(Duration::ZERO), true);
+    pass_time(1000).await;
+    assert!(started(&objects).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_shown_again_lives() {
+    let objects = objects();
+    list(&objects, vec![object("a", "1", 5)]);
+    assert_eq!(started(&objects), ["1"]);
+    rest(&objects, "1", 600);
+    feed(&objects, vec![Event::Delete(object("a", "1", 6))]);
+    assert_eq!(started(&objects), ["-1"]);
+    // The API server was restored while its last pass was under way.
+    list(&objects, vec![object("a", "1", 3)]);
+    objects.ended(&"1".into(), Ended::Done(Duration::ZERO), true);
+    assert_eq!(started(&objects), ["1"]);
+    assert!(objects.newest("1").is_some());
+    assert_eq!(objects.by_alias("mark-1").as_deref(), Some("1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_granted_something_goes_next() {
+    let objects = objects();
+    let all = (0..9).map(|n| object(&format!("o{n}"), &n.to_string(), 1));
+    list(&objects, all.collect());
+    objects.wake(&Wake::Object("7".into()));
+    let (first, _) = objects.start().unwrap();
+    assert_eq!(&*first, "7");
 }

@@ -37,7 +37,12 @@ pub async fn order(
 ) -> Observation {
     let mark = facts.mark();
     let mut attempt = match OrderStart::start(ctx, facts, account, planned).await {
-        Ok(attempt) => attempt,
+        Ok(attempt) if permit.is_of(account) => attempt,
+        Ok(_) => {
+            return Observation::Failed(Trouble::unexpected(
+                "the account has another key or URL since the order was permitted",
+            ));
+        }
         Err(observation) => return observation,
     };
     let stage = attempt.write(ctx).await;
@@ -48,7 +53,8 @@ pub async fn order(
     if let Stage::Closed(closed) = stage {
         return answers::of_unsent(record, closed, now.wall);
     }
-    if !once::may_send(since, record.intent.send_by, now, window) {
+    let in_time = once::may_send(since, record.intent.send_by, now, window);
+    if !in_time || !permit.is_of(account) {
         return answers::of_unsent(record, Closed::NotSent, now.wall);
     }
     let order_tag = mark.order_tag(record.intent.epoch);

@@ -25,7 +25,11 @@ const QUEUED: Duration = Duration::from_secs(60);
 pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -> Again {
     match seen {
         Seen::Object(object) => tend(&ctx, object).await,
-        Seen::Undecodable(object) => ctx.report_undecodable(&object).await.1,
+        Seen::Undecodable(object) => {
+            let uid = object.metadata.uid.as_deref().unwrap_or_default();
+            ctx.accounts.forget(uid);
+            ctx.report_undecodable(&object).await.1
+        }
         // Its machine was dealt with before the finalizer went, and its memory goes with it.
         Seen::Gone(_) => Again::After(Duration::ZERO),
     }
@@ -39,22 +43,24 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         memory.wants_keys = decision.wants_keys;
     });
     let Some(effect) = &decision.effect else {
-        // A later pass of this row may still need the place.
-        if decision.again != Again::AtOnce {
-            ctx.accounts.withdraw(facts.uid());
+        if !waits_for_facts(&decision) {
+            withdraw(ctx, &facts);
         }
         return say(ctx, &facts, &decision, decision.again).await;
     };
     // An object in back-off does not queue.
     if let Some(rest) = ctx.hold_back(facts.memory.backoff.rest(facts.now.mono)) {
-        ctx.accounts.withdraw(facts.uid());
+        withdraw(ctx, &facts);
         return say(ctx, &facts, &decision, Again::After(rest)).await;
     }
-    let observation = match turn::ask(&facts, account.as_ref(), effect) {
-        Asked::Queued => {
-            tracing::debug!(name = facts.name(), ?effect, "waits for its turn");
-            return say(ctx, &facts, &decision, Again::After(QUEUED)).await;
-        }
+    let asked = turn::ask(&facts, account.as_ref(), effect);
+    let is_queued = matches!(asked, Asked::Queued);
+    ctx.objects
+        .remember(facts.uid(), |memory| memory.queued = is_queued);
+    let observation = match asked {
+        // The first steps of a new object are not worth a write.
+        Asked::Queued if is_new(&facts) => return Again::After(QUEUED),
+        Asked::Queued => return say(ctx, &facts, &decision, Again::After(QUEUED)).await,
         Asked::Refused(observation) => observation,
         Asked::Now(permission) => act(ctx, &facts, account.as_ref(), effect, permission).await,
     };
@@ -79,12 +85,43 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     Again::AtOnce
 }
 
+/// Whether the effect may follow as soon as something is known: the place that it has in the queue,
+/// or its grant, is kept for it.
+fn waits_for_facts(decision: &Decision) -> bool {
+    decision.wants_keys
+        || decision.wants_proof.is_some()
+        || decision.wants_catalogue.is_some()
+        || decision.wants_servers.is_some()
+}
+
+/// Whether nothing was said of the object yet.
+fn is_new(facts: &Facts) -> bool {
+    let status = facts.object.status.as_ref();
+    status.is_none_or(|s| s.conditions.is_empty())
+}
+
+/// The place in the queue goes back, where there is one.
+fn withdraw(ctx: &ServerContext, facts: &Facts) {
+    if facts.memory.queued {
+        ctx.accounts.withdraw(facts.uid());
+        ctx.objects
+            .remember(facts.uid(), |memory| memory.queued = false);
+    }
+}
+
 /// Writes the decided status; `again` is when to look if it stands.
 async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Again) -> Again {
     match report::report(ctx, facts, decision).await {
         Reported::Stands | Reported::Written => again,
         Reported::Stale => Again::AtOnce,
-        Reported::Failed => Again::Backoff,
+        Reported::Later(rest) if !ctx.may_act() => {
+            tracing::debug!(
+                ?rest,
+                "a status is written once more before the process ends"
+            );
+            Again::Backoff
+        }
+        Reported::Later(rest) => again.within(rest),
     }
 }
 

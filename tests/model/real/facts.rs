@@ -79,6 +79,7 @@ pub fn facts(s: &Sight) -> Facts {
         }),
         used_before: s.used_before,
         last_error: None,
+        no_orders: None,
     };
     let mut facts = Facts {
         now,

@@ -27,7 +27,11 @@ pub(super) fn conditions(
         None if deleting => Cause::waits(
             Reason::InUse,
             format!(
-                "the account or its Secret is being deleted; {users} objects still use it, and {ACCOUNT_FINALIZER} keeps it for them"
+                "the account or its Secret is being deleted; {users} objects still use it, and {ACCOUNT_FINALIZER} keeps it for them; list them: kubectl get baremetalservers {}",
+                match &facts.key.namespace {
+                    Some(namespace) => format!("-n {namespace}"),
+                    None => "-A".to_owned(),
+                }
             ),
         ),
         None => Cause::ready(Reason::AccountReady, "the account works"),

@@ -25,8 +25,9 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         }
         SecretFact::Missing => {
             let text = format!(
-                "{} does not exist: create it with the API key in {entry:?}, or correct spec.apiKeySecretRef",
-                facts.secret_name()
+                "{} does not exist: correct spec.apiKeySecretRef, or create it with the API key in {entry:?}: {}",
+                facts.secret_name(),
+                put_key(facts)
             );
             return needs_person(Reason::SecretNotFound, text);
         }
@@ -35,8 +36,9 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{} has no entry {entry:?}: add it, or correct spec.apiKeySecretRef.key",
-                facts.secret_name()
+                "{} has no entry {entry:?}: correct spec.apiKeySecretRef.key, or add it: {}",
+                facts.secret_name(),
+                put_key(facts)
             );
             return needs_person(Reason::SecretNotFound, text);
         }
@@ -44,7 +46,11 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             key: Err(KeyFault::Invalid(why)),
             ..
         } => {
-            let text = format!("entry {entry:?} of {}: {why}", facts.secret_name());
+            let text = format!(
+                "entry {entry:?} of {}: {why}; to replace it: {}",
+                facts.secret_name(),
+                put_key(facts)
+            );
             return needs_person(Reason::InvalidKey, text);
         }
         SecretFact::Found { key: Ok(_), .. } => {}
@@ -55,8 +61,9 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     // A refused key says more than what was not seen with it.
     if let KeyState::Rejected(refusal) = &report.key {
         let text = format!(
-            "the hosting API rejects the key in {} ({refusal}): put a valid key into entry {entry:?}",
-            facts.secret_name()
+            "the hosting API rejects the key in {} ({refusal}): put a valid key into entry {entry:?}: {}",
+            facts.secret_name(),
+            put_key(facts)
         );
         return needs_person(Reason::KeyRejected, text);
     }
@@ -97,17 +104,24 @@ fn changed(facts: &Facts) -> String {
     let known = facts.status.known_machines.iter();
     let known: Vec<_> = known.map(|k| k.uuid.as_str()).collect();
     let before = facts.status.endpoint.as_ref();
-    let place = match &facts.key.namespace {
-        Some(namespace) => format!(" -n {namespace}"),
-        None => String::new(),
-    };
+    let forget = facts.key.command(
+        "patch",
+        "--subresource=status --type=merge -p '{\"status\":{\"knownMachines\":null}}'",
+    );
     format!(
-        "base URL and key lead to an account that shows none of the machines that this one is known by ({}). Either put back the former ones (base URL {}, key hash {}), or, if those machines are given up, clear what it is known by: kubectl patch {} {}{place} --subresource=status --type=merge -p '{{\"status\":{{\"knownMachines\":null}}}}'",
+        "base URL and key lead to an account that shows none of the machines that this one is known by ({}). Either put back the former ones (base URL {}, key hash {}), or, if those machines are given up, clear what it is known by: {forget}",
         known.join(", "),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.key_hash),
-        facts.key.kind.as_str().to_lowercase(),
-        facts.key.name,
+    )
+}
+
+/// The command that puts a key into the Secret, whether or not there is one.
+fn put_key(facts: &Facts) -> String {
+    let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
+    format!(
+        "kubectl create secret generic {} -n {namespace} --from-file={}=FILE --dry-run=client -o yaml | kubectl apply -f -",
+        secret.name, secret.key
     )
 }
 

@@ -74,8 +74,9 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             Cause::waits(
                 Reason::WaitingForListing,
                 format!(
-                    "machine {} of an earlier object of this name is taken over in a moment",
-                    live.server.id
+                    "machine {} of an earlier object of this name is taken over once nobody has claimed it for {}",
+                    live.server.id,
+                    remedy::span(window)
                 ),
             ),
         )
@@ -96,7 +97,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             facts,
             Cause::needs_person(
                 Reason::Suspended,
-                "spec.suspend is true: nothing is taken over",
+                remedy::suspended(facts, "nothing is taken over"),
             ),
         );
     }

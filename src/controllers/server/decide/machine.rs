@@ -205,7 +205,8 @@ fn cause(facts: &Facts, machine: &Machine) -> Cause {
         other => {
             let mut message = format!("the provider says {:?}{said}", other.as_str());
             if facts.object.spec.suspend {
-                message.push_str("; spec.suspend is true: nothing is sent");
+                message.push_str("; ");
+                message.push_str(&remedy::suspended(facts, "nothing is sent"));
             }
             Cause::waits(Reason::Provisioning, message)
         }
@@ -227,7 +228,7 @@ fn pending(facts: &Facts, record: &OrderRecord, server: &Server) -> Option<(bool
         return Some((
             false,
             Reason::Suspended,
-            "spec.suspend is true: nothing is sent for this object".into(),
+            remedy::suspended(facts, "nothing is sent for this object"),
         ));
     }
     let paths = pending_paths(facts, record, server);

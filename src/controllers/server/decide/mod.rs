@@ -209,7 +209,10 @@ fn usable_account(facts: &Facts, orders: bool) -> Result<&View, Cause> {
             why.clone(),
         )),
         AccountFacts::Found { view, .. } => match &view.state {
-            State::Usable => Ok(view),
+            State::Usable => match &view.no_orders {
+                Some((reason, message)) if orders => Err(Cause::waits(*reason, message.clone())),
+                _ => Ok(view),
+            },
             State::Blocked(reason, message) if needs_person(*reason) => {
                 Err(Cause::needs_person(*reason, message.clone()))
             }

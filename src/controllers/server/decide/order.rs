@@ -5,7 +5,7 @@
 
 use super::{
     super::facts::Facts, Decision, Effect, NewOrder, draft::Draft, evidence::Evidence,
-    machine::pinned, request, usable_account,
+    machine::pinned, remedy, request, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::{
@@ -30,7 +30,7 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
             facts,
             Cause::needs_person(
                 Reason::Suspended,
-                "spec.suspend is true: nothing is ordered",
+                remedy::suspended(facts, "nothing is ordered"),
             ),
         );
     }
@@ -157,7 +157,10 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
     (in_doubt(facts, view, evidence) && proof.began < settle).then(|| {
         let cause = Cause::waits(
             Reason::WaitingForListing,
-            "this object is older than the operator's process; waiting for the settle time, so that no earlier order can still arrive",
+            format!(
+                "this object is older than the operator's process; waiting until {} after the start of that process, the settle time, so that no earlier order can still arrive",
+                remedy::span(settle)
+            ),
         );
         let rest = match settle.saturating_sub(facts.now.mono) {
             rest if rest.is_zero() => view.times.poll_moving,

@@ -122,7 +122,10 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             server,
             Cause::waits(
                 Reason::Releasing,
-                "whether the kind itself is being deleted cannot be seen now; until then nothing is released or retained; tried again every 5 s",
+                format!(
+                    "whether the kind itself is being deleted cannot be seen now; until then nothing is released or retained; tried again every {}",
+                    remedy::span(CANNOT_SEE)
+                ),
             ),
         )
         .again(CANNOT_SEE);
@@ -165,7 +168,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             server,
             Cause::needs_person(
                 Reason::Suspended,
-                "spec.suspend is true: nothing is released",
+                remedy::suspended(facts, "nothing is released"),
             ),
         );
     }
@@ -234,7 +237,10 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
             } else {
                 Cause::waits(
                     Reason::MachineNotFound,
-                    format!("machine {uuid} is not shown; making sure that it is gone"),
+                    format!(
+                        "machine {uuid} is not shown; making sure that it is gone; looked at every {}",
+                        remedy::span(view.times.listing_spacing)
+                    ),
                 )
             };
             let mut decision = Decision::hold(facts, cause).again(view.times.listing_spacing);

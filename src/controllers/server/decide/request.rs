@@ -1,6 +1,6 @@
 //! The request that an order would send, checked against the catalogue, the quota and the API's rules.
 
-use super::super::facts::Facts;
+use super::{super::facts::Facts, remedy};
 use crate::controllers::cause::Cause;
 use crate::{account::view::Catalogue, kinds::Reason};
 use hosting::{
@@ -29,9 +29,10 @@ pub fn request(
     {
         let known = catalogue.locations.iter().map(|l| l.name.as_str());
         return Err(invalid(format!(
-            "spec.location: the provider has no location {:?}; it has {}; location is immutable, so create the object again",
+            "spec.location: the provider has no location {:?}; it has {}; location is immutable, so delete and create the object again: {}",
             spec.location,
-            some_of(known)
+            some_of(known),
+            remedy::delete(facts)
         )));
     }
     if !catalogue.plans.is_empty() {
@@ -42,9 +43,10 @@ pub fn request(
         else {
             let known = catalogue.plans.iter().map(|p| p.name.as_str());
             return Err(invalid(format!(
-                "spec.instanceType: the provider has no type {:?}; it has {}; instanceType is immutable, so create the object again",
+                "spec.instanceType: the provider has no type {:?}; it has {}; instanceType is immutable, so delete and create the object again: {}",
                 spec.instance_type,
-                some_of(known)
+                some_of(known),
+                remedy::delete(facts)
             )));
         };
         let Some(place) = plan
@@ -53,10 +55,11 @@ pub fn request(
             .find(|l| same(&l.name, &spec.location))
         else {
             return Err(invalid(format!(
-                "spec.instanceType: {:?} is not offered at {:?}; it is at {}; both are immutable, so create the object again",
+                "spec.instanceType: {:?} is not offered at {:?}; it is at {}; both are immutable, so delete and create the object again: {}",
                 spec.instance_type,
                 spec.location,
-                some_of(plan.locations.iter().map(|l| l.name.as_str()))
+                some_of(plan.locations.iter().map(|l| l.name.as_str())),
+                remedy::delete(facts)
             )));
         };
         if place.availability == Availability::Unavailable {

@@ -146,7 +146,13 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
             Reason::OutcomeUnknown,
             format!("{unknown}: {why}; {remedy}"),
         ),
-        None => Cause::waits(Reason::OutcomeUnknown, format!("{unknown}; looking for it")),
+        None => Cause::waits(
+            Reason::OutcomeUnknown,
+            format!(
+                "{unknown}; looking for it, decided {} after it was first missed at the earliest",
+                remedy::span(view.times.settle)
+            ),
+        ),
     };
     let mut decision = Decision::of(Draft::holding(facts, cause)).again(view.times.poll_still);
     match absence {

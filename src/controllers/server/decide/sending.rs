@@ -32,8 +32,9 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             let cause = Cause::waits(
                 Reason::WaitingForProvider,
                 format!(
-                    "the provider does not release the machine while it is {:?}; asking again",
-                    server.status.as_str()
+                    "the provider does not release the machine while it is {:?}; asking again every {}",
+                    server.status.as_str(),
+                    remedy::span(view.times.poll_moving)
                 ),
             );
             match retry(at, view.times.poll_moving) {
@@ -42,14 +43,17 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             }
         }
         Some((answer, at)) => {
-            let cause = Cause::waits(
-                Reason::Releasing,
-                "the release was sent; waiting for the provider",
-            );
             let pause = match answer {
                 ReleaseAnswer::Accepted => ACCEPTED_PAUSE.max(view.times.poll_moving),
                 _ => view.times.poll_moving,
             };
+            let cause = Cause::waits(
+                Reason::Releasing,
+                format!(
+                    "the release was sent; waiting for the provider; if nothing changes it is sent again after {}",
+                    remedy::span(pause)
+                ),
+            );
             match retry(at, pause) {
                 Some(rest) => releasing(cause).again(rest),
                 None => releasing(cause).with(effect),
@@ -118,7 +122,10 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 server,
                 Cause::waits(
                     Reason::Releasing,
-                    "the release of the failed machine was sent",
+                    format!(
+                        "the release of the failed machine was sent; waiting for the provider, {} at most",
+                        remedy::span(pause * 5)
+                    ),
                 ),
             )
             .again(pause)
@@ -142,7 +149,10 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             }
             let cause = Cause::waits(
                 Reason::Releasing,
-                "the machine failed and cannot be released; making sure that it was never delivered",
+                format!(
+                    "the machine failed and cannot be released; making sure that it was never delivered; looked at every {}",
+                    remedy::span(spacing)
+                ),
             );
             match reads
                 .last()

@@ -4,6 +4,7 @@
 mod adopt;
 mod answers;
 mod draft;
+mod evidence;
 mod machine;
 mod missing;
 mod order;
@@ -126,6 +127,7 @@ impl Case {
             servers: Some((began, Arc::default())),
             used_before: true,
             last_error: None,
+            no_orders: None,
         };
         Self(Facts {
             now: Moment {

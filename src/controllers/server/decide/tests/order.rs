@@ -302,3 +302,37 @@ fn an_order_is_sent_in_its_window_only() {
     assert!(!may(EPOCH + 31, 501), "by the wall clock");
     assert!(!may(EPOCH - 1, 501), "the wall clock was turned back");
 }
+
+#[test]
+fn whoever_has_to_type_finds_the_whole_command() {
+    let go_on = "to go on: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"suspend\":false}}'";
+    let delete = "create the object again: kubectl delete baremetalserver web -n shop";
+    let known = || {
+        let catalogue = catalogue(plan(Availability::High));
+        Case::new().view(|v| v.catalogue = catalogue)
+    };
+    let suspended = |case: Case| case.spec(|s| s.suspend = true);
+    let cases = [
+        (suspended(Case::new()), go_on),
+        (
+            suspended(
+                Case::new()
+                    .with(1, ServerStatus::Delivered)
+                    .held()
+                    .deleting(),
+            ),
+            go_on,
+        ),
+        (
+            suspended(Case::new().with(1, ServerStatus::Provisioning)),
+            go_on,
+        ),
+        (known().spec(|s| s.location = "nowhere".into()), delete),
+        (known().spec(|s| s.instance_type = "huge".into()), delete),
+    ];
+    for (case, words) in cases {
+        let decision = case.decide();
+        let message = &decision.draft.condition(Type::Ready).unwrap().message;
+        assert!(message.contains(words), "{message}");
+    }
+}

@@ -322,6 +322,8 @@ proptest! {
         if on(Type::Stalled) == Some(true) {
             prop_assert!(!draft.condition(Type::Ready).unwrap().message.is_empty());
         }
+        // What is longer would be cut off in an event, and a command with it.
+        prop_assert!(draft.condition(Type::Ready).is_none_or(|c| c.message.len() < 800));
     }
 
     /// Without an effect, a pass that was reported finds nothing new to say.

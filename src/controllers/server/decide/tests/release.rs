@@ -495,3 +495,28 @@ fn a_noted_release_sends_what_is_not_over() {
         );
     }
 }
+
+#[test]
+fn whoever_waits_for_the_provider_reads_when_it_is_asked_again() {
+    use ReleaseAnswer::{Accepted, Refused, Unknown};
+    let cases = [
+        (
+            ServerStatus::Provisioning,
+            Refused,
+            "asking again every 15s",
+        ),
+        (ServerStatus::Delivered, Accepted, "sent again after 1m"),
+        (ServerStatus::Delivered, Unknown, "sent again after 15s"),
+        (ServerStatus::Failed, Accepted, "5m at most"),
+        (ServerStatus::Failed, Refused, "looked at every 1m"),
+    ];
+    for (status, answer, words) in cases {
+        let said = |ago| {
+            let decision = answered(status.clone(), answer, ago).decide();
+            let ready = decision.draft.condition(Type::Ready).unwrap();
+            ready.message.clone()
+        };
+        assert!(said(3).contains(words), "{}", said(3));
+        assert_eq!(said(3), said(9), "the same from pass to pass");
+    }
+}

@@ -1,0 +1,567 @@
+//! The floor against an API server of canned answers: what it sends, and what it makes of each
+//! answer.
+
+use super::{
+    again::Again,
+    cause::Cause,
+    context::{Context, Process, Watched},
+    events::{Events, Severity},
+    mark::ClusterId,
+    objects::{Objects, Traits},
+    report::{News, Reported, turned},
+    streams::Guarded,
+    values::{ValueError, ValueSource},
+    writes::{Written, with_finalizer, without_finalizer},
+};
+use crate::{
+    account::{Accounts, Rate},
+    kinds::{
+        ProviderAccount, Reason,
+        account::{AccountStatus, ServerCounts},
+        conditions::{self, Type, Wanted},
+        references::KeySelector,
+    },
+};
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{Method, StatusCode, Uri, header::CONTENT_TYPE},
+    response::{IntoResponse as _, Response},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Client, Config, runtime::watcher::Event};
+use serde_json::{Value, json};
+use std::{
+    collections::VecDeque,
+    error::Error,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+type Ctx = Context<ProviderAccount, u32>;
+
+/// Where the object of these tests lies.
+const OBJECT: &str = "/apis/flexmetal.dev/v1alpha1/namespaces/n/provideraccounts/a";
+/// Content that must not get out.
+const CANARY: &str = "canary-7c1f";
+
+/// What the listener does with one request.
+enum Answer {
+    /// It answers with this status and this body.
+    Says(u16, Value),
+    /// It closes the connection.
+    Drops,
+}
+
+/// A request as it came in.
+#[derive(Clone, Debug)]
+struct Request {
+    method: Method,
+    path: String,
+    body: Value,
+}
+
+#[derive(Clone, Default)]
+struct Shared {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    seen: Arc<Mutex<Vec<Request>>>,
+}
+
+/// The listener, and the floor on it.
+struct Floor {
+    shared: Shared,
+    ctx: Ctx,
+    _server: JoinSet<()>,
+}
+
+impl Floor {
+    /// One that gives these answers in turn. Events are always taken, and are no part of them.
+    async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let shared = Shared::default();
+        shared.answers.lock().unwrap().extend(answers);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(answer).with_state(shared.clone());
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            // It ends with this set.
+            let _ = axum::serve(listener, router).await;
+        });
+        let mut config = Config::new(address.parse().unwrap());
+        // As the client that ships: a call is sent once.
+        config.default_retry = false;
+        let client = Client::try_from(config).unwrap();
+        let process = Process {
+            events: Events::new(client.clone(), None),
+            client: client.clone(),
+            watch_client: client,
+            accounts: Accounts::new("0123456789abcdef", Rate::default()),
+            cluster: ClusterId::of_namespace_uid("u"),
+            namespace: "n".into(),
+            watched: Watched::All,
+            shutdown: CancellationToken::new(),
+        };
+        let objects = Arc::new(Objects::new(Traits::default(), 1));
+        Self {
+            shared,
+            ctx: Context::new(&process, objects),
+            _server: server,
+        }
+    }
+
+    /// What was sent, but for events.
+    fn calls(&self) -> Vec<Request> {
+        let seen = self.shared.seen.lock().unwrap().clone();
+        seen.into_iter().filter(|r| !is_event(&r.path)).collect()
+    }
+
+    /// The events that were sent.
+    fn events(&self) -> Vec<Request> {
+        let seen = self.shared.seen.lock().unwrap().clone();
+        seen.into_iter().filter(|r| is_event(&r.path)).collect()
+    }
+
+    /// Method and path of all that was sent, but for events.
+    fn asked(&self) -> Vec<String> {
+        let line = |r: &Request| format!("{} {}", r.method, r.path);
+        self.calls().iter().map(line).collect()
+    }
+}
+
+fn is_event(path: &str) -> bool {
+    path.starts_with("/apis/events.k8s.io/")
+}
+
+async fn answer(State(shared): State<Shared>, method: Method, uri: Uri, body: Bytes) -> Response {
+    let path = uri.path().to_owned();
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let answer = if is_event(&path) {
+        Answer::Says(201, body.clone())
+    } else {
+        let next = shared.answers.lock().unwrap().pop_front();
+        next.unwrap_or_else(|| no(501, "no more answers"))
+    };
+    shared
+        .seen
+        .lock()
+        .unwrap()
+        .push(Request { method, path, body });
+    match answer {
+        Answer::Says(status, body) => {
+            let status = StatusCode::from_u16(status).unwrap();
+            let kind = [(CONTENT_TYPE, "application/json")];
+            (status, kind, body.to_string()).into_response()
+        }
+        // It takes the connection with it, and says nothing.
+        Answer::Drops => std::panic::resume_unwind(Box::new("dropped")),
+    }
+}
+
+/// A refusal as an API server words it.
+fn no(code: u16, message: &str) -> Answer {
+    let reason = match code {
+        404 => "NotFound",
+        409 => "Conflict",
+        _ => "InternalError",
+    };
+    Answer::Says(
+        code,
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {},
+            "status": "Failure", "message": message, "reason": reason, "code": code,
+        }),
+    )
+}
+
+fn form(uid: &str, version: &str) -> Value {
+    json!({
+        "apiVersion": "flexmetal.dev/v1alpha1",
+        "kind": "ProviderAccount",
+        "metadata": {
+            "name": "a", "namespace": "n", "uid": uid, "resourceVersion": version,
+            "generation": 3, "finalizers": ["theirs/one", "ours", "theirs/two"],
+        },
+        "spec": {"baseURL": "u", "apiKeySecretRef": {"name": "s"}},
+    })
+}
+
+fn object(version: &str) -> Arc<ProviderAccount> {
+    Arc::new(serde_json::from_value(form("1", version)).unwrap())
+}
+
+fn list(objects: &Objects<ProviderAccount, u32>, shown: Value) {
+    let shown: Guarded<ProviderAccount> = serde_json::from_value(shown).unwrap();
+    objects.take_in(0, Event::Init);
+    objects.take_in(0, Event::InitApply(shown));
+    objects.take_in(0, Event::InitDone);
+}
+
+fn status(live: i32) -> AccountStatus {
+    AccountStatus {
+        servers: Some(ServerCounts {
+            live,
+            ..ServerCounts::default()
+        }),
+        ..AccountStatus::default()
+    }
+}
+
+/// All that can be printed of an error: itself, its causes, and its insides.
+fn text(error: &dyn Error) -> String {
+    let mut text = format!("{error:?}");
+    let mut next = Some(error);
+    while let Some(error) = next {
+        text += &format!(": {error}");
+        next = error.source();
+    }
+    text
+}
+
+#[tokio::test]
+async fn the_gate_holds_back_after_shutdown_and_in_back_off() {
+    let floor = Floor::start([]).await;
+    let rest = Some(Duration::from_secs(7));
+    assert!(floor.ctx.may_act());
+    assert_eq!(floor.ctx.hold_back(None), None);
+    assert_eq!(floor.ctx.hold_back(rest), rest);
+    floor.ctx.shutdown.cancel();
+    assert!(!floor.ctx.may_act());
+    assert!(floor.ctx.hold_back(None).is_some());
+    assert_eq!(floor.ctx.hold_back(rest), rest);
+}
+
+#[tokio::test]
+async fn what_of_a_value_is_missing_is_told_apart_and_its_content_never() {
+    use k8s_openapi::ByteString;
+    let selector = KeySelector {
+        name: "s".into(),
+        key: "wanted".into(),
+    };
+    let hidden = serde_json::to_value(ByteString(CANARY.into())).unwrap();
+    let of = |source: ValueSource<'_>, entry: &str| {
+        let content = match source {
+            ValueSource::Secret(_) => hidden.clone(),
+            ValueSource::ConfigMap(_) => json!(CANARY),
+        };
+        let data = json!({ entry: content });
+        Answer::Says(200, json!({"metadata": {"name": "s"}, "data": data}))
+    };
+    for (source, path) in [
+        (
+            ValueSource::Secret(&selector),
+            "GET /api/v1/namespaces/n/secrets/s",
+        ),
+        (
+            ValueSource::ConfigMap(&selector),
+            "GET /api/v1/namespaces/n/configmaps/s",
+        ),
+    ] {
+        let answers = [
+            of(source, "wanted"),
+            no(404, "not found"),
+            of(source, "other"),
+            Answer::Says(200, json!({"metadata": {"name": "s"}})),
+            no(500, "internal"),
+            Answer::Drops,
+            // Read, and not understood.
+            Answer::Says(200, json!({"metadata": {"name": "s"}, "data": CANARY})),
+        ];
+        let floor = Floor::start(answers).await;
+        let value = async || floor.ctx.value("n", source).await;
+        assert_eq!(value().await.unwrap(), CANARY.as_bytes());
+        let no_object = value().await.unwrap_err();
+        let no_entry = value().await.unwrap_err();
+        let no_entries = value().await.unwrap_err();
+        let failed = value().await.unwrap_err();
+        let dropped = value().await.unwrap_err();
+        let odd = value().await.unwrap_err();
+        assert!(matches!(no_object, ValueError::NoObject { .. }));
+        assert!(matches!(no_entry, ValueError::NoEntry { .. }));
+        assert!(matches!(no_entries, ValueError::NoEntry { .. }));
+        assert!(matches!(failed, ValueError::Unreadable { .. }));
+        assert!(matches!(dropped, ValueError::Unreadable { .. }));
+        // Its cause quotes what was read, so that alone is not for people.
+        let ValueError::Unreadable { failure, .. } = &odd else {
+            panic!("{odd}")
+        };
+        assert!(
+            ![odd.to_string(), failure.explain()]
+                .concat()
+                .contains(CANARY)
+        );
+        for error in [no_object, no_entry, no_entries, failed, dropped] {
+            let text = text(&error);
+            assert!(text.contains(&format!("{} s ", source.kind())), "{text}");
+            for content in [CANARY, hidden.as_str().unwrap()] {
+                assert!(!text.contains(content), "{text}");
+            }
+        }
+        assert_eq!(floor.asked(), [path; 7], "each was asked for once");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_no_object_can_have_is_asked_for_nowhere() {
+    let floor = Floor::start([]).await;
+    for name in ["../pods/p", "s/../../x", "S", "", "s?x=y", "s."] {
+        let selector = KeySelector {
+            name: name.into(),
+            key: "k".into(),
+        };
+        for source in [
+            ValueSource::Secret(&selector),
+            ValueSource::ConfigMap(&selector),
+        ] {
+            let error = floor.ctx.value("n", source).await.unwrap_err();
+            assert!(matches!(error, ValueError::NoObject { .. }), "{error}");
+        }
+    }
+    assert!(floor.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_write_is_done_or_stale_or_unknown_and_sent_once() {
+    let answers = || {
+        [
+            Answer::Says(200, form("1", "6")),
+            no(404, "gone"),
+            no(409, "changed"),
+            no(500, "internal"),
+            Answer::Drops,
+        ]
+    };
+    let is_as_expected = |n: usize, written: &Written<ProviderAccount>| match n {
+        0 => {
+            matches!(written, Written::Done(o) if o.metadata.resource_version.as_deref() == Some("6"))
+        }
+        1 | 2 => matches!(written, Written::Stale),
+        3 => matches!(written, Written::Unknown(failure) if failure.code() == Some(500)),
+        _ => matches!(written, Written::Unknown(failure) if failure.code().is_none()),
+    };
+    let object = object("5");
+    let floor = Floor::start(answers().into_iter().chain(answers())).await;
+    for n in 0..5 {
+        let metadata = json!({"annotations": {"said": "yes"}});
+        let written = floor.ctx.write_metadata(&object, metadata).await;
+        assert!(is_as_expected(n, &written), "metadata, answer {n}");
+    }
+    for n in 0..5 {
+        let written = floor.ctx.write_status(&object, &status(2)).await.unwrap();
+        assert!(is_as_expected(n, &written), "status, answer {n}");
+    }
+    let calls = floor.calls();
+    assert_eq!(calls.len(), 10, "nothing is repeated");
+    for call in &calls[..5] {
+        assert_eq!((&call.method, call.path.as_str()), (&Method::PATCH, OBJECT));
+        let metadata = json!({
+            "resourceVersion": "5", "uid": "1", "annotations": {"said": "yes"},
+        });
+        assert_eq!(call.body, json!({ "metadata": metadata }));
+    }
+    for call in &calls[5..] {
+        assert_eq!(call.method, Method::PATCH);
+        assert_eq!(call.path, format!("{OBJECT}/status"));
+        assert_eq!(call.body["metadata"]["resourceVersion"], "5");
+        assert_eq!(call.body["status"]["servers"]["live"], 2);
+    }
+}
+
+#[test]
+fn finalizers_of_others_stay_and_ours_is_there_once() {
+    let object = object("5");
+    assert_eq!(
+        with_finalizer(&*object, "ours"),
+        ["theirs/one", "theirs/two", "ours"]
+    );
+    assert_eq!(
+        with_finalizer(&*object, "new"),
+        ["theirs/one", "ours", "theirs/two", "new"]
+    );
+    assert_eq!(
+        without_finalizer(&*object, "ours"),
+        ["theirs/one", "theirs/two"]
+    );
+    assert_eq!(without_finalizer(&*object, "new").len(), 3);
+}
+
+/// News of every report, so that a test sees whether it is published.
+fn some_news(_: &[Condition], _: &[Condition]) -> Vec<News> {
+    vec![News {
+        severity: Severity::Normal,
+        reason: Reason::Delivered,
+        action: "Check",
+        note: "news".into(),
+    }]
+}
+
+#[tokio::test]
+async fn a_status_that_stands_already_is_not_sent() {
+    let floor = Floor::start([]).await;
+    let mut shown = form("1", "5");
+    shown["status"] = serde_json::to_value(status(2)).unwrap();
+    let object = Arc::new(serde_json::from_value(shown).unwrap());
+    let reported = floor.ctx.report(&object, &status(2), some_news).await;
+    assert_eq!(reported, Reported::Stands);
+    assert!(floor.calls().is_empty() && floor.events().is_empty());
+}
+
+#[tokio::test]
+async fn a_status_that_was_written_is_kept_and_its_news_are_published() {
+    let mut written = form("1", "6");
+    written["status"] = serde_json::to_value(status(2)).unwrap();
+    let floor = Floor::start([Answer::Says(200, written)]).await;
+    list(&floor.ctx.objects, form("1", "5"));
+    let reported = floor.ctx.report(&object("5"), &status(2), some_news).await;
+    assert_eq!(reported, Reported::Written);
+    assert_eq!(floor.asked(), [format!("PATCH {OBJECT}/status")]);
+    assert_eq!(version(&floor), "6");
+    let events = floor.events();
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].body["regarding"]["uid"], "1");
+    assert_eq!(events[0].body["note"], "news");
+}
+
+fn version(floor: &Floor) -> String {
+    let newest = floor.ctx.objects.newest("1").unwrap();
+    newest.meta().resource_version.clone().unwrap()
+}
+
+#[tokio::test]
+async fn after_a_conflict_the_object_is_read_again_and_nothing_is_told() {
+    let answers = [
+        no(409, "changed"),
+        Answer::Says(200, form("1", "9")),
+        // Another object has its name: nothing of it is taken for ours.
+        no(409, "changed"),
+        Answer::Says(200, form("2", "12")),
+        no(404, "gone"),
+        no(404, "gone"),
+    ];
+    let floor = Floor::start(answers).await;
+    list(&floor.ctx.objects, form("1", "5"));
+    for _ in 0..3 {
+        let reported = floor.ctx.report(&object("5"), &status(2), some_news).await;
+        assert_eq!(reported, Reported::Stale);
+        assert_eq!(version(&floor), "9");
+    }
+    let round = [format!("PATCH {OBJECT}/status"), format!("GET {OBJECT}")];
+    assert_eq!(floor.asked(), [&round[..], &round, &round].concat());
+    assert!(floor.events().is_empty());
+}
+
+#[tokio::test]
+async fn a_status_write_that_fails_is_tried_again_later_and_not_told() {
+    for answer in [no(500, "internal"), Answer::Drops] {
+        let floor = Floor::start([answer]).await;
+        list(&floor.ctx.objects, form("1", "5"));
+        for _ in 0..2 {
+            let reported = floor.ctx.report(&object("5"), &status(2), some_news).await;
+            let Reported::Later(rest) = reported else {
+                panic!("{reported:?}")
+            };
+            assert!(!rest.is_zero());
+        }
+        // The second time was within the pause.
+        assert_eq!(floor.asked(), [format!("PATCH {OBJECT}/status")]);
+        assert_eq!(version(&floor), "5");
+        assert!(floor.events().is_empty());
+    }
+}
+
+#[test]
+fn only_what_became_true_is_told() {
+    let listed = |wanted: &[(Type, bool)]| {
+        let wanted: Vec<Wanted> = wanted
+            .iter()
+            .map(|(kind, status)| Wanted::new(*kind, *status, Reason::Delivered, kind.as_str()))
+            .collect();
+        conditions::merge(&[], &wanted, Some(1), jiff::Timestamp::UNIX_EPOCH)
+    };
+    let before = listed(&[
+        (Type::Ready, false),
+        (Type::Reconciling, true),
+        (Type::Synced, true),
+        (Type::OrphansFound, false),
+    ]);
+    let after = listed(&[
+        (Type::Ready, true),
+        (Type::Reconciling, false),
+        (Type::Synced, true),
+        (Type::OrphansFound, true),
+        (Type::Stalled, true),
+    ]);
+    let watched = [
+        (Type::Ready, Severity::Normal, "Check"),
+        (Type::Reconciling, Severity::Normal, "Move"),
+        (Type::Synced, Severity::Normal, "Send"),
+        (Type::Stalled, Severity::Warning, "Hold"),
+        (Type::KeyAccepted, Severity::Normal, "Try"),
+    ];
+    let told = |before: &[Condition], after: &[Condition]| -> Vec<_> {
+        let news = turned(before, after, &watched);
+        let line = |n: &News| (n.severity, n.action, n.note.clone());
+        news.iter().map(line).collect()
+    };
+    assert_eq!(
+        told(&before, &after),
+        [
+            (Severity::Normal, "Check", "Ready".to_owned()),
+            (Severity::Warning, "Hold", "Stalled".to_owned()),
+        ]
+    );
+    assert!(told(&after, &after).is_empty());
+    assert!(told(&after, &[]).is_empty());
+    assert_eq!(told(&[], &after).len(), 3, "Ready, Synced and Stalled");
+}
+
+/// The object with a field that does not decode, and this status.
+fn broken(status: &Value) -> Value {
+    let mut object = form("1", "5");
+    object["spec"]["baseURL"] = json!(17);
+    object["status"] = status.clone();
+    object
+}
+
+#[tokio::test]
+async fn an_object_that_does_not_decode_is_told_of_once() {
+    let seen: Guarded<ProviderAccount> = serde_json::from_value(broken(&json!({}))).unwrap();
+    let seen = seen.0.unwrap_err();
+    let bare = || Answer::Says(200, broken(&json!({})));
+    // The write fails first: it is to be tried again, and no event speaks of it.
+    let floor = Floor::start([bare(), no(500, "internal")]).await;
+    let (_, again) = floor.ctx.report_undecodable(&seen).await;
+    assert_eq!(again, Again::Backoff);
+    assert!(floor.events().is_empty());
+
+    let floor = Floor::start([bare(), bare()]).await;
+    let (note, again) = floor.ctx.report_undecodable(&seen).await;
+    assert!(matches!(again, Again::After(_)));
+    let first = [format!("GET {OBJECT}"), format!("PATCH {OBJECT}/status")];
+    assert_eq!(floor.asked(), first);
+    assert_eq!(floor.events().len(), 1);
+    let body = floor.calls().remove(1).body;
+    assert_eq!(body["metadata"]["resourceVersion"], "5");
+    assert_eq!(body["status"]["observedGeneration"], 3);
+    let written: Vec<Condition> =
+        serde_json::from_value(body["status"]["conditions"].clone()).unwrap();
+    let cause = Cause::needs_person(Reason::Undecodable, note.clone());
+    let shown: Vec<_> = written.iter().map(|c| (&*c.type_, &*c.status)).collect();
+    let expected = cause.conditions();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|w| (w.kind.as_str(), w.status_word()))
+        .collect();
+    assert_eq!(shown, expected);
+    assert_eq!(written[0].message, note);
+
+    // What was written is shown.
+    let floor = Floor::start([Answer::Says(200, broken(&body["status"]))]).await;
+    let (told, again) = floor.ctx.report_undecodable(&seen).await;
+    assert_eq!(told, note);
+    assert!(matches!(again, Again::After(_)));
+    assert_eq!(floor.asked(), [format!("GET {OBJECT}")]);
+    assert!(floor.events().is_empty());
+}

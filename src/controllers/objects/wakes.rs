@@ -1,0 +1,60 @@
+//! Who is to have a pass, and when.
+
+use super::{
+    Inner, Uid,
+    entry::{Entry, Phase},
+};
+use crate::{kinds::Kind, runtime::clock};
+use std::time::Duration;
+
+impl<K: Kind, M> Inner<K, M> {
+    /// The object shall have a pass, `later` at the latest.
+    pub(super) fn want(&mut self, uid: &str, now: Duration, later: Duration) {
+        let Some((uid, _)) = self.entries.get_key_value(uid) else {
+            return;
+        };
+        let uid = uid.clone();
+        let Some(entry) = self.entries.get_mut(&uid) else {
+            return;
+        };
+        match &mut entry.phase {
+            Phase::Running { again } => *again = true,
+            Phase::Queued => {}
+            Phase::Waiting(due) => {
+                // A pause after failures is a floor, not only a requeue: no wake shortens it.
+                let at = (now + later).max(entry.pause.not_before());
+                if at <= now {
+                    if let Some(due) = due.take() {
+                        self.due.remove(&(due, uid.clone()));
+                    }
+                    entry.phase = Phase::Queued;
+                    self.queue.push_back(uid);
+                } else if due.is_none_or(|due| at < due) {
+                    if let Some(due) = due.replace(at) {
+                        self.due.remove(&(due, uid.clone()));
+                    }
+                    self.due.insert((at, uid));
+                }
+            }
+        }
+    }
+
+    /// An object that is queued goes next.
+    pub(super) fn goes_next(&mut self, uid: &Uid) {
+        let is_queued = |e: &Entry<K, M>| matches!(e.phase, Phase::Queued);
+        if self.entries.get(uid).is_some_and(is_queued)
+            && let Some(at) = self.queue.iter().position(|queued| queued == uid)
+        {
+            self.queue.remove(at);
+            self.queue.push_front(uid.clone());
+        }
+    }
+
+    /// The object is gone: one last pass, whatever pause it was in.
+    pub(super) fn want_gone(&mut self, uid: &str) {
+        if let Some(entry) = self.entries.get_mut(uid) {
+            entry.pause.reset();
+        }
+        self.want(uid, clock::now().mono, Duration::ZERO);
+    }
+}
