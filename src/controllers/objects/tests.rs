@@ -1,7 +1,10 @@
 //! Entries and schedule, under paused time.
 
 use super::*;
-use crate::kinds::{BareMetalServer, ProviderAccount};
+use crate::{
+    account::{Users as _, Wake},
+    kinds::{BareMetalServer, ProviderAccount},
+};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

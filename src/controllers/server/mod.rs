@@ -12,11 +12,11 @@ pub mod recall;
 
 mod act;
 mod claims;
-mod keys;
 mod observe;
 mod orders;
 mod pass;
 mod report;
+mod ssh_keys;
 mod turn;
 mod writes;
 

@@ -4,8 +4,8 @@ use super::{
     ServerContext, claims,
     decide::request::keys_hash,
     facts::{AccountFacts, Facts, has_finalizer},
-    keys,
     recall::{self, Known},
+    ssh_keys,
 };
 use crate::{
     account::{Account, Resolution, view::Sighting},
@@ -54,7 +54,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     } else {
         Some(false)
     };
-    let ssh_keys = ssh_keys(ctx, &object).await;
+    let ssh_keys = needed_keys(ctx, &object).await;
     let mut facts = Facts {
         now: clock::now(),
         cluster: ctx.cluster.clone(),
@@ -126,7 +126,7 @@ async fn see_kind_deleting(ctx: &ServerContext) -> Option<bool> {
 
 /// The SSH keys, where they are needed: when the last decision waits for them, and once for each
 /// generation of an object with a machine, to see whether an edit changed them. None: not read.
-async fn ssh_keys(
+async fn needed_keys(
     ctx: &ServerContext,
     object: &BareMetalServer,
 ) -> Option<Result<Vec<String>, Cause>> {
@@ -138,7 +138,7 @@ async fn ssh_keys(
     if !memory.wants_keys && (object.metadata.deletion_timestamp.is_some() || !is_edited) {
         return None;
     }
-    let keys = keys::read(ctx, object).await;
+    let keys = ssh_keys::read(ctx, object).await;
     let hash = keys.as_ref().ok().map(|keys| keys_hash(keys));
     ctx.objects.remember(&uid, |memory| {
         if hash.is_some() {
