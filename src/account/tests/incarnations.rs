@@ -2,7 +2,7 @@
 
 use super::{
     provider::{machine, mark},
-    rig::{Rig, account_uid, caller, key, permit},
+    rig::{Rig, account_uid, caller, key, permit, reserve},
 };
 use crate::{
     account::{Account, Lane, Settings, Turn, Wake, view::State},
@@ -104,4 +104,37 @@ async fn whoever_waited_on_a_connection_that_ends_looks_again() {
     let woken = rig.woken();
     assert!(woken.contains(&Wake::Object("waits".into())), "{woken:?}");
     assert!(woken.contains(&Wake::Account(key("default"))), "{woken:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_that_was_permitted_on_a_former_connection_is_of_it_alone() {
+    let (rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    let former = reserve(&account, &mark(1)).await.unwrap();
+    assert!(former.is_of(&account));
+    let uid = account_uid("default");
+    rig.configure("default", &uid, Some(rig.connection("key-two")), |_| {});
+    assert!(
+        !former.is_of(&account),
+        "what was checked there says nothing of this one"
+    );
+    rig.ready(&account).await;
+    let present = reserve(&account, &mark(2)).await.unwrap();
+    assert!(present.is_of(&account));
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_nothing_may_be_ordered_is_in_the_view() {
+    let (rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    assert_eq!(account.view().no_orders, None);
+    let uid = account_uid("default");
+    rig.accounts.set_held(&key("default"), &uid, false);
+    let (reason, why) = account.view().no_orders.unwrap();
+    assert_eq!(reason, Reason::Pending);
+    assert!(why.contains("finalizer"), "{why}");
+    rig.woken();
+    rig.accounts.set_held(&key("default"), &uid, true);
+    assert_eq!(account.view().no_orders, None);
+    assert!(rig.woken().contains(&Wake::Account(key("default"))));
 }

@@ -377,3 +377,15 @@ async fn more_calls_than_the_bucket_holds_are_granted_when_it_is_full() {
     sleep(Duration::from_millis(200)).await;
     assert_eq!(rig.woken(), ["b"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_nobody_took_back_may_be_picked_up_late() {
+    let rig = Rig::slow();
+    assert!(rig.turns.ask(Lane::Release, 1, &object("first")));
+    assert!(!rig.turns.ask(Lane::Release, 1, &object("late")));
+    sleep(Duration::from_secs(2)).await;
+    rig.turns.hand_out();
+    assert_eq!(rig.woken(), ["late"]);
+    sleep(Duration::from_secs(60)).await;
+    assert!(rig.turns.ask(Lane::Release, 1, &object("late")));
+}
