@@ -37,6 +37,8 @@ pub struct Memory {
     pub keys_generation: Option<i64>,
     /// The last decision waits for them.
     pub wants_keys: bool,
+    /// The end was proved, and our finalizer taken off.
+    pub let_go: bool,
     /// It has a place in the queue of its account.
     pub queued: bool,
     /// Effects that failed in a row.

@@ -3,7 +3,7 @@
 use super::{
     ServerContext, claims,
     decide::request::keys_hash,
-    facts::{AccountFacts, Facts, has_finalizer},
+    facts::{AccountFacts, Facts},
     recall::{self, Known},
     ssh_keys,
 };
@@ -48,8 +48,9 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         },
         None => AccountFacts::Missing(format!("{} {}", reference.kind.as_str(), reference.name)),
     };
-    let ends = object.metadata.deletion_timestamp.is_some() && has_finalizer(&object);
-    let kind_deleting = if ends {
+    // Without our finalizer too: others may hold the object, and what its machine was let go for
+    // must not look like a wish to release it.
+    let kind_deleting = if object.metadata.deletion_timestamp.is_some() {
         see_kind_deleting(ctx).await
     } else {
         Some(false)
@@ -114,6 +115,7 @@ async fn see_kind_deleting(ctx: &ServerContext) -> Option<bool> {
     let api: Api<CustomResourceDefinition> = Api::all(ctx.client.clone());
     match bounded(api.get_metadata(BareMetalServer::crd_name())).await {
         Ok(crd) => Some(crd.metadata.deletion_timestamp.is_some()),
+        Err(failure) if failure.code() == Some(404) => Some(true),
         Err(error) => {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,

@@ -36,6 +36,11 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
 }
 
 async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    if ctx.objects.memory(uid).let_go {
+        // Our finalizer is off: whatever is left of the object is nobody's business here.
+        return Again::After(QUEUED);
+    }
     let Gathered { facts, account } = observe(ctx, object).await;
     let decision = decide(&facts);
     ask(&facts, account.as_ref(), &decision);
@@ -79,6 +84,8 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     ctx.objects
         .remember(facts.uid(), |memory| memory.note(observation, now, spacing));
     if over {
+        ctx.objects
+            .remember(facts.uid(), |memory| memory.let_go = true);
         // The watch shows what is left of it, if others hold it.
         return Again::After(QUEUED);
     }
