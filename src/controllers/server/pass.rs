@@ -77,9 +77,10 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     if over {
         report::ended(ctx, &facts).await;
     }
+    // Without an account nothing was looked at, and nothing is spaced.
     let spacing = facts
         .view()
-        .map_or(Duration::from_secs(60), |v| v.times.listing_spacing);
+        .map_or(Duration::ZERO, |v| v.times.listing_spacing);
     let now = clock::now().mono;
     ctx.objects
         .remember(facts.uid(), |memory| memory.note(observation, now, spacing));
