@@ -138,6 +138,7 @@ impl Account {
             used_before: self.inner.used_before,
             last_error: None,
             no_orders: self.why_no_orders(),
+            defaults: settings.defaults,
         };
         let mut key = KeyState::Untried;
         if let Some((live, _)) = self.connected() {

@@ -1,6 +1,6 @@
 //! The name of an account object.
 
-use crate::kinds::references::{AccountKind, AccountRef};
+use crate::kinds::references::{AccountKind, PinnedAccount};
 use std::fmt;
 
 /// Names one account object. Made by [`AccountKey::of`] and [`AccountKey::named`] alone.
@@ -16,7 +16,7 @@ pub struct AccountKey {
 
 impl AccountKey {
     /// What a reference means to an object of this namespace.
-    pub fn of(reference: &AccountRef, namespace: &str) -> Self {
+    pub fn of(reference: &PinnedAccount, namespace: &str) -> Self {
         Self::named(reference.kind, Some(namespace), &reference.name)
     }
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn only_the_namespaced_kind_keeps_the_namespace() {
-        let reference = |kind| AccountRef {
+        let reference = |kind| PinnedAccount {
             kind,
             name: "a".into(),
         };

@@ -1,7 +1,7 @@
 //! What a reference to an account leads to.
 
 use super::{Account, AccountKey, Accounts};
-use crate::kinds::references::AccountRef;
+use crate::kinds::references::PinnedAccount;
 
 /// What an account reference leads to.
 pub enum Resolution {
@@ -20,7 +20,7 @@ pub enum Resolution {
 
 impl Accounts {
     /// Resolves the reference of an object in this namespace.
-    pub fn resolve(&self, namespace: &str, reference: &AccountRef) -> Resolution {
+    pub fn resolve(&self, namespace: &str, reference: &PinnedAccount) -> Resolution {
         let key = AccountKey::of(reference, namespace);
         let Some(account) = self.get(&key) else {
             return Resolution::Missing;

@@ -4,6 +4,7 @@ use super::{AccountKey, view::Times};
 use crate::kinds::{
     Reason,
     account::{AllowedNamespaces, KnownMachine, Limits, Timing},
+    policies::Policies,
 };
 
 /// What is in force for one account object.
@@ -19,6 +20,8 @@ pub struct Settings {
     pub times: Times,
     /// Its limits.
     pub limits: Limits,
+    /// What its servers do where they do not say it themselves; None: the object was not read.
+    pub defaults: Option<Policies>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
 }
@@ -32,6 +35,7 @@ impl Settings {
             allowed: None,
             times: Times::from(&Timing::default()),
             limits: Limits::default(),
+            defaults: None,
             known: Vec::new(),
         }
     }
@@ -54,5 +58,6 @@ impl Settings {
             || self.allowed != former.allowed
             || self.times != former.times
             || self.limits != former.limits
+            || self.defaults != former.defaults
     }
 }

@@ -1,6 +1,6 @@
 //! What the rest of the operator may know of an account: pure data, taken at one moment.
 
-use crate::kinds::{Reason, account::KnownMachine, account::Timing};
+use crate::kinds::{Reason, account::KnownMachine, account::Timing, policies::Policies};
 use hosting::{
     catalogue::{Location, OperatingSystem, Plan},
     quota::LocationQuota,
@@ -30,6 +30,8 @@ pub struct View {
     pub last_error: Option<(Reason, String)>,
     /// Why nothing may be ordered, though releases go on.
     pub no_orders: Option<(Reason, String)>,
+    /// What its servers do where they do not say it themselves; None: that was not read yet.
+    pub defaults: Option<Policies>,
 }
 
 /// Whether calls may be made.

@@ -1,9 +1,12 @@
 //! Why an object is as it is, and what kstatus reads in it.
 
+use super::patience::Patience;
 use crate::kinds::{
     Reason,
     conditions::{Type, Wanted},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::time::Duration;
 
 /// Why an object is as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +26,11 @@ pub enum Standing {
     Ready,
     /// It gets there by itself.
     Reconciling,
+    /// Something that it refers to does not exist. That may just be applied in another order, so it
+    /// reads as Reconciling at first, and as Stalled when [`Patience`] is over.
+    Awaiting,
+    /// A person has stopped it, who needs not be called.
+    Suspended,
     /// A person is needed.
     Stalled,
 }
@@ -38,6 +46,16 @@ impl Cause {
         Self::new(Standing::Reconciling, reason, message)
     }
 
+    /// Waiting for an object that is referred to.
+    pub fn awaits(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(Standing::Awaiting, reason, message)
+    }
+
+    /// Stopped by a person.
+    pub fn suspended(message: impl Into<String>) -> Self {
+        Self::new(Standing::Suspended, Reason::Suspended, message)
+    }
+
     /// Waiting for a person.
     pub fn needs_person(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(Standing::Stalled, reason, message)
@@ -51,6 +69,43 @@ impl Cause {
         }
     }
 
+    /// With what is awaited judged: Reconciling, and for how long at most, or Stalled. What reads as
+    /// Stalled already stays so: a process that has just started has no memory of the wait.
+    #[must_use]
+    pub fn judged(
+        self,
+        patience: &Patience,
+        now: Duration,
+        before: &[Condition],
+    ) -> (Self, Option<Duration>) {
+        if self.standing != Standing::Awaiting {
+            return (self, None);
+        }
+        let is_told = |c: &Condition| {
+            c.type_ == Type::Stalled.as_str()
+                && c.status == "True"
+                && c.reason == self.reason.as_str()
+        };
+        let rest = patience.rest(self.reason, now);
+        let (standing, rest) = match before.iter().any(is_told) || rest.is_zero() {
+            true => (Standing::Stalled, None),
+            false => (Standing::Reconciling, Some(rest)),
+        };
+        (Self { standing, ..self }, rest)
+    }
+
+    /// Whether the last exchange worked and nothing is left to send.
+    pub fn is_in_sync(&self) -> bool {
+        match self.standing {
+            Standing::Ready => true,
+            Standing::Reconciling => matches!(
+                self.reason,
+                Reason::Provisioning | Reason::WaitingForAddress
+            ),
+            Standing::Awaiting | Standing::Suspended | Standing::Stalled => false,
+        }
+    }
+
     /// The three conditions that every kind has. What is not the case says `Settled`, with nothing to read.
     pub fn conditions(self) -> [Wanted; 3] {
         let Self {
@@ -58,6 +113,10 @@ impl Cause {
             message,
             standing,
         } = self;
+        let standing = match standing {
+            Standing::Awaiting => Standing::Reconciling,
+            other => other,
+        };
         let flag = |kind, of| {
             if standing == of {
                 Wanted::new(kind, true, reason, message.clone())
@@ -82,6 +141,11 @@ mod tests {
             (Cause::ready(Reason::Delivered, "m"), [true, false, false]),
             (Cause::waits(Reason::Ordering, "m"), [false, true, false]),
             (
+                Cause::awaits(Reason::SecretNotFound, "m"),
+                [false, true, false],
+            ),
+            (Cause::suspended("m"), [false, false, false]),
+            (
                 Cause::needs_person(Reason::InvalidSpec, "m"),
                 [false, false, true],
             ),
@@ -94,5 +158,32 @@ mod tests {
             );
             assert_eq!(conditions[0].reason, reason, "Ready always says why");
         }
+    }
+    #[test]
+    fn what_is_awaited_needs_a_person_after_two_minutes_and_stays_so_after_a_restart() {
+        let at = Duration::from_secs;
+        let cause = || Cause::awaits(Reason::SecretNotFound, "m");
+        let mut patience = Patience::default();
+        let (first, rest) = cause().judged(&patience, at(1000), &[]);
+        assert_eq!(
+            (first.standing, rest),
+            (Standing::Reconciling, Some(at(120)))
+        );
+        patience.note(Some(Reason::SecretNotFound), at(1000));
+        let (later, rest) = cause().judged(&patience, at(1090), &[]);
+        assert_eq!(
+            (later.standing, rest),
+            (Standing::Reconciling, Some(at(30)))
+        );
+        let (last, rest) = cause().judged(&patience, at(1120), &[]);
+        assert_eq!((last.standing, rest), (Standing::Stalled, None));
+
+        let shown = last.conditions();
+        let shown = crate::kinds::conditions::merge(&[], &shown, None, jiff::Timestamp::MIN);
+        let (again, _) = cause().judged(&Patience::default(), at(1), &shown);
+        assert_eq!(again.standing, Standing::Stalled);
+        let other = Cause::awaits(Reason::AccountNotFound, "m");
+        let (other, _) = other.judged(&Patience::default(), at(1), &shown);
+        assert_eq!(other.standing, Standing::Reconciling);
     }
 }

@@ -12,6 +12,7 @@ pub mod events;
 pub mod mark;
 pub mod objects;
 pub mod once;
+pub mod patience;
 pub mod report;
 pub mod streams;
 pub mod undecodable;
@@ -20,6 +21,8 @@ pub mod writes;
 
 #[cfg(test)]
 mod floor_tests;
+#[cfg(test)]
+mod readings;
 
 use context::Process;
 

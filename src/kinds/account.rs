@@ -2,6 +2,7 @@
 
 use super::Interval;
 use super::kind::{Kind, namespaced};
+use super::policies::Policies;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Api, Client, CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -185,6 +186,11 @@ pub struct AccountSpec {
     /// How often to look and how long to wait. Mutable.
     #[serde(default)]
     pub timing: Timing,
+
+    /// Policies of the servers that use this account, where they do not say them themselves. Default: none, the
+    /// operator's apply. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<Policies>,
 
     /// Limits on what is ordered through this account. Default: none. Mutable; they stop orders, never releases.
     #[serde(default)]

@@ -2,22 +2,30 @@
 //!
 //! These are documented, strict types for the Kubernetes API. The hosting API's
 //! own words live in [`hosting`]; nothing here is sent there unchanged.
+//!
+//! A field that may be unset and is of an enum says `schemars(with)`: an optional type would give the
+//! field the description of the enum.
 
 // Columns are attributes of the derive, and many share a type.
 #![allow(clippy::duplicated_attributes)]
 
 pub mod account;
+pub mod address;
 pub mod conditions;
 pub mod interval;
 pub mod kind;
 pub mod names;
+pub mod order;
+pub mod policies;
 pub mod reason;
 pub mod references;
+pub mod rfc3339;
 pub mod server;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use interval::Interval;
 pub use kind::Kind;
+pub use policies::Policies;
 pub use reason::Reason;
 pub use server::BareMetalServer;
 

@@ -38,36 +38,47 @@ impl AccountKind {
 }
 
 /// Names the account that pays for a server. Default: the ProviderAccount `default` of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct AccountRef {
+    /// Kind of the account: `ProviderAccount` (in the same namespace) or `ClusterProviderAccount`. Default: `ProviderAccount`. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AccountKind")]
+    pub kind: Option<AccountKind>,
+    /// Name of the account. Default: `default`. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub name: Option<String>,
+}
+
+/// The account that a reference points to.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
-pub struct AccountRef {
-    /// Kind of the account: `ProviderAccount` (default; in the same namespace) or `ClusterProviderAccount`.
-    #[serde(default)]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct PinnedAccount {
+    /// Kind of the account.
     pub kind: AccountKind,
-    /// Name of the account. Default: `default`.
-    #[serde(default = "default_account")]
-    #[schemars(length(min = 1, max = 253))]
+    /// Name of the account.
     pub name: String,
 }
 
-fn default_account() -> String {
-    "default".into()
-}
-
-impl Default for AccountRef {
-    fn default() -> Self {
-        Self {
-            kind: AccountKind::default(),
-            name: default_account(),
-        }
+impl PinnedAccount {
+    /// What a reference stands for. The schema says the same, in the rule that keeps it immutable.
+    pub fn of(reference: Option<&AccountRef>) -> Self {
+        let kind = reference.and_then(|r| r.kind).unwrap_or_default();
+        let name = reference.and_then(|r| r.name.as_deref());
+        let name = name.unwrap_or("default").to_owned();
+        Self { kind, name }
     }
 }
 
 /// One key of a Secret or ConfigMap in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct KeySelector {
     /// Name of the Secret or ConfigMap.
     #[schemars(length(min = 1, max = 253))]
@@ -82,9 +93,9 @@ pub struct KeySelector {
 #[x_kube(validation = Rule::new("[has(self.publicKey), has(self.uuid), has(self.secretKeyRef), has(self.configMapKeyRef)].filter(x, x).size() == 1").message("set exactly one of publicKey, uuid, secretKeyRef, configMapKeyRef"))]
 #[serde(rename_all = "camelCase")]
 pub struct SshKeySource {
-    /// A public key in OpenSSH form, given directly.
+    /// A public key in OpenSSH form, given directly: one line, with or without the newline at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 16384), regex(pattern = r"^[^\r\n]+$"))]
+    #[schemars(length(min = 1, max = 16384), regex(pattern = r"^[^\r\n]+\n?$"))]
     pub public_key: Option<String>,
     /// UUID of a key that is stored at the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]

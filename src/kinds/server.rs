@@ -1,9 +1,14 @@
 //! `BareMetalServer`: one on-demand server.
 
+pub use super::address::{Address, AddressType};
 use super::kind::{Kind, namespaced};
-use super::references::{AccountKind, AccountRef, SshKeySource};
+pub use super::order::{Intent, OrderOutcome, OrderRecord};
+pub use super::policies::DeletionPolicy;
+use super::policies::Policies;
+pub use super::references::PinnedAccount;
+use super::references::{AccountRef, SshKeySource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{Api, Client, CustomResource, KubeSchema};
+use kube::{Api, Client, CustomResource, KubeSchema, core::Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +25,7 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = "BareMetalServerStatus",
     derive = "PartialEq",
+    selectable = ".spec.accountRef.name",
     selectable = ".spec.location",
     selectable = ".spec.instanceType",
     selectable = ".status.uuid",
@@ -30,6 +36,12 @@ use serde::{Deserialize, Serialize};
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
         description = "Whether the server is usable and as declared."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why the server is ready or not."
     ),
     printcolumn(
         name = "Status",
@@ -76,13 +88,6 @@ use serde::{Deserialize, Serialize};
         description = "The provider's identifier of the server."
     ),
     printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        priority = 1,
-        description = "Why the server is ready or not."
-    ),
-    printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
@@ -92,22 +97,22 @@ use serde::{Deserialize, Serialize};
 )]
 #[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
 #[kube(validation = Rule::new("has(self.spec.hostname) || !self.metadata.name.matches('[^.]{64}')").message("metadata.name is no host name, a part of it is longer than 63 characters: set spec.hostname"))]
-#[x_kube(validation = Rule::new("has(self.accountRef) == has(oldSelf.accountRef) && (!has(self.accountRef) || self.accountRef == oldSelf.accountRef)").message("accountRef is immutable: create a new server instead").field_path(".accountRef"))]
-#[x_kube(validation = Rule::new("self.location == oldSelf.location").message("location is immutable: create a new server instead").field_path(".location"))]
-#[x_kube(validation = Rule::new("self.instanceType == oldSelf.instanceType").message("instanceType is immutable: create a new server instead").field_path(".instanceType"))]
-#[x_kube(validation = Rule::new("has(self.contractId) == has(oldSelf.contractId) && (!has(self.contractId) || self.contractId == oldSelf.contractId)").message("contractId is immutable: create a new server instead").field_path(".contractId"))]
-#[x_kube(validation = Rule::new("self.overflow == oldSelf.overflow").message("overflow is immutable: create a new server instead").field_path(".overflow"))]
+#[kube(validation = until_ordered("location", "self.spec.location == oldSelf.spec.location"))]
+#[kube(validation = until_ordered("instanceType", "self.spec.instanceType == oldSelf.spec.instanceType"))]
+#[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
+#[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
+#[x_kube(validation = Rule::new("(has(self.accountRef) && has(self.accountRef.kind) ? self.accountRef.kind : 'ProviderAccount') == (has(oldSelf.accountRef) && has(oldSelf.accountRef.kind) ? oldSelf.accountRef.kind : 'ProviderAccount') && (has(self.accountRef) && has(self.accountRef.name) ? self.accountRef.name : 'default') == (has(oldSelf.accountRef) && has(oldSelf.accountRef.name) ? oldSelf.accountRef.name : 'default')").message("accountRef is immutable: create a new server instead").field_path(".accountRef"))]
 #[serde(rename_all = "camelCase")]
 pub struct BareMetalServerSpec {
     /// The account that pays. Default: the ProviderAccount `default` of this namespace. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// Name of the location, as the provider lists it, for example `EU: Rotterdam`. Immutable.
+    /// Name of the location, as the provider lists it, for example `EU: Rotterdam`. Mutable until a machine is ordered.
     #[schemars(length(min = 1, max = 128))]
     pub location: String,
 
-    /// Name of the instance type, for example `bm7.std.8`. Immutable.
+    /// Name of the instance type, for example `bm7.std.8`. Mutable until a machine is ordered.
     #[schemars(length(min = 1, max = 128))]
     pub instance_type: String,
 
@@ -127,7 +132,7 @@ pub struct BareMetalServerSpec {
     /// SSH keys for the root user, at most 50. Default: none (for Windows and for systems without a shell).
     /// A change after the order is reported as pending and sends nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 50))]
+    #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
     pub ssh_keys: Vec<SshKeySource>,
 
     /// Tags of the server, at most 57; the prefix `fmo-` is the operator's own. Default: none.
@@ -141,26 +146,56 @@ pub struct BareMetalServerSpec {
     #[x_kube(validation = Rule::new("self.all(t, !t.startsWith('fmo-'))").message("tags must not begin with the reserved prefix fmo-"))]
     pub tags: Vec<String>,
 
-    /// Contract whose committed quota pays for the server. Default: none, the on-demand pool. Immutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Contract whose committed quota pays for the server. Default: none, the on-demand pool. Mutable until a machine is ordered.
+    #[serde(
+        default,
+        rename = "contractID",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(max = 240), regex(pattern = r"^[A-Z0-9_.-]{0,240}$"))]
     pub contract_id: Option<String>,
 
-    /// Whether the on-demand pool may be used when the committed quota is used up. Default: false. Immutable.
-    #[serde(default)]
-    pub overflow: bool,
+    /// Whether the on-demand pool may be used when the committed quota is used up. Default: false. Mutable until a machine is ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflow: Option<bool>,
 
-    /// What happens to the machine when the object is deleted: `Release` (default) or `Retain`. Mutable until the release has begun.
-    #[serde(default)]
-    pub deletion_policy: DeletionPolicy,
+    /// What happens to the machine when the object is deleted: `Release` or `Retain`. Default: what `spec.defaults` of the
+    /// account says, else `Release`. Mutable until the release has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DeletionPolicy")]
+    pub deletion_policy: Option<DeletionPolicy>,
 
-    /// While true, a deletion of the object is held and the machine stays. Default: false. Mutable.
-    #[serde(default)]
-    pub deletion_protection: bool,
+    /// While true, a deletion of the object is held and the machine stays. Default: what `spec.defaults` of the account
+    /// says, else false. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_protection: Option<bool>,
 
-    /// While true, nothing is ordered or released for this object; reading goes on. Default: false. Mutable.
-    #[serde(default)]
-    pub suspend: bool,
+    /// While true, nothing is ordered or released for this object; reading goes on. Default: what `spec.defaults` of the
+    /// account says, else false. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+}
+
+/// The rule of a field that may change while no machine was ordered and no order is open: a mistake is
+/// mended by the next apply. `same` says that it did not change.
+fn until_ordered(field: &str, same: &str) -> Rule {
+    let open = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.order) || (has(self.status.order.outcome) && self.status.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
+    Rule::new(format!("{same} || {open}"))
+        .message(&*format!(
+            "{field} can no longer change, since a machine was ordered: create a new server instead"
+        ))
+        .field_path(format!(".spec.{field}"))
+}
+
+impl BareMetalServerSpec {
+    /// The policies that the object itself sets.
+    pub fn policies(&self) -> Policies {
+        Policies {
+            deletion_policy: self.deletion_policy,
+            deletion_protection: self.deletion_protection,
+            suspend: self.suspend,
+        }
+    }
 }
 
 /// An operating system to install.
@@ -173,16 +208,6 @@ pub struct OperatingSystem {
         regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     )]
     pub slug: String,
-}
-
-/// What happens to the machine when its object is deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum DeletionPolicy {
-    /// The machine is released; the object stays until the provider shows the release as finished.
-    #[default]
-    Release,
-    /// The machine stays, tagged `fmo-retained`.
-    Retain,
 }
 
 /// What is known about the server. Written by the operator only.
@@ -212,15 +237,22 @@ pub struct BareMetalServerStatus {
 
     /// Addresses of the server, in the provider's order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<Address>,
 
     /// What the provider shows about the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
 
-    /// The last order: its intent, and its outcome once that is known.
+    /// The operator's own record of the last order: its intent, and its outcome once that is known. For reading only:
+    /// what is written here by others is overwritten.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderRecord>,
+
+    /// The policies in force: the object's own, else its account's `spec.defaults`, else the operator's. One that is
+    /// unset depends on an account that was not found yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policies: Option<Policies>,
 
     /// The account that `accountRef` referred to when the order started.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -240,15 +272,8 @@ pub struct BareMetalServerStatus {
 
     /// Other live machines that bear this object's mark, by identifier. Normally empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub duplicates: Vec<String>,
-}
-
-/// One address of the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Address {
-    /// IPv4 or IPv6 address.
-    pub address: String,
 }
 
 /// What the provider shows about the server.
@@ -266,86 +291,15 @@ pub struct Observed {
     pub os_slug: Option<String>,
     /// Tags, without the operator's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub tags: Vec<String>,
     /// Contract that pays, if the server came from its committed quota.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "contractID",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub contract_id: Option<String>,
-}
-
-/// The intent to order, written before the order is sent, in metadata and in status.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Intent {
-    /// Identifier of the ordering cluster, 16 hex digits.
-    pub cluster: String,
-    /// UID of the ordering object.
-    pub uid: String,
-    /// Mark of the object, 24 hex digits.
-    pub mark: String,
-    /// Unix time of the start, in seconds; higher in every further attempt.
-    pub epoch: i64,
-    /// Nonce of this attempt.
-    pub attempt: String,
-    /// Unix time, in seconds, after which the order is no longer sent.
-    pub send_by: i64,
-    /// How many attempts in a row before this one had an unknown outcome and turned out to have made no machine.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub unknown_before: i32,
-}
-
-// serde's skip_serializing_if passes a reference.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_zero(n: &i32) -> bool {
-    *n == 0
-}
-
-/// The last order.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OrderRecord {
-    /// What was intended.
-    #[serde(flatten)]
-    pub intent: Intent,
-    /// Outcome of the order. Absent while it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<OrderOutcome>,
-    /// Unix time of the outcome, in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settled_at: Option<i64>,
-    /// Details of the outcome, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// How many attempts in a row were refused or not sent; sets the pace of the next one.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub failures: i32,
-    /// Hash of the SSH keys that were sent, to show later edits; the provider does not give them back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ssh_keys_hash: Option<String>,
-}
-
-/// Outcome of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum OrderOutcome {
-    /// A machine bears the mark; its identifier is in `status.uuid`.
-    Created,
-    /// The provider refused the order.
-    Refused,
-    /// The order never left the operator.
-    NotSent,
-    /// The outcome was unknown, and it was proved that no machine was made.
-    Absent,
-}
-
-/// The account that a reference points to.
-#[derive(
-    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "camelCase")]
-pub struct PinnedAccount {
-    /// Kind of the account.
-    pub kind: AccountKind,
-    /// Name of the account.
-    pub name: String,
 }
 
 impl Kind for BareMetalServer {

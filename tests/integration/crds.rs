@@ -204,10 +204,12 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
     let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(
         columns,
-        ["NAME", "READY", "STATUS", "IP", "TYPE", "LOCATION", "AGE"]
+        [
+            "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "AGE"
+        ]
     );
     let wide = get(&["bms", "-o", "wide"]).await;
-    for column in ["OS", "UUID", "REASON", "MESSAGE"] {
+    for column in ["OS", "UUID", "MESSAGE"] {
         assert!(wide.lines().next().unwrap().contains(column), "{wide}");
     }
     let accounts = get(&["pacct"]).await;
@@ -229,6 +231,8 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
     for (selector, found) in [
         ("spec.location=EU: Rotterdam", 1),
         ("spec.location=NL", 0),
+        ("spec.accountRef.name=default", 0),
+        ("spec.accountRef.name=", 1),
         ("spec.instanceType=bm7.std.8", 1),
         ("spec.instanceType=bm8.std.32", 0),
         ("status.uuid=none", 0),

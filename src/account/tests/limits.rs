@@ -9,7 +9,7 @@ use crate::{
     kinds::{
         Reason,
         account::{AllowedNamespaces, Limits},
-        references::AccountRef,
+        references::PinnedAccount,
     },
     runtime::clock,
 };
@@ -219,7 +219,7 @@ async fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_
             i.allowed = Some(AllowedNamespaces { names });
         });
         let Resolution::NotAllowed { message, .. } =
-            rig.accounts.resolve("n", &AccountRef::default())
+            rig.accounts.resolve("n", &PinnedAccount::of(None))
         else {
             panic!("it is not allowed");
         };

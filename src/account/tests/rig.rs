@@ -9,7 +9,8 @@ use crate::{
     },
     kinds::{
         account::{Limits, Timing},
-        references::{AccountKind, AccountRef},
+        policies::Policies,
+        references::{AccountKind, PinnedAccount},
     },
     runtime::clock,
 };
@@ -163,6 +164,7 @@ impl Rig {
             allowed: None,
             times: Times::from(&Timing::default()),
             limits: Limits::default(),
+            defaults: Some(Policies::default()),
             known: Vec::new(),
         };
         change(&mut settings);
@@ -172,9 +174,9 @@ impl Rig {
     }
 
     pub(super) fn resolve(&self, name: &str) -> Account {
-        let reference = AccountRef {
+        let reference = PinnedAccount {
             name: name.into(),
-            ..AccountRef::default()
+            ..PinnedAccount::of(None)
         };
         match self.accounts.resolve("n", &reference) {
             Resolution::Found(account) => account,

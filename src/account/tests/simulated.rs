@@ -9,7 +9,7 @@ use crate::{
     kinds::{
         Interval, Reason,
         account::{Limits, Timing},
-        references::AccountRef,
+        references::PinnedAccount,
     },
 };
 use hosting::{ApiKey, BaseUrl, Client, ClientOptions};
@@ -62,6 +62,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             allowed: None,
             times: Times::from(&timing),
             limits: Limits::default(),
+            defaults: None,
             known: Vec::new(),
         },
         Some(Connection {
@@ -71,7 +72,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
         }),
     );
     accounts.set_held(&key("default"), &uid, true);
-    match accounts.resolve("n", &AccountRef::default()) {
+    match accounts.resolve("n", &PinnedAccount::of(None)) {
         Resolution::Found(account) => account,
         _ => panic!("the account is not there"),
     }

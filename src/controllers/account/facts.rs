@@ -2,6 +2,7 @@
 
 use crate::{
     account::{AccountKey, AccountReport, view::Times},
+    controllers::patience::Patience,
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
         names::{ACCOUNT_FINALIZER, HELD_SECRET},
@@ -39,6 +40,8 @@ pub struct Facts {
     pub report: Option<AccountReport>,
     /// Effects that failed in a row, and why the last one did.
     pub failed: Option<(u32, String)>,
+    /// What it waits for, and since when.
+    pub patience: Patience,
 }
 
 /// What the key Secret is.

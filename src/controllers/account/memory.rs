@@ -1,7 +1,7 @@
 //! What is remembered of an account object between two passes.
 
 use super::secret::Reading;
-use crate::runtime::backoff::Backoff;
+use crate::{controllers::patience::Patience, runtime::backoff::Backoff};
 use std::time::Duration;
 
 /// Memory of one account object.
@@ -21,6 +21,8 @@ pub struct Memory {
     pub(super) backoff: Backoff,
     /// Why the last one failed.
     pub(super) failure: Option<String>,
+    /// What it waits for, and since when.
+    pub(super) patience: Patience,
 }
 
 /// All that a client is made of. The key by its hash.

@@ -64,6 +64,7 @@ pub async fn observe<K: AccountObject>(
         connected: is_new || memory.connected.is_some(),
         report,
         failed: memory.failure.clone().map(|why| (failures, why)),
+        patience: memory.patience.clone(),
         secret_namespace,
         key,
     };

@@ -65,6 +65,7 @@ async fn tend<K: AccountObject>(
     }
     let Gathered { facts, connection } = observe(ctx, secrets, memory, &**object).await;
     let decision = decide(&facts);
+    memory.patience.note(decision.waits_for, facts.now);
     let is_new = connection.is_some();
     let uid = object.uid().unwrap_or_default();
     let settings = settings(&facts, &decision, &**object);
@@ -107,6 +108,7 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         allowed: object.allowed().cloned(),
         times: facts.times(),
         limits: facts.spec.limits.clone(),
+        defaults: Some(facts.spec.defaults.unwrap_or_default()),
         known: decision.known.clone(),
     }
 }

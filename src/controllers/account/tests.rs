@@ -7,6 +7,10 @@ use super::{
 };
 use crate::{
     account::{AccountKey, AccountReport, Counts, KeyState, orphans::Verdict, view::Proof},
+    controllers::{
+        patience::{PATIENCE, Patience},
+        readings::{assert_documented, row},
+    },
     kinds::{
         Reason,
         account::{
@@ -20,7 +24,7 @@ use crate::{
 };
 use hosting::Refusal;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
@@ -66,7 +70,7 @@ fn report_of() -> AccountReport {
 /// An account in use, all in order.
 fn facts() -> Facts {
     Facts {
-        now: Duration::from_secs(100),
+        now: Duration::from_secs(1000),
         key: AccountKey {
             kind: AccountKind::ProviderAccount,
             namespace: Some("n".into()),
@@ -89,6 +93,7 @@ fn facts() -> Facts {
                 key: "apiKey".into(),
             },
             timing: Timing::default(),
+            defaults: None,
             limits: Limits::default(),
         },
         status: AccountStatus::default(),
@@ -104,6 +109,7 @@ fn facts() -> Facts {
         connected: true,
         report: Some(report_of()),
         failed: None,
+        patience: Patience::default(),
     }
 }
 
@@ -237,6 +243,11 @@ fn every_trouble_names_its_field_and_remedy() {
             assert!(message.contains(word), "{reason}: {message}");
         }
         let flag = |is| if is { "True" } else { "False" };
+        if *reason == Reason::SecretNotFound {
+            assert_eq!(condition(&facts, Type::Stalled).0, "False", "at first");
+            let since = facts.now.saturating_sub(PATIENCE);
+            facts.patience.note(Some(*reason), since);
+        }
         assert_eq!(
             condition(&facts, Type::Stalled).0,
             flag(*stalled),
@@ -441,4 +452,56 @@ fn a_quiet_world_writes_no_status() {
     facts.report.as_mut().unwrap().known = vec![known()];
     let first = report::next_status(&facts, &decide(&facts), later);
     assert!(!report::may_wait(&facts.status, &first));
+}
+
+#[test]
+fn every_reason_reads_as_the_page_says() {
+    let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
+    let error = |f: &mut Facts, reason| {
+        f.report.as_mut().unwrap().error = Some((reason, "no".into()));
+    };
+    let rejected = || {
+        KeyState::Rejected(Refusal {
+            status: 403,
+            code: None,
+            message: String::new(),
+            fields: vec![],
+            retry_after: None,
+            idempotent: true,
+        })
+    };
+    let deleted = || Some(Time(Timestamp::MIN));
+    let cases: [(&str, &dyn Fn(&mut Facts)); 12] = [
+        ("in use", &|_| {}),
+        ("in use", &|f| f.report = None),
+        ("in use", &missing),
+        ("in use, for two minutes", &|f| {
+            missing(f);
+            f.patience
+                .note(Some(Reason::SecretNotFound), f.now - PATIENCE);
+        }),
+        ("in use", &|f| {
+            secret(f, Err(KeyFault::Invalid("no".into())), false, true);
+        }),
+        ("in use", &|f| f.endpoint = Err("baseURL".into())),
+        ("in use", &|f| f.report.as_mut().unwrap().key = rejected()),
+        ("in use", &|f| {
+            f.status.endpoint = Some(endpoint("old"));
+            f.status.known_machines = vec![known()];
+        }),
+        ("in use", &|f| error(f, Reason::ProviderUnreachable)),
+        ("in use", &|f| error(f, Reason::RateLimited)),
+        ("being deleted", &|f| f.meta.deletion_timestamp = deleted()),
+        ("being deleted", &|f| {
+            f.meta.deletion_timestamp = deleted();
+            missing(f);
+        }),
+    ];
+    let mut rows = Vec::new();
+    for (stage, make) in cases {
+        let mut facts = facts();
+        make(&mut facts);
+        rows.push(row(stage, &decide(&facts).conditions, facts.deleting()));
+    }
+    assert_documented("Accounts", &rows);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     account::{Users as _, Wake},
-    kinds::{BareMetalServer, ProviderAccount},
+    kinds::{BareMetalServer, ProviderAccount, references::PinnedAccount},
 };
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -263,7 +263,7 @@ async fn an_object_is_announced_once_before_its_first_pass() {
 async fn one_that_does_not_decode_may_use_any_account_that_it_could_name() {
     let traits = Traits {
         account_of: Some(|server: &BareMetalServer| {
-            let reference = server.spec.account_ref.clone().unwrap_or_default();
+            let reference = PinnedAccount::of(server.spec.account_ref.as_ref());
             AccountKey::of(&reference, "n")
         }),
         ..Traits::default()

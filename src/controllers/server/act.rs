@@ -7,7 +7,7 @@ use super::{
     decide::{Effect, LookUp, fence},
     facts::Facts,
     memory::{Observation, Trouble},
-    orders,
+    observe, orders,
     turn::Permission,
     writes,
 };
@@ -237,6 +237,10 @@ async fn begin_release(
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
+    let fresh = match with_live_policies(ctx, fresh).await {
+        Ok(fresh) => fresh,
+        Err(observation) => return observation,
+    };
     let since = clock::now();
     let record = match permit.read(id).await {
         Ok(record) if fence::may_begin_release(&fresh, &record) => record,
@@ -252,6 +256,20 @@ async fn begin_release(
             send_release(&begun, permit, &record, since).await
         }
         other => written(other),
+    }
+}
+
+/// The facts with the policies that the account gives now, where the object leaves one to it.
+async fn with_live_policies(ctx: &ServerContext, mut fresh: Facts) -> Result<Facts, Observation> {
+    if fresh.object.spec.policies().are_complete() {
+        return Ok(fresh);
+    }
+    match observe::live_defaults(ctx, &fresh.object).await {
+        Ok(defaults) => {
+            fresh.set_defaults(defaults);
+            Ok(fresh)
+        }
+        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
     }
 }
 

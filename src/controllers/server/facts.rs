@@ -6,7 +6,7 @@ use crate::controllers::mark::{ClusterId, Mark};
 use crate::{
     account::view::{Sighting, View},
     kinds::{
-        BareMetalServer,
+        BareMetalServer, Policies,
         names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
         server::{BareMetalServerStatus, Intent},
     },
@@ -129,6 +129,29 @@ impl Facts {
             .hostname
             .as_deref()
             .unwrap_or_else(|| self.name())
+    }
+
+    /// The policies that are known: the object's own, else its account's, else the operator's. While the
+    /// account is not known, what was in force last stays, and what was not is unset.
+    pub fn known_policies(&self) -> Policies {
+        let own = self.object.spec.policies();
+        if let Some(defaults) = self.view().and_then(|view| view.defaults) {
+            return own.or(defaults).or(Policies::of_operator());
+        }
+        let last = self.object.status.as_ref().and_then(|s| s.policies);
+        own.or(last.unwrap_or_default())
+    }
+
+    /// The policies in force.
+    pub fn policies(&self) -> Policies {
+        self.known_policies().or(Policies::of_operator())
+    }
+
+    /// Takes in what the account says of policies.
+    pub fn set_defaults(&mut self, defaults: Option<Policies>) {
+        if let AccountFacts::Found { view, .. } = &mut self.account {
+            view.defaults = defaults;
+        }
     }
 
     /// The account's view, where there is an account.

@@ -2,7 +2,7 @@
 //!
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
-use crate::controllers::mark::Mark;
+use crate::controllers::{mark::Mark, patience::Patience};
 use crate::kinds::{
     Reason,
     server::{OrderOutcome, OrderRecord},
@@ -45,6 +45,8 @@ pub struct Memory {
     pub backoff: Backoff,
     /// Why the last one failed.
     pub trouble: Option<Trouble>,
+    /// What it waits for, and since when.
+    pub patience: Patience,
 }
 
 /// The search for an order of unknown outcome.

@@ -25,7 +25,10 @@ use super::{
     drive::drive,
     objects::{Objects, Traits},
 };
-use crate::{account::AccountKey, kinds::BareMetalServer};
+use crate::{
+    account::AccountKey,
+    kinds::{BareMetalServer, references::PinnedAccount},
+};
 use claims::MarkClaims;
 use memory::Memory;
 use std::{hash::Hash as _, sync::Arc};
@@ -90,7 +93,7 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
 
 /// The account that a server names.
 fn account_of(server: &BareMetalServer) -> AccountKey {
-    let reference = server.spec.account_ref.clone().unwrap_or_default();
+    let reference = PinnedAccount::of(server.spec.account_ref.as_ref());
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     AccountKey::of(&reference, namespace)
 }

@@ -9,8 +9,15 @@ use super::{
 };
 use crate::{
     account::{Account, Resolution, view::Sighting},
-    controllers::{cause::Cause, mark::Mark, writes::bounded},
-    kinds::{BareMetalServer, references::AccountRef, server::PinnedAccount},
+    controllers::{
+        cause::Cause,
+        mark::Mark,
+        writes::{Failure, bounded},
+    },
+    kinds::{
+        BareMetalServer, ClusterProviderAccount, Kind as _, Policies, ProviderAccount,
+        references::{AccountKind, PinnedAccount},
+    },
     runtime::clock,
 };
 use hosting::ServerId;
@@ -30,12 +37,7 @@ pub struct Gathered {
 pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathered {
     let namespace = object.namespace().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();
-    // The account of the order stays the account, whatever the reference says by now.
-    let pinned = object.status.as_ref().and_then(|s| s.account.clone());
-    let reference = pinned.map_or_else(
-        || object.spec.account_ref.clone().unwrap_or_default(),
-        |PinnedAccount { kind, name }| AccountRef { kind, name },
-    );
+    let reference = account_of(&object);
     let (account, not_allowed) = match ctx.accounts.resolve(&namespace, &reference) {
         Resolution::Missing => (None, None),
         Resolution::NotAllowed { account, message } => (Some(account), Some(message)),
@@ -107,6 +109,38 @@ impl Known for Outside<'_> {
         let all_namespaces = self.ctx.watched.is_all();
         claims::is_claimed(&self.ctx.objects, all_namespaces, mark, except)
     }
+}
+
+/// The account that pays. That of the order stays it, whatever the reference says by now.
+fn account_of(object: &BareMetalServer) -> PinnedAccount {
+    let pinned = object.status.as_ref().and_then(|s| s.account.clone());
+    pinned.unwrap_or_else(|| PinnedAccount::of(object.spec.account_ref.as_ref()))
+}
+
+/// What the account says now of policies that the object leaves to it. Asked for right before a release
+/// begins: the watch of the accounts may be behind that of the servers. None: it is not there.
+///
+/// # Errors
+/// When the API server does not give it.
+pub async fn live_defaults(
+    ctx: &ServerContext,
+    object: &BareMetalServer,
+) -> Result<Option<Policies>, Failure> {
+    let PinnedAccount { kind, name } = account_of(object);
+    let client = ctx.client.clone();
+    let spec = match kind {
+        AccountKind::ProviderAccount => {
+            let api = ProviderAccount::api(client, object.metadata.namespace.as_deref());
+            let found = bounded(api.get_opt(&name)).await?;
+            found.map(|account| account.spec.account)
+        }
+        AccountKind::ClusterProviderAccount => {
+            let api = ClusterProviderAccount::api(client, None);
+            let found = bounded(api.get_opt(&name)).await?;
+            found.map(|account| account.spec.account)
+        }
+    };
+    Ok(spec.map(|account| account.defaults.unwrap_or_default()))
 }
 
 /// Whether the kind itself is being deleted. Asked for each time, since a yes that comes too late

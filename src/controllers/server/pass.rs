@@ -46,6 +46,9 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     ask(&facts, account.as_ref(), &decision);
     ctx.objects.remember(facts.uid(), |memory| {
         memory.wants_keys = decision.wants_keys;
+        memory
+            .patience
+            .note(decision.draft.waits_for, facts.now.mono);
     });
     let Some(effect) = &decision.effect else {
         if !waits_for_facts(&decision) {

@@ -27,7 +27,7 @@ impl KeyError {
             Self::Value(ValueError::Unreadable { .. }) => {
                 Cause::waits(Reason::ReferenceNotFound, message)
             }
-            Self::Value(_) => Cause::needs_person(Reason::ReferenceNotFound, message),
+            Self::Value(_) => Cause::awaits(Reason::ReferenceNotFound, message),
             Self::NotOneLine { .. } | Self::Nothing => {
                 Cause::needs_person(Reason::InvalidSpec, message)
             }

@@ -38,6 +38,8 @@ pub(super) struct Case {
     pub(super) rule: String,
     /// The patch of an object that is made first; then the two others are edits of it.
     pub(super) from: Option<Value>,
+    /// What the operator has written of that object before the edits.
+    pub(super) status: Option<Value>,
     /// Keeps the rule.
     pub(super) accept: Value,
     /// Breaks it.

@@ -195,7 +195,7 @@ pub(super) async fn of_another_cluster(host: &Host) -> World {
     let intent = json!({
         "cluster": "00000000deadbeef", "uid": "9c6c0a5e-1111-4222-8333-444444444444",
         "mark": "0123456789abcdef01234567", "epoch": 1_700_000_000,
-        "attempt": "abc", "sendBy": 1_700_000_030,
+        "attempt": "abc", "sendBy": "2023-11-14T22:13:50Z",
     });
     let mut object = server("one");
     object["metadata"]["annotations"] = json!({(ORDER_ANNOTATION): intent.to_string()});

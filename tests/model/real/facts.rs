@@ -80,6 +80,7 @@ pub fn facts(s: &Sight) -> Facts {
         used_before: s.used_before,
         last_error: None,
         no_orders: None,
+        defaults: Some(defaults(&s.object)),
     };
     let mut facts = Facts {
         now,

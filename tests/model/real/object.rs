@@ -2,7 +2,7 @@
 
 use super::{super::world::*, *};
 use flexmetal_operator::kinds::{
-    BareMetalServer, Reason,
+    BareMetalServer, Policies, Reason,
     conditions::Type,
     names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
     server::{
@@ -47,12 +47,10 @@ pub fn intent_of(i: &Intent) -> IntentA {
 
 pub fn record(r: &RecordA) -> OrderRecord {
     OrderRecord {
-        intent: intent(&r.intent),
         outcome: r.outcome,
         settled_at: r.outcome.map(|_| BASE + i64::from(r.settled)),
-        message: None,
         failures: i32::from(r.failures),
-        ssh_keys_hash: None,
+        ..OrderRecord::open(intent(&r.intent))
     }
 }
 
@@ -128,16 +126,32 @@ static SPEC: LazyLock<BareMetalServerSpec> = LazyLock::new(|| {
     serde_json::from_str(least).unwrap()
 });
 
+/// Whether the object states its policy; of the others, the account does.
+fn says_itself(o: &Obj) -> bool {
+    o.who.slot == 0
+}
+
+fn policy(o: &Obj) -> DeletionPolicy {
+    match o.retain {
+        true => DeletionPolicy::Retain,
+        false => DeletionPolicy::Release,
+    }
+}
+
+/// What the account says to this object.
+pub fn defaults(o: &Obj) -> Policies {
+    Policies {
+        deletion_policy: (!says_itself(o)).then(|| policy(o)),
+        ..Policies::default()
+    }
+}
+
 pub fn object(o: &Obj) -> BareMetalServer {
     let time = |tick| Time(Timestamp::from_second(wall(tick)).unwrap());
     let spec = BareMetalServerSpec {
         hostname: o.renamed.then(|| "renamed".into()),
-        deletion_policy: if o.retain {
-            DeletionPolicy::Retain
-        } else {
-            DeletionPolicy::Release
-        },
-        suspend: o.suspend,
+        deletion_policy: says_itself(o).then(|| policy(o)),
+        suspend: Some(o.suspend),
         ..SPEC.clone()
     };
     let mut object = BareMetalServer::new(&name(o.who.slot), spec);

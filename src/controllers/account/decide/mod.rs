@@ -7,7 +7,7 @@ mod trouble;
 use super::facts::{Facts, SecretFact};
 use crate::{
     account::{Identity, KeyState, identity, orphans::Verdict},
-    controllers::cause::Cause,
+    controllers::cause::{Cause, Standing},
     kinds::{
         Reason,
         account::{Endpoint, KnownMachine, Orphan, ServerCounts},
@@ -44,6 +44,8 @@ pub struct Decision {
     pub endpoint: Option<Endpoint>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
+    /// What the account waits for with [`Patience`](crate::controllers::patience::Patience).
+    pub waits_for: Option<Reason>,
     /// When to look again.
     pub again: Duration,
 }
@@ -72,7 +74,7 @@ pub enum Effect {
 /// Decides.
 pub fn decide(facts: &Facts) -> Decision {
     let identity = known_identity(facts);
-    let trouble = trouble::trouble(facts, identity);
+    let (trouble, waits_for) = judged(facts, trouble::trouble(facts, identity));
     let block = trouble.as_ref().and_then(|t| trouble::blocks(facts, t));
     let no_orders = trouble::no_orders(facts, trouble.as_ref());
     // What is seen through a wrong key or URL says nothing of this account.
@@ -99,8 +101,20 @@ pub fn decide(facts: &Facts) -> Decision {
         }),
         endpoint,
         known,
+        waits_for,
         again: again(facts, trouble.as_ref()),
     }
+}
+
+/// The trouble as it reads by now, and what is awaited in it.
+fn judged(facts: &Facts, trouble: Option<Cause>) -> (Option<Cause>, Option<Reason>) {
+    let Some(trouble) = trouble else {
+        return (None, None);
+    };
+    let waits_for = (trouble.standing == Standing::Awaiting).then_some(trouble.reason);
+    // An absent Secret is looked for more often than patience lasts: nobody has to look for its end.
+    let (trouble, _) = trouble.judged(&facts.patience, facts.now, &facts.status.conditions);
+    (Some(trouble), waits_for)
 }
 
 fn known_identity(facts: &Facts) -> Identity {

@@ -14,6 +14,7 @@ use crate::{
 pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     let needs_person = |reason, message: String| Some(Cause::needs_person(reason, message));
     let waits = |reason, message: String| Some(Cause::waits(reason, message));
+    let awaits = |reason, message: String| Some(Cause::awaits(reason, message));
     if let Err(message) = &facts.endpoint {
         return needs_person(Reason::InvalidEndpoint, format!("spec.{message}"));
     }
@@ -29,7 +30,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
                 facts.secret_name(),
                 put_key(facts)
             );
-            return needs_person(Reason::SecretNotFound, text);
+            return awaits(Reason::SecretNotFound, text);
         }
         SecretFact::Found {
             key: Err(KeyFault::Absent),
@@ -40,7 +41,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
                 facts.secret_name(),
                 put_key(facts)
             );
-            return needs_person(Reason::SecretNotFound, text);
+            return awaits(Reason::SecretNotFound, text);
         }
         SecretFact::Found {
             key: Err(KeyFault::Invalid(why)),

@@ -92,14 +92,9 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             ),
         ),
     );
-    if facts.object.spec.suspend {
-        return Decision::hold(
-            facts,
-            Cause::needs_person(
-                Reason::Suspended,
-                remedy::suspended(facts, "nothing is taken over"),
-            ),
-        );
+    if facts.policies().suspends() {
+        let cause = Cause::suspended(remedy::suspended(facts, "nothing is taken over"));
+        return Decision::hold(facts, cause);
     }
     if !facts.has_finalizer() {
         return taking.with(Effect::HoldObject);

@@ -11,6 +11,7 @@ use crate::kinds::{
 use hosting::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
 
 /// The next status.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,10 @@ pub struct Draft {
     pub status: BareMetalServerStatus,
     /// The conditions; empty: they stay as they are.
     pub conditions: Vec<Wanted>,
+    /// What the object waits for with [`Patience`](crate::controllers::patience::Patience).
+    pub waits_for: Option<Reason>,
+    /// What is left of the patience, where that changes what is said.
+    pub patience: Option<Duration>,
 }
 
 impl Draft {
@@ -27,6 +32,8 @@ impl Draft {
         Self {
             status: facts.status(),
             conditions: Vec::new(),
+            waits_for: None,
+            patience: None,
         }
     }
 
@@ -39,9 +46,13 @@ impl Draft {
 
     /// Sets the four conditions from one cause. `synced` overrides what Synced says.
     pub fn set(&mut self, facts: &Facts, cause: Cause, synced: Option<(bool, Reason, String)>) {
-        let (in_sync, reason, message) = synced.unwrap_or_else(|| match cause.standing {
-            Standing::Ready | Standing::Reconciling => (true, Reason::InSync, String::new()),
-            Standing::Stalled => (false, cause.reason, cause.message.clone()),
+        self.waits_for = (cause.standing == Standing::Awaiting).then_some(cause.reason);
+        let before = &self.status.conditions;
+        let (cause, rest) = cause.judged(&facts.memory.patience, facts.now.mono, before);
+        self.patience = rest;
+        let (in_sync, reason, message) = synced.unwrap_or_else(|| match cause.is_in_sync() {
+            true => (true, Reason::InSync, String::new()),
+            false => (false, cause.reason, cause.message.clone()),
         });
         self.conditions = cause.conditions().to_vec();
         self.conditions
@@ -55,11 +66,7 @@ impl Draft {
         status.uuid = Some(server.id.as_str().into());
         status.provider_status = Some(server.status.as_str().into());
         status.status_message = Some(server.status_message.clone()).filter(|m| !m.is_empty());
-        status.addresses = server
-            .addresses
-            .iter()
-            .map(|a| Address { address: a.clone() })
-            .collect();
+        status.addresses = server.addresses.iter().map(|a| Address::of(a)).collect();
         status.created_at = server.created_at.and_then(time);
         status.delivered_at = server.delivered_at.and_then(time);
         status.released_at = server.released_at.and_then(time);
@@ -85,6 +92,7 @@ impl Draft {
             conditions,
             order,
             account,
+            policies,
             ..
         } = std::mem::take(&mut self.status);
         self.status = BareMetalServerStatus {
@@ -92,6 +100,7 @@ impl Draft {
             conditions,
             order,
             account,
+            policies,
             ..BareMetalServerStatus::default()
         };
     }

@@ -74,6 +74,8 @@ pub struct NewOrder {
     pub unknown_before: i32,
     /// How many attempts in a row were refused or not sent.
     pub failures: i32,
+    /// Hash of what the spec asks for.
+    pub request_hash: String,
 }
 
 /// Look-ups for an order of unknown outcome.

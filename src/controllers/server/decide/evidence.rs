@@ -38,15 +38,10 @@ pub struct Attempt {
 impl Attempt {
     /// An attempt of which only the intent is known.
     fn open(intent: Intent) -> Self {
-        let record = OrderRecord {
-            intent,
-            outcome: None,
-            settled_at: None,
-            message: None,
-            failures: 0,
-            ssh_keys_hash: None,
-        };
-        Self { record, uuid: None }
+        Self {
+            record: OrderRecord::open(intent),
+            uuid: None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::controllers::mark::{Mark, marks_of, parse_order_tag};
 use crate::{
     kinds::{
         names::{ORDER_TAG, RETAINED_TAG},
-        server::{DeletionPolicy, Intent},
+        server::Intent,
     },
     runtime::Moment,
 };
@@ -40,9 +40,10 @@ pub fn start(fresh: &Facts, planned: &NewOrder, attempt: &str, window: Duration)
 pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
     fresh.deleting()
         && fresh.kind_deleting == Some(false)
-        && fresh.object.spec.deletion_policy == DeletionPolicy::Release
-        && !fresh.object.spec.deletion_protection
-        && !fresh.object.spec.suspend
+        && fresh.known_policies().are_complete()
+        && !fresh.policies().retains()
+        && !fresh.policies().protects()
+        && !fresh.policies().suspends()
         && bears(record, &fresh.mark())
         && !record.has_tag(RETAINED_TAG)
 }

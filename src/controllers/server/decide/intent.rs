@@ -15,12 +15,10 @@ use jiff::Timestamp;
 /// The record of an order that is about to be sent: no outcome yet.
 pub fn open(intent: &Intent, planned: &NewOrder) -> OrderRecord {
     OrderRecord {
-        intent: intent.clone(),
-        outcome: None,
-        settled_at: None,
-        message: None,
         failures: planned.failures,
+        request_hash: Some(planned.request_hash.clone()),
         ssh_keys_hash: Some(keys_hash(&planned.order.ssh_keys)),
+        ..OrderRecord::open(intent.clone())
     }
 }
 

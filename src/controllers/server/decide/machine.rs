@@ -8,17 +8,19 @@ use super::{
     fence::TagProof,
     remedy, usable_account,
 };
-use crate::controllers::cause::{Cause, Standing};
+use crate::controllers::cause::Cause;
 use crate::controllers::mark::marks_of;
 use crate::{
-    account::view::Sighting,
+    account::view::{Sighting, State, View},
     kinds::{
         Reason,
+        conditions::{Type, Wanted},
         names::RETAINED_TAG,
         server::{Intent, OrderOutcome, OrderRecord, PinnedAccount},
     },
 };
 use hosting::{Server, ServerStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The machine that an object keeps.
@@ -69,15 +71,17 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let account = usable_account(facts, false);
     if account.is_err() && is_recorded(facts, server) {
         // A blocked account changes nothing: what was shown last stays.
-        return Decision::unchanged(facts);
+        return out_of_touch(facts, Draft::unchanged(facts));
     }
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     draft.status.duplicates.clone_from(&machine.others);
     draft.status.account.get_or_insert_with(|| pinned(facts));
     let cause = cause(facts, machine);
-    let is_ready = cause.standing == Standing::Ready;
-    let synced = is_ready.then(|| pending(facts, &record, server)).flatten();
+    let synced = match cause.is_in_sync() {
+        true => pending(facts, &record, server),
+        false => None,
+    };
     draft.status.order = Some(record.clone());
     draft.set(facts, cause, synced);
 
@@ -98,13 +102,44 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     if !facts.has_finalizer() || facts.annotation() != Some(Ok(record.intent.clone())) {
         return decision.with(Effect::WriteIntent(Box::new(record.intent)));
     }
-    if account.is_err() || facts.object.spec.suspend || !server.status.is_live() {
+    if account.is_err() || facts.policies().suspends() || !server.status.is_live() {
         return decision;
     }
     match marks_to_mend(facts, server) {
         Some(effect) => decision.with(effect),
-        None => decision,
+        None => out_of_touch(facts, decision.draft),
     }
+}
+
+/// Nothing to do but to say so when the account has not been reached for a while: what is shown of the
+/// machine may not be true any more.
+fn out_of_touch(facts: &Facts, mut draft: Draft) -> Decision {
+    let reason = Reason::AccountNotReady;
+    let is_failing = |view: &View| match &view.state {
+        // An operator that has just started has not tried the key yet.
+        State::Blocked(why, _) => *why != Reason::Pending,
+        State::Usable => view.last_error.is_some(),
+    };
+    if facts.view().is_none_or(is_failing) {
+        draft.waits_for = Some(reason);
+        let rest = facts.memory.patience.rest(reason, facts.now.mono);
+        let said = facts.status().conditions;
+        let is_told =
+            |c: &Condition| c.type_ == Type::Synced.as_str() && c.reason == reason.as_str();
+        if rest.is_zero() || said.iter().any(is_told) {
+            // No words of the failure: they may change with each, and every object would be written.
+            let message = format!(
+                "the account does not answer as it should, and this is what was seen last; why: {}",
+                remedy::describe_account(facts)
+            );
+            draft.conditions.retain(|c| c.kind != Type::Synced);
+            let synced = Wanted::new(Type::Synced, false, reason, message);
+            draft.conditions.push(synced);
+        } else {
+            draft.patience = Some(rest);
+        }
+    }
+    Decision::of(draft)
 }
 
 /// Whether status already names this machine as the outcome.
@@ -140,31 +175,20 @@ fn adopted(facts: &Facts, server: &Server) -> OrderRecord {
         .map(|(_, e)| e)
         .max()
         .unwrap_or_default();
-    OrderRecord {
-        intent: Intent {
-            cluster: facts.cluster.as_str().into(),
-            uid: facts.uid().into(),
-            mark: mark.as_str().into(),
-            epoch,
-            attempt: "adopted".into(),
-            send_by: epoch,
-            unknown_before: 0,
-        },
-        outcome: None,
-        settled_at: None,
-        message: None,
-        failures: 0,
-        ssh_keys_hash: None,
-    }
+    OrderRecord::open(Intent {
+        cluster: facts.cluster.as_str().into(),
+        uid: facts.uid().into(),
+        mark: mark.as_str().into(),
+        epoch,
+        attempt: "adopted".into(),
+        send_by: epoch,
+        unknown_before: 0,
+    })
 }
 
 /// The account that the object's reference means.
 pub fn pinned(facts: &Facts) -> PinnedAccount {
-    let reference = facts.object.spec.account_ref.clone().unwrap_or_default();
-    PinnedAccount {
-        kind: reference.kind,
-        name: reference.name,
-    }
+    PinnedAccount::of(facts.object.spec.account_ref.as_ref())
 }
 
 /// How the object stands, and why.
@@ -204,7 +228,7 @@ fn cause(facts: &Facts, machine: &Machine) -> Cause {
         ),
         other => {
             let mut message = format!("the provider says {:?}{said}", other.as_str());
-            if facts.object.spec.suspend {
+            if facts.policies().suspends() {
                 message.push_str("; ");
                 message.push_str(&remedy::suspended(facts, "nothing is sent"));
             }
@@ -222,9 +246,9 @@ pub fn said(server: &Server) -> String {
     }
 }
 
-/// What Synced says of a ready machine, when it is not simply in sync.
+/// What Synced says of a machine with which all goes well, when it is not simply in sync.
 fn pending(facts: &Facts, record: &OrderRecord, server: &Server) -> Option<(bool, Reason, String)> {
-    if facts.object.spec.suspend {
+    if facts.policies().suspends() {
         return Some((
             false,
             Reason::Suspended,
@@ -249,6 +273,13 @@ fn pending_paths(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<&'
     let spec = &facts.object.spec;
     let same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
     let mut paths = Vec::new();
+    // These two can differ only where the object lost what kept them from being edited.
+    if !server.location.is_empty() && !same(&spec.location, &server.location) {
+        paths.push("spec.location");
+    }
+    if !server.instance_type.is_empty() && !same(&spec.instance_type, &server.instance_type) {
+        paths.push("spec.instanceType");
+    }
     if !same(facts.hostname(), &server.name) {
         paths.push("spec.hostname");
     }

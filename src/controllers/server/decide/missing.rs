@@ -137,7 +137,7 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
     // One of the two marks still says whose it is: the other may be put back.
     if server.has_tag(&cluster_tag)
         && server.status.is_live()
-        && !facts.object.spec.suspend
+        && !facts.policies().suspends()
         && !facts.deleting()
         && usable_account(facts, false).is_ok()
     {

@@ -14,6 +14,7 @@ pub mod intent;
 pub mod machine;
 pub mod missing;
 pub mod order;
+mod policies;
 pub mod release;
 pub mod remedy;
 pub mod request;
@@ -70,6 +71,10 @@ pub fn decide(facts: &Facts) -> Decision {
         decision.draft.status.order = Some(attempt.record.clone());
     }
     failing::show(facts, &mut decision);
+    policies::show(facts, &mut decision.draft);
+    if let Some(rest) = decision.draft.patience {
+        decision.again = decision.again.within(rest);
+    }
     decision
 }
 
@@ -197,7 +202,7 @@ impl Decision {
 /// The account when it may be called; else why not. `orders` asks for more than reading and releasing.
 fn usable_account(facts: &Facts, orders: bool) -> Result<&View, Cause> {
     match &facts.account {
-        AccountFacts::Missing(which) => Err(Cause::needs_person(
+        AccountFacts::Missing(which) => Err(Cause::awaits(
             Reason::AccountNotFound,
             format!("spec.accountRef: {which} does not exist; create it"),
         )),
@@ -213,6 +218,9 @@ fn usable_account(facts: &Facts, orders: bool) -> Result<&View, Cause> {
                 Some((reason, message)) if orders => Err(Cause::waits(*reason, message.clone())),
                 _ => Ok(view),
             },
+            State::Blocked(reason @ Reason::SecretNotFound, message) => {
+                Err(Cause::awaits(*reason, message.clone()))
+            }
             State::Blocked(reason, message) if needs_person(*reason) => {
                 Err(Cause::needs_person(*reason, message.clone()))
             }

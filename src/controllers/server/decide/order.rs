@@ -11,7 +11,11 @@ use crate::controllers::cause::Cause;
 use crate::{
     account::view::{Proof, View},
     controllers::server::memory::LONGEST_PAUSE,
-    kinds::{Reason, conditions::Type, server::OrderOutcome},
+    kinds::{
+        Reason,
+        conditions::Type,
+        server::{OrderOutcome, OrderRecord},
+    },
     runtime::backoff,
 };
 use hosting::Order;
@@ -25,14 +29,9 @@ const SLOWEST: Duration = Duration::from_secs(1800);
 
 /// Decides for an object that may order.
 pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
-    if facts.object.spec.suspend {
-        return Decision::hold(
-            facts,
-            Cause::needs_person(
-                Reason::Suspended,
-                remedy::suspended(facts, "nothing is ordered"),
-            ),
-        );
+    if facts.policies().suspends() {
+        let cause = Cause::suspended(remedy::suspended(facts, "nothing is ordered"));
+        return Decision::hold(facts, cause);
     }
     let view = match usable_account(facts, true) {
         Ok(view) => view,
@@ -90,11 +89,12 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
                 Some(OrderOutcome::Absent) => attempt.record.intent.unknown_before + 1,
                 _ => 0,
             };
-            // A person's word breaks the row of unknown outcomes.
+            // A person's word breaks the row of unknown outcomes, and another request that of refusals.
             let acknowledged = super::resolve::acknowledged(facts, evidence);
+            let changed = is_changed(facts, &attempt.record);
             (
                 if acknowledged { 0 } else { unknown },
-                attempt.record.failures,
+                if changed { 0 } else { attempt.record.failures },
             )
         }
         _ => (0, 0),
@@ -111,6 +111,7 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
         after_epoch: evidence.last_epoch(),
         unknown_before,
         failures,
+        request_hash: request::request_hash(facts),
     })))
 }
 
@@ -222,6 +223,12 @@ fn is_younger_than_process(facts: &Facts) -> bool {
     created.map_or(0, |t| t.0.as_second()) > started
 }
 
+/// Whether the spec asks for something else than that order did.
+fn is_changed(facts: &Facts, record: &OrderRecord) -> bool {
+    let asked = record.request_hash.as_deref();
+    asked.is_some_and(|asked| asked != request::request_hash(facts))
+}
+
 /// Waiting between an order that made no machine and the next.
 fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
     let Evidence::Own(attempt) = evidence else {
@@ -236,6 +243,11 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
                 .poll_moving
                 .saturating_mul(1u32 << (failures - 1).min(10))
                 .min(SLOWEST);
+            // Another request may be accepted. Not at any pace: each is a call that may cost.
+            let slow = match is_changed(facts, record) {
+                true => slow.min(view.times.poll_moving),
+                false => slow,
+            };
             (slow, Reason::OrderRefused, true)
         }
         OrderOutcome::NotSent => (

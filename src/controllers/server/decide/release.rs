@@ -12,11 +12,7 @@ use super::{
     missing, order, remedy, resolve, sending, usable_account,
 };
 use crate::controllers::cause::Cause;
-use crate::kinds::{
-    Reason,
-    names::RETAINED_TAG,
-    server::{DeletionPolicy, OrderOutcome},
-};
+use crate::kinds::{Reason, names::RETAINED_TAG, server::OrderOutcome};
 use hosting::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 
@@ -115,7 +111,7 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
 
 /// The release has not begun: policy, protection and suspension still count.
 fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
-    let spec = &facts.object.spec;
+    let policies = facts.policies();
     let Some(kind_deleting) = facts.kind_deleting else {
         return showing(
             facts,
@@ -130,7 +126,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         )
         .again(CANNOT_SEE);
     };
-    if kind_deleting || spec.deletion_policy == DeletionPolicy::Retain {
+    if kind_deleting || policies.retains() {
         if !server.status.is_live() || server.has_tag(RETAINED_TAG) {
             return match facts
                 .own
@@ -148,29 +144,26 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         }
         return retain(facts, server);
     }
-    if spec.deletion_protection {
+    if policies.protects() {
         return showing(
             facts,
             server,
             Cause::needs_person(
                 Reason::Protected,
                 format!(
-                    "spec.deletionProtection is true: the machine stays; to release it: {}; to keep it and let this object go: {}",
+                    "{}: the machine stays; to release it: {}; to keep it and let this object go: {}",
+                    remedy::stated(facts, "deletionProtection", |p| p
+                        .deletion_protection
+                        .is_some()),
                     remedy::set(facts, "deletionProtection", "false"),
                     remedy::set(facts, "deletionPolicy", "\"Retain\"")
                 ),
             ),
         );
     }
-    if spec.suspend {
-        return showing(
-            facts,
-            server,
-            Cause::needs_person(
-                Reason::Suspended,
-                remedy::suspended(facts, "nothing is released"),
-            ),
-        );
+    if policies.suspends() {
+        let cause = Cause::suspended(remedy::suspended(facts, "nothing is released"));
+        return showing(facts, server, cause);
     }
     if let Some(effect) = unretain(server) {
         return Decision::unchanged(facts).with(effect);
@@ -215,8 +208,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
         Err(cause) => return Decision::hold(facts, cause),
     };
     let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-    let retained = facts.object.spec.deletion_policy == DeletionPolicy::Retain
-        || facts.kind_deleting == Some(true);
+    let retained = facts.policies().retains() || facts.kind_deleting == Some(true);
     match missing::progress(facts, view, attempt) {
         missing::Disappearance::Gone => Decision::unchanged(facts).with(Effect::LetGo),
         // Retain needs no proof of the end, only a look.

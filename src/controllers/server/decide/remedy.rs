@@ -1,7 +1,13 @@
 //! The commands that a person has to type, whole, for messages.
 
-use super::super::facts::Facts;
-use crate::kinds::names::{ORDER_ANNOTATION, SERVER_FINALIZER};
+use super::{super::facts::Facts, machine};
+use crate::{
+    account::AccountKey,
+    kinds::{
+        Policies,
+        names::{ORDER_ANNOTATION, SERVER_FINALIZER},
+    },
+};
 use std::time::Duration;
 
 /// Forget the order that the annotation tells of.
@@ -22,8 +28,25 @@ pub fn set(facts: &Facts, field: &str, value: &str) -> String {
 
 /// Says that the object is suspended, what follows from it, and how to go on.
 pub fn suspended(facts: &Facts, what: &str) -> String {
+    let stated = stated(facts, "suspend", |p| p.suspend.is_some());
     let go_on = set(facts, "suspend", "false");
-    format!("spec.suspend is true: {what}; to go on: {go_on}")
+    format!("{stated}: {what}; to go on: {go_on}")
+}
+
+/// Says where a policy that is true comes from.
+pub fn stated(facts: &Facts, field: &str, is_set: impl FnOnce(Policies) -> bool) -> String {
+    match is_set(facts.object.spec.policies()) {
+        true => format!("spec.{field} is true"),
+        false => format!("{field} is true in spec.defaults of the account"),
+    }
+}
+
+/// See why the account is as it is.
+pub fn describe_account(facts: &Facts) -> String {
+    let status = facts.object.status.as_ref();
+    let pinned = status.and_then(|s| s.account.clone());
+    let account = pinned.unwrap_or_else(|| machine::pinned(facts));
+    AccountKey::of(&account, facts.namespace()).command("describe", "")
 }
 
 /// Delete the object.

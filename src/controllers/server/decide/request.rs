@@ -1,6 +1,6 @@
 //! The request that an order would send, checked against the catalogue, the quota and the API's rules.
 
-use super::{super::facts::Facts, remedy};
+use super::super::facts::Facts;
 use crate::controllers::cause::Cause;
 use crate::{account::view::Catalogue, kinds::Reason};
 use hosting::{
@@ -9,6 +9,7 @@ use hosting::{
     request::is_host_name,
     server::{SystemChoice, SystemFamily},
 };
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 /// The request, checked against the catalogue and the API's rules.
@@ -29,10 +30,9 @@ pub fn request(
     {
         let known = catalogue.locations.iter().map(|l| l.name.as_str());
         return Err(invalid(format!(
-            "spec.location: the provider has no location {:?}; it has {}; location is immutable, so delete and create the object again: {}",
+            "spec.location: the provider has no location {:?}; it has {}; correct it",
             spec.location,
-            some_of(known),
-            remedy::delete(facts)
+            some_of(known)
         )));
     }
     if !catalogue.plans.is_empty() {
@@ -43,10 +43,9 @@ pub fn request(
         else {
             let known = catalogue.plans.iter().map(|p| p.name.as_str());
             return Err(invalid(format!(
-                "spec.instanceType: the provider has no type {:?}; it has {}; instanceType is immutable, so delete and create the object again: {}",
+                "spec.instanceType: the provider has no type {:?}; it has {}; correct it",
                 spec.instance_type,
-                some_of(known),
-                remedy::delete(facts)
+                some_of(known)
             )));
         };
         let Some(place) = plan
@@ -55,11 +54,10 @@ pub fn request(
             .find(|l| same(&l.name, &spec.location))
         else {
             return Err(invalid(format!(
-                "spec.instanceType: {:?} is not offered at {:?}; it is at {}; both are immutable, so delete and create the object again: {}",
+                "spec.instanceType: {:?} is not offered at {:?}; it is at {}; change one of the two",
                 spec.instance_type,
                 spec.location,
-                some_of(plan.locations.iter().map(|l| l.name.as_str())),
-                remedy::delete(facts)
+                some_of(plan.locations.iter().map(|l| l.name.as_str()))
             )));
         };
         if place.availability == Availability::Unavailable {
@@ -112,7 +110,7 @@ pub fn request(
         ssh_keys,
         tags: spec.tags.clone(),
         contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
-        overflow: spec.overflow,
+        overflow: spec.overflow.unwrap_or(false),
         ..Order::default()
     };
     order
@@ -151,7 +149,7 @@ fn quota(facts: &Facts, catalogue: &Catalogue) -> Result<(), Cause> {
     let Some((quota, usage)) = exhausted(free(contract)) else {
         return Ok(());
     };
-    if contract.is_some() && spec.overflow && exhausted(free(None)).is_none() {
+    if contract.is_some() && spec.overflow.unwrap_or(false) && exhausted(free(None)).is_none() {
         return Ok(());
     }
     Err(Cause::needs_person(
@@ -178,9 +176,28 @@ pub fn keys_hash(keys: &[String]) -> String {
         hash.update(key.as_bytes());
         hash.update([0]);
     }
-    hash.finalize()
-        .iter()
-        .take(8)
-        .map(|b| format!("{b:02x}"))
-        .collect()
+    shown(hash)
+}
+
+/// Hash of what the spec asks for, by which a changed request is seen. Keys count by where they lie.
+pub fn request_hash(facts: &Facts) -> String {
+    let spec = &facts.object.spec;
+    let asked = json!([
+        facts.hostname(),
+        spec.location,
+        spec.instance_type,
+        spec.os,
+        spec.ssh_keys,
+        spec.tags,
+        spec.contract_id,
+        spec.overflow,
+    ]);
+    let mut hash = Sha256::new();
+    hash.update(asked.to_string());
+    shown(hash)
+}
+
+fn shown(hash: Sha256) -> String {
+    let digest = hash.finalize();
+    digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
 }

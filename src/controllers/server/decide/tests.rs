@@ -9,6 +9,7 @@ mod machine;
 mod missing;
 mod order;
 mod properties;
+mod readings;
 mod recall;
 mod release;
 mod resolve;
@@ -23,7 +24,7 @@ use crate::{
     account::view::{Catalogue, Proof, Sighting, Times},
     controllers::server::memory::Memory,
     kinds::{
-        BareMetalServer,
+        BareMetalServer, Policies,
         conditions::Type,
         names::{
             ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_TAG,
@@ -128,6 +129,7 @@ impl Case {
             used_before: true,
             last_error: None,
             no_orders: None,
+            defaults: Some(Policies::default()),
         };
         Self(Facts {
             now: Moment {
@@ -175,6 +177,12 @@ impl Case {
         self.facts(|f| change(&mut f.memory))
     }
 
+    /// It has waited for this for two minutes.
+    fn waited_for(self, reason: Reason) -> Self {
+        let since = RUNNING - secs(120);
+        self.memory(|m| m.patience.note(Some(reason), since))
+    }
+
     fn deleting(self) -> Self {
         self.object(|o| o.metadata.deletion_timestamp = Some(time(START + 900)))
     }
@@ -210,15 +218,13 @@ impl Case {
     fn ordered(self, outcome: Option<OrderOutcome>, machine: Option<u8>) -> Self {
         let intent = self.intent();
         let record = OrderRecord {
-            intent: intent.clone(),
             outcome,
             settled_at: outcome.map(|_| EPOCH),
-            message: None,
             failures: i32::from(matches!(
                 outcome,
                 Some(OrderOutcome::Refused | OrderOutcome::NotSent)
             )),
-            ssh_keys_hash: None,
+            ..OrderRecord::open(intent.clone())
         };
         self.held().noted(&intent).object(|o| {
             o.status = Some(BareMetalServerStatus {

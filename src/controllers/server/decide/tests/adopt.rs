@@ -4,7 +4,7 @@ use super::*;
 use crate::controllers::server::decide::fence::TagProof;
 
 /// An object with the annotation of an earlier one of its name, seen for `age` seconds.
-fn restored(age: u64) -> Case {
+pub(super) fn restored(age: u64) -> Case {
     let intent = intent_of("web", "uid-0");
     let mark = Mark::parse(&intent.mark).unwrap();
     Case::new()
@@ -72,11 +72,11 @@ fn a_restored_object_takes_over_what_is_live_and_unclaimed() {
         (
             "suspended",
             restored(30)
-                .spec(|s| s.suspend = true)
+                .spec(|s| s.suspend = Some(true))
                 .facts(|f| f.former = live(Some(false))),
             None,
             Some(Reason::Suspended),
-            true,
+            false,
         ),
         (
             "being released",

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn kept(status: ServerStatus) -> Case {
+pub(super) fn kept(status: ServerStatus) -> Case {
     Case::new()
         .ordered(Some(OrderOutcome::Created), Some(1))
         .with(1, status)
@@ -164,7 +164,7 @@ fn edits_after_the_order_send_nothing_and_are_named() {
         assert!(synced.message.contains(path), "{path}: {}", synced.message);
     }
     let suspended = kept(ServerStatus::Delivered)
-        .spec(|s| s.suspend = true)
+        .spec(|s| s.suspend = Some(true))
         .decide();
     assert_eq!(
         suspended.draft.condition(Type::Synced).unwrap().reason,

@@ -3,18 +3,18 @@
 use super::*;
 use crate::controllers::server::memory::Missing;
 
-fn created() -> Case {
+pub(super) fn created() -> Case {
     Case::new().ordered(Some(OrderOutcome::Created), Some(1))
 }
 
-fn tried(reads: &[u64], listings: &[u64]) -> Missing {
+pub(super) fn tried(reads: &[u64], listings: &[u64]) -> Missing {
     Missing {
         reads: reads.iter().map(|s| secs(*s)).collect(),
         listings: listings.iter().map(|s| secs(*s)).collect(),
     }
 }
 
-fn stripped(tags: &[&str]) -> Case {
+pub(super) fn stripped(tags: &[&str]) -> Case {
     let sighting = seen(server(1, ServerStatus::Delivered, tags));
     created().facts(|f| f.recorded = Some(sighting))
 }
@@ -78,7 +78,7 @@ fn missing_is_not_gone() {
         ),
         (
             "but not while suspended",
-            stripped(&[&cluster_tag]).spec(|s| s.suspend = true),
+            stripped(&[&cluster_tag]).spec(|s| s.suspend = Some(true)),
             None,
             Some(Reason::MarksMissing),
             true,

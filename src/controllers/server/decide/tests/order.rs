@@ -8,7 +8,7 @@ use crate::{
 };
 use hosting::catalogue::{Availability, Plan, PlanLocation};
 
-fn plan(availability: Availability) -> Plan {
+pub(super) fn plan(availability: Availability) -> Plan {
     Plan {
         name: "SMALL ".into(),
         cpu: None,
@@ -24,7 +24,7 @@ fn plan(availability: Availability) -> Plan {
     }
 }
 
-fn catalogue(plan: Plan) -> Option<(Duration, Arc<Catalogue>)> {
+pub(super) fn catalogue(plan: Plan) -> Option<(Duration, Arc<Catalogue>)> {
     let catalogue = Catalogue {
         plans: vec![plan],
         ..Default::default()
@@ -55,16 +55,58 @@ fn an_order_waits_for_each_of_its_causes() {
         ),
         (
             "suspended",
-            new.clone().spec(|s| s.suspend = true),
+            new.clone().spec(|s| s.suspend = Some(true)),
             None,
             Some(Reason::Suspended),
-            true,
+            false,
+        ),
+        (
+            "suspended by the account",
+            new.clone()
+                .view(|v| v.defaults.as_mut().unwrap().suspend = Some(true)),
+            None,
+            Some(Reason::Suspended),
+            false,
+        ),
+        (
+            "suspended by the account, and not by the object",
+            new.clone()
+                .spec(|s| s.suspend = Some(false))
+                .view(|v| v.defaults.as_mut().unwrap().suspend = Some(true)),
+            Some("Order"),
+            Some(Reason::Ordering),
+            false,
         ),
         (
             "no account",
             new.clone().facts(|f| f.account = unsaid("default")),
             None,
             Some(Reason::AccountNotFound),
+            false,
+        ),
+        (
+            "no account for two minutes",
+            new.clone()
+                .facts(|f| f.account = unsaid("default"))
+                .waited_for(Reason::AccountNotFound),
+            None,
+            Some(Reason::AccountNotFound),
+            true,
+        ),
+        (
+            "the account's Secret is not there",
+            new.clone().blocked(Reason::SecretNotFound),
+            None,
+            Some(Reason::SecretNotFound),
+            false,
+        ),
+        (
+            "the account's Secret is not there for two minutes",
+            new.clone()
+                .blocked(Reason::SecretNotFound)
+                .waited_for(Reason::SecretNotFound),
+            None,
+            Some(Reason::SecretNotFound),
             true,
         ),
         (
@@ -261,7 +303,7 @@ fn a_begin_that_fresh_facts_do_not_bear_out_is_given_up() {
     assert!(fence::start(&planned.0, &plan, "new", window).is_some());
     for (what, fresh) in [
         ("deleted", Case::new().deleting()),
-        ("suspended", Case::new().spec(|s| s.suspend = true)),
+        ("suspended", Case::new().spec(|s| s.suspend = Some(true))),
         ("begun by another", Case::new().ordered(None, None)),
         (
             "a machine came up",
@@ -306,12 +348,11 @@ fn an_order_is_sent_in_its_window_only() {
 #[test]
 fn whoever_has_to_type_finds_the_whole_command() {
     let go_on = "to go on: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"suspend\":false}}'";
-    let delete = "create the object again: kubectl delete baremetalserver web -n shop";
     let known = || {
         let catalogue = catalogue(plan(Availability::High));
         Case::new().view(|v| v.catalogue = catalogue)
     };
-    let suspended = |case: Case| case.spec(|s| s.suspend = true);
+    let suspended = |case: Case| case.spec(|s| s.suspend = Some(true));
     let cases = [
         (suspended(Case::new()), go_on),
         (
@@ -327,8 +368,14 @@ fn whoever_has_to_type_finds_the_whole_command() {
             suspended(Case::new().with(1, ServerStatus::Provisioning)),
             go_on,
         ),
-        (known().spec(|s| s.location = "nowhere".into()), delete),
-        (known().spec(|s| s.instance_type = "huge".into()), delete),
+        (
+            known().spec(|s| s.location = "nowhere".into()),
+            "change one of the two",
+        ),
+        (
+            known().spec(|s| s.instance_type = "huge".into()),
+            "correct it",
+        ),
     ];
     for (case, words) in cases {
         let decision = case.decide();

@@ -51,13 +51,23 @@ fn record() -> impl Strategy<Value = OrderRecord> {
         option::of(-2000i64..2000),
     )
         .prop_map(|(intent, outcome, failures, settled)| OrderRecord {
-            intent,
             outcome,
             settled_at: settled.map(|s| START + s),
-            message: None,
             failures,
-            ssh_keys_hash: None,
+            ..OrderRecord::open(intent)
         })
+}
+
+fn policies() -> impl Strategy<Value = Policies> {
+    let policy = prop_oneof![Just(DeletionPolicy::Release), Just(DeletionPolicy::Retain)];
+    let flag = || option::of(any::<bool>());
+    (option::of(policy), flag(), flag()).prop_map(
+        |(deletion_policy, deletion_protection, suspend)| Policies {
+            deletion_policy,
+            deletion_protection,
+            suspend,
+        },
+    )
 }
 
 fn machine() -> impl Strategy<Value = Server> {
@@ -133,10 +143,14 @@ fn memory() -> impl Strategy<Value = Memory> {
 }
 
 fn status() -> impl Strategy<Value = BareMetalServerStatus> {
-    (option::of(record()), option::of(1u8..5)).prop_map(|(order, machine)| BareMetalServerStatus {
-        order,
-        uuid: machine.map(uuid),
-        ..Default::default()
+    let in_force = option::of(policies());
+    (option::of(record()), option::of(1u8..5), in_force).prop_map(|(order, machine, policies)| {
+        BareMetalServerStatus {
+            order,
+            uuid: machine.map(uuid),
+            policies,
+            ..Default::default()
+        }
     })
 }
 
@@ -151,7 +165,8 @@ fn note() -> impl Strategy<Value = Option<String>> {
 /// Facts as they may come, consistent only in what observe guarantees: own machines bear the mark.
 fn facts() -> impl Strategy<Value = Case> {
     let object = (
-        any::<[bool; 6]>(),
+        any::<[bool; 3]>(),
+        policies(),
         note(),
         option::of(1u8..5),
         option::of(status()),
@@ -163,11 +178,12 @@ fn facts() -> impl Strategy<Value = Case> {
         vec(machine(), 0..3),
         option::of(any::<bool>()),
     );
-    let account = (0..10u8, any::<[bool; 4]>(), 0u64..1000);
+    let defaults = option::of(policies());
+    let account = (0..10u8, any::<[bool; 4]>(), 0u64..1000, defaults);
     (object, provider, account, memory()).prop_map(|(object, provider, account, memory)| {
-        let ([deleting, held, suspend, protect, retain, old], note, begun, status, ack) = object;
+        let ([deleting, held, old], own_policies, note, begun, status, ack) = object;
         let (own, recorded, theirs, claimed) = provider;
-        let (state, [proved, known, catalogue, used], began) = account;
+        let (state, [proved, known, catalogue, used], began, defaults) = account;
         let mut case = Case::new().memory(|m| *m = memory);
         if deleting {
             case = case.deleting();
@@ -191,13 +207,13 @@ fn facts() -> impl Strategy<Value = Case> {
             }
         })
         .spec(|s| {
-            s.suspend = suspend;
-            s.deletion_protection = protect;
-            if retain {
-                s.deletion_policy = DeletionPolicy::Retain;
-            }
+            s.suspend = own_policies.suspend;
+            s.deletion_protection = own_policies.deletion_protection;
+            s.deletion_policy = own_policies.deletion_policy;
         })
         .view(|v| {
+            // An account that may be called was read.
+            v.defaults = defaults.or((state != 0).then(Policies::default));
             if state == 0 {
                 v.state = State::Blocked(Reason::KeyRejected, "no".into());
             }
@@ -253,7 +269,7 @@ proptest! {
             let facts = &case.0;
             let view = facts.view().unwrap();
             prop_assert!(facts.own.is_empty(), "a machine bears the mark");
-            prop_assert!(!facts.deleting() && !facts.object.spec.suspend);
+            prop_assert!(!facts.deleting() && !facts.policies().suspends());
             prop_assert_eq!(&view.state, &State::Usable);
             prop_assert!(view.proof.is_some() && view.catalogue.is_some());
             let found = evidence(facts);
@@ -271,9 +287,9 @@ proptest! {
         match case.decide().effect {
             Some(Effect::BeginRelease { uuid }) => {
                 prop_assert!(facts.deleting() && bears(&uuid));
-                let spec = &facts.object.spec;
-                prop_assert!(!spec.suspend && !spec.deletion_protection);
-                prop_assert_eq!(spec.deletion_policy, DeletionPolicy::Release);
+                let policies = facts.known_policies();
+                prop_assert!(policies.are_complete(), "no word of the account is guessed");
+                prop_assert!(!policies.suspends() && !policies.protects() && !policies.retains());
             }
             Some(Effect::Release { uuid }) => {
                 prop_assert!(facts.deleting() && bears(&uuid));
@@ -316,7 +332,9 @@ proptest! {
             prop_assert_eq!((on(Type::Reconciling), on(Type::Stalled)), (Some(false), Some(false)));
         }
         if on(Type::Ready) == Some(false) {
-            prop_assert_ne!(on(Type::Reconciling), on(Type::Stalled));
+            let is_suspended = draft.condition(Type::Ready).unwrap().reason == Reason::Suspended;
+            prop_assert_eq!(on(Type::Reconciling) == on(Type::Stalled), is_suspended);
+            prop_assert_ne!(on(Type::Reconciling).zip(on(Type::Stalled)), Some((true, true)));
         }
         // Whoever needs a person says what to do.
         if on(Type::Stalled) == Some(true) {

@@ -6,7 +6,7 @@ use crate::controllers::server::{
     memory::{Missing, ReleaseAnswer, Sent},
 };
 
-fn deleted(status: ServerStatus) -> Case {
+pub(super) fn deleted(status: ServerStatus) -> Case {
     Case::new()
         .ordered(Some(OrderOutcome::Created), Some(1))
         .with(1, status)
@@ -17,7 +17,7 @@ fn begun(status: ServerStatus) -> Case {
     deleted(status).begun(1)
 }
 
-fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) -> Case {
+pub(super) fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) -> Case {
     let failed = status == ServerStatus::Failed;
     begun(status).memory(|m| {
         m.release.sent = Some(Sent {
@@ -31,7 +31,7 @@ fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) -> Case {
 
 #[test]
 fn a_release_takes_its_steps_in_order() {
-    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = DeletionPolicy::Retain;
+    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
     let delivered = || deleted(ServerStatus::Delivered);
     let releasing = Some(Reason::Releasing);
     table(vec![
@@ -45,17 +45,17 @@ fn a_release_takes_its_steps_in_order() {
         ("not begun", delivered(), Some("BeginRelease"), None, false),
         (
             "protected",
-            delivered().spec(|s| s.deletion_protection = true),
+            delivered().spec(|s| s.deletion_protection = Some(true)),
             None,
             Some(Reason::Protected),
             true,
         ),
         (
             "suspended",
-            delivered().spec(|s| s.suspend = true),
+            delivered().spec(|s| s.suspend = Some(true)),
             None,
             Some(Reason::Suspended),
-            true,
+            false,
         ),
         (
             "not allowed any more: orders only",
@@ -80,7 +80,34 @@ fn a_release_takes_its_steps_in_order() {
             delivered().facts(|f| f.account = unsaid("default")),
             None,
             Some(Reason::AccountNotFound),
+            false,
+        ),
+        (
+            "protected by the account",
+            delivered().view(|v| v.defaults.as_mut().unwrap().deletion_protection = Some(true)),
+            None,
+            Some(Reason::Protected),
             true,
+        ),
+        (
+            "retain by the account",
+            delivered().view(|v| {
+                v.defaults.as_mut().unwrap().deletion_policy = Some(DeletionPolicy::Retain);
+            }),
+            Some("AddTag"),
+            None,
+            false,
+        ),
+        (
+            "retain by the account, and release by the object",
+            delivered()
+                .spec(|s| s.deletion_policy = Some(DeletionPolicy::Release))
+                .view(|v| {
+                    v.defaults.as_mut().unwrap().deletion_policy = Some(DeletionPolicy::Retain);
+                }),
+            Some("BeginRelease"),
+            None,
+            false,
         ),
         (
             "retain",
@@ -328,7 +355,7 @@ fn an_order_is_settled_before_its_object_goes() {
             Case::new()
                 .open(300, &[])
                 .deleting()
-                .spec(|s| s.suspend = true),
+                .spec(|s| s.suspend = Some(true)),
             Some("LookForOrder"),
             unknown,
             false,
@@ -425,15 +452,16 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
         ),
         (
             "retain",
-            deleted(ServerStatus::Delivered).spec(|s| s.deletion_policy = DeletionPolicy::Retain),
+            deleted(ServerStatus::Delivered)
+                .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain)),
         ),
         (
             "protected",
-            deleted(ServerStatus::Delivered).spec(|s| s.deletion_protection = true),
+            deleted(ServerStatus::Delivered).spec(|s| s.deletion_protection = Some(true)),
         ),
         (
             "suspended",
-            deleted(ServerStatus::Delivered).spec(|s| s.suspend = true),
+            deleted(ServerStatus::Delivered).spec(|s| s.suspend = Some(true)),
         ),
         (
             "the kind is deleted",

@@ -96,7 +96,7 @@ fn absence_takes_three_looks_the_settle_time_and_a_control() {
         ),
         (
             "suspended: the search goes on",
-            open().spec(|s| s.suspend = true),
+            open().spec(|s| s.suspend = Some(true)),
             Some("LookForOrder"),
             unknown,
             false,

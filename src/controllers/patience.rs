@@ -1,0 +1,50 @@
+//! How long an object waits for what may just come before it says that a person is needed.
+
+use crate::kinds::Reason;
+use std::time::Duration;
+
+/// An account, a Secret or another object that is referred to may be applied a little later, and an
+/// outage may be over soon.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What an object waits for, and since when. Kept from pass to pass by the process that holds it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Patience(Option<(Reason, Duration)>);
+
+impl Patience {
+    /// What is left of it for this reason, on the monotonic clock.
+    pub fn rest(&self, reason: Reason, now: Duration) -> Duration {
+        let waited = match self.0 {
+            Some((awaited, since)) if awaited == reason => now.saturating_sub(since),
+            _ => Duration::ZERO,
+        };
+        PATIENCE.saturating_sub(waited)
+    }
+
+    /// The object waits for this now; None: for nothing of that sort.
+    pub fn note(&mut self, reason: Option<Reason>, now: Duration) {
+        if self.0.map(|(awaited, _)| awaited) != reason {
+            self.0 = reason.map(|reason| (reason, now));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_runs_from_the_first_moment_and_starts_again_for_another_reason() {
+        let at = Duration::from_secs;
+        let (missing, away) = (Reason::SecretNotFound, Reason::AccountNotReady);
+        let mut patience = Patience::default();
+        assert_eq!(patience.rest(missing, at(500)), PATIENCE);
+        patience.note(Some(missing), at(500));
+        patience.note(Some(missing), at(570));
+        assert_eq!(patience.rest(missing, at(570)), at(50));
+        assert_eq!(patience.rest(missing, at(700)), Duration::ZERO);
+        assert_eq!(patience.rest(away, at(570)), PATIENCE);
+        patience.note(None, at(580));
+        assert_eq!(patience.rest(missing, at(590)), PATIENCE);
+    }
+}

@@ -1,0 +1,77 @@
+//! Tests: what kstatus reads in an object for every reason, as `docs/status.md` shows it.
+
+use crate::kinds::{
+    Reason,
+    conditions::{Type, Wanted},
+};
+use lab::rig::{Health, health};
+use serde_json::{Value, json};
+
+const PAGE: &str = include_str!("../../docs/status.md");
+
+/// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
+const BESIDE: [Reason; 7] = [
+    Reason::InSync,
+    Reason::PendingChanges,
+    Reason::Settled,
+    Reason::KeyAccepted,
+    Reason::OrphansFound,
+    Reason::NoOrphans,
+    Reason::NotChecked,
+];
+
+/// One line of a table: a stage of life, the conditions that were decided, and what they read as.
+pub(crate) fn row(stage: &str, conditions: &[Wanted], is_deleting: bool) -> String {
+    let find = |kind| conditions.iter().find(|c| c.kind == kind);
+    let state = |kind| find(kind).map_or("", Wanted::status_word);
+    let shown: Vec<Value> = conditions
+        .iter()
+        .map(|c| json!({"type": c.kind.as_str(), "status": c.status_word()}))
+        .collect();
+    let mut metadata = json!({"generation": 3});
+    if is_deleting {
+        metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    let status = json!({"observedGeneration": 3, "conditions": shown});
+    let read = match health(&json!({"metadata": metadata, "status": status})) {
+        Health::Current => "Current",
+        Health::InProgress => "InProgress",
+        Health::Failed => "Failed",
+        Health::Terminating => "Terminating",
+    };
+    let synced = find(Type::Synced).map_or_else(String::new, |c| match c.status {
+        Some(true) => "True".to_owned(),
+        _ => format!("{}, `{}`", c.status_word(), c.reason),
+    });
+    format!(
+        "| {stage} | `{}` | {} | {} | {} | {synced} | {read} |",
+        find(Type::Ready).map_or(Reason::Pending, |c| c.reason),
+        state(Type::Ready),
+        state(Type::Reconciling),
+        state(Type::Stalled),
+    )
+}
+
+/// The page has exactly these lines under this heading.
+pub(crate) fn assert_documented(heading: &str, rows: &[String]) {
+    let (_, section) = PAGE.split_once(&format!("## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let shown: Vec<&str> = section.lines().filter(|l| l.starts_with("| ")).collect();
+    // The first is the head of the table.
+    let shown = shown.get(1..).unwrap_or_default();
+    assert!(
+        shown == rows,
+        "docs/status.md, {heading}: the table must be\n{}",
+        rows.join("\n")
+    );
+}
+
+#[test]
+fn every_reason_is_read_by_somebody() {
+    for reason in Reason::ALL {
+        let is_cause = PAGE
+            .lines()
+            .any(|line| line.split('|').nth(2) == Some(&format!(" `{reason}` ")));
+        assert_ne!(is_cause, BESIDE.contains(reason), "{reason}");
+    }
+}

@@ -1,0 +1,214 @@
+//! What kstatus, and the tools that build on it, read in every reason of a server, by stage of life.
+
+use super::{
+    adopt::restored,
+    machine::kept,
+    missing::{created, stripped, tried},
+    order::{catalogue, plan},
+    release::{answered, deleted},
+    *,
+};
+use crate::controllers::{
+    readings::{assert_documented, row},
+    server::memory::{Declined, ReleaseAnswer, Trouble},
+};
+use hosting::{catalogue::Availability, quota::LocationQuota, quota::QuotaUsage};
+
+/// Something was said of it before, so that waiting is worth a word.
+fn told(case: Case) -> Case {
+    let wanted = Cause::waits(Reason::Pending, "").conditions();
+    let shown = crate::kinds::conditions::merge(&[], &wanted, Some(3), Timestamp::MIN);
+    case.object(|o| o.status.get_or_insert_default().conditions = shown)
+}
+
+fn blocked(reason: Reason) -> Case {
+    told(Case::new()).blocked(reason)
+}
+
+fn keys(cause: Cause) -> Case {
+    Case::new().facts(|f| f.ssh_keys = Some(Err(cause)))
+}
+
+/// An effect failed again and again.
+fn failing(reason: Reason) -> Case {
+    deleted(ServerStatus::Delivered).memory(|m| {
+        for _ in 0..3 {
+            m.backoff.fail(RUNNING - secs(600), secs(1));
+        }
+        m.trouble = Some(Trouble {
+            reason,
+            message: "no".into(),
+        });
+    })
+}
+
+fn quota_used_up() -> Case {
+    let usage = QuotaUsage {
+        instance_type_id: None,
+        instance_type: "small".into(),
+        quota_type: "onDemand".into(),
+        contract_id: None,
+        quota: Some(1),
+        usage: Some(1),
+    };
+    let quota = LocationQuota {
+        location_id: None,
+        location: "here".into(),
+        usages: vec![usage],
+    };
+    let catalogue = Catalogue {
+        quotas: vec![quota],
+        ..Catalogue::default()
+    };
+    Case::new().view(|v| v.catalogue = Some((secs(990), Arc::new(catalogue))))
+}
+
+/// An order that made nothing, so short a while ago that the next one waits.
+fn paced(outcome: OrderOutcome) -> Case {
+    let case = Case::new().ordered(Some(outcome), None);
+    case.facts(|f| f.now.wall = EPOCH)
+}
+
+/// An object that is older than the process, on an account that was used before.
+fn in_doubt() -> Case {
+    let case = Case::new().object(|o| o.metadata.creation_timestamp = Some(time(START - 10_000)));
+    case.facts(|f| {
+        f.now = Moment {
+            wall: START + 100,
+            mono: secs(100),
+        };
+    })
+    .view(|v| {
+        v.proof = Some(Arc::new(Proof {
+            began: secs(90),
+            ended: secs(90),
+            servers: Vec::new(),
+        }));
+    })
+}
+
+fn before_the_order() -> Vec<Case> {
+    let limit = Declined {
+        reason: Reason::LimitReached,
+        message: "no".into(),
+        at: RUNNING,
+    };
+    let missing = |message: &str| Cause::awaits(Reason::ReferenceNotFound, message);
+    let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
+    let no_secret = || blocked(Reason::SecretNotFound);
+    vec![
+        blocked(Reason::Pending),
+        in_doubt(),
+        Case::new(),
+        Case::new().spec(|s| s.suspend = Some(true)),
+        no_account(),
+        no_account().waited_for(Reason::AccountNotFound),
+        no_secret(),
+        no_secret().waited_for(Reason::SecretNotFound),
+        keys(missing("no Secret")),
+        keys(missing("no Secret")).waited_for(Reason::ReferenceNotFound),
+        Case::new().facts(|f| {
+            if let AccountFacts::Found { not_allowed, .. } = &mut f.account {
+                *not_allowed = Some("not this one".into());
+            }
+        }),
+        Case::new().view(|v| {
+            v.no_orders = Some((Reason::AccountNotReady, "it is being deleted".into()));
+        }),
+        blocked(Reason::InvalidKey),
+        blocked(Reason::InvalidEndpoint),
+        blocked(Reason::KeyRejected),
+        blocked(Reason::AccountChanged),
+        blocked(Reason::Undecodable),
+        blocked(Reason::ProviderUnreachable),
+        blocked(Reason::RateLimited),
+        Case::new().spec(|s| s.hostname = Some("a_b".into())),
+        Case::new().view(|v| v.catalogue = catalogue(plan(Availability::Unavailable))),
+        quota_used_up(),
+        Case::new().memory(|m| m.declined = Some(limit)),
+        paced(OrderOutcome::Refused),
+        paced(OrderOutcome::NotSent),
+        Case::new().open(300, &[]),
+        Case::new().open(300, &[]).view(|v| v.known.clear()),
+        Case::new().annotated(ORDER_ANNOTATION, "{".into()),
+        restored(60).facts(|f| f.former = former(Some(false), Vec::new())),
+    ]
+}
+
+fn with_a_machine() -> Vec<Case> {
+    let bare = || {
+        let mut bare = server(1, ServerStatus::Delivered, &[&cluster().tag(), &own_tag()]);
+        bare.addresses.clear();
+        created().facts(|f| f.own = vec![seen(bare)])
+    };
+    let ready = || kept(ServerStatus::Delivered);
+    vec![
+        kept(ServerStatus::Provisioning),
+        bare(),
+        ready(),
+        ready().spec(|s| s.tags = vec!["later".into()]),
+        ready().spec(|s| s.suspend = Some(true)),
+        ready()
+            .view(|v| v.last_error = Some((Reason::ProviderUnreachable, "away".into())))
+            .waited_for(Reason::AccountNotReady),
+        kept(ServerStatus::Failed),
+        kept(ServerStatus::Released),
+        ready().with(2, ServerStatus::Created),
+        stripped(&[]),
+        stripped(&["fmo-order:0123456789abcdef0123456700000001"]),
+        created().memory(|m| m.missing = tried(&[800, 900], &[800, 900])),
+    ]
+}
+
+fn being_deleted() -> Vec<Case> {
+    let delivered = || deleted(ServerStatus::Delivered);
+    let retained = || {
+        let tags = [&*cluster().tag(), &own_tag(), RETAINED_TAG];
+        let kept = seen(server(1, ServerStatus::Delivered, &tags));
+        let case = delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
+        case.facts(|f| f.own = vec![kept])
+    };
+    let gone = || created().deleting();
+    vec![
+        deleted(ServerStatus::Releasing).begun(1),
+        answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
+        deleted(ServerStatus::Released),
+        retained(),
+        delivered().spec(|s| s.deletion_protection = Some(true)),
+        delivered().spec(|s| s.suspend = Some(true)),
+        answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 600),
+        failing(Reason::WriteFailed),
+        failing(Reason::ChecksFailed),
+        delivered().blocked(Reason::KeyRejected),
+        gone(),
+        gone().view(|v| v.known.clear()),
+        gone().facts(|f| f.recorded = Some(seen(server(1, ServerStatus::Delivered, &[])))),
+        Case::new().open(300, &[]).deleting(),
+        Case::new()
+            .open(300, &[])
+            .view(|v| v.known.clear())
+            .deleting(),
+    ]
+}
+
+#[test]
+fn every_reason_reads_as_the_page_says() {
+    let stages = [
+        ("before the order", before_the_order()),
+        ("with a machine", with_a_machine()),
+        ("being deleted", being_deleted()),
+    ];
+    let mut rows = Vec::new();
+    for (stage, cases) in stages {
+        for case in cases {
+            let deleting = case.0.deleting();
+            let conditions = case.decide().draft.conditions;
+            assert!(
+                conditions.iter().any(|c| c.kind == Type::Ready),
+                "{stage}: says nothing: {case:?}"
+            );
+            rows.push(row(stage, &conditions, deleting));
+        }
+    }
+    assert_documented("Servers", &rows);
+}

@@ -1,0 +1,95 @@
+//! The order of a server as its object records it: the intent, and the outcome.
+
+use super::rfc3339;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The intent to order, written before the order is sent, in metadata and in status.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Intent {
+    /// Identifier of the ordering cluster, 16 hex digits.
+    pub cluster: String,
+    /// UID of the ordering object.
+    pub uid: String,
+    /// Mark of the object, 24 hex digits.
+    pub mark: String,
+    /// Number of the attempt: the Unix second of its start, higher in every further attempt.
+    pub epoch: i64,
+    /// Nonce of this attempt.
+    pub attempt: String,
+    /// Time after which the order is no longer sent.
+    #[serde(with = "rfc3339")]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub send_by: i64,
+    /// How many attempts in a row before this one had an unknown outcome and turned out to have made no machine.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown_before: i32,
+}
+
+// serde's skip_serializing_if passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(n: &i32) -> bool {
+    *n == 0
+}
+
+/// The last order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OrderRecord {
+    /// What was intended.
+    #[serde(flatten)]
+    pub intent: Intent,
+    /// Outcome of the order: `Created`, `Refused`, `NotSent` or `Absent`. Absent while it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OrderOutcome")]
+    pub outcome: Option<OrderOutcome>,
+    /// Time of the outcome.
+    #[serde(
+        default,
+        with = "rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub settled_at: Option<i64>,
+    /// Details of the outcome, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How many attempts in a row were refused or not sent; sets the pace of the next one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: i32,
+    /// Hash of what the spec asked for, to show that a refused request was changed since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_hash: Option<String>,
+    /// Hash of the SSH keys that were sent, to show later edits; the provider does not give them back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_keys_hash: Option<String>,
+}
+
+impl OrderRecord {
+    /// The record of an order whose outcome is not known.
+    pub fn open(intent: Intent) -> Self {
+        Self {
+            intent,
+            outcome: None,
+            settled_at: None,
+            message: None,
+            failures: 0,
+            request_hash: None,
+            ssh_keys_hash: None,
+        }
+    }
+}
+
+/// Outcome of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum OrderOutcome {
+    /// A machine bears the mark; its identifier is in `status.uuid`.
+    Created,
+    /// The provider refused the order.
+    Refused,
+    /// The order never left the operator.
+    NotSent,
+    /// The outcome was unknown, and it was proved that no machine was made.
+    Absent,
+}

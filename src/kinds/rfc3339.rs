@@ -1,0 +1,126 @@
+//! Moments that this code counts in Unix seconds and manifests show as RFC 3339 times.
+
+use jiff::Timestamp;
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+/// The schema of such a field.
+pub fn schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "format": "date-time" })
+}
+
+/// Writes the moment. One beyond the calendar is written as the calendar's end, which no clock that
+/// works ever shows.
+///
+/// # Errors
+/// Only those of the serializer.
+// serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+pub fn serialize<S: Serializer>(unix: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    moment(*unix).serialize(serializer)
+}
+
+/// Reads the moment, in whole seconds.
+///
+/// # Errors
+/// When the text is no RFC 3339 time.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+    let moment: Timestamp = text
+        .parse()
+        .map_err(|e| D::Error::custom(format!("{text:?} is no RFC 3339 time: {e}")))?;
+    Ok(moment.as_second())
+}
+
+fn moment(unix: i64) -> Timestamp {
+    Timestamp::from_second(unix).unwrap_or(match unix {
+        ..0 => Timestamp::MIN,
+        0.. => Timestamp::MAX,
+    })
+}
+
+/// The same for a moment that may be absent.
+pub mod option {
+    use serde::{Deserializer, Serializer};
+
+    /// Writes the moment, where there is one.
+    ///
+    /// # Errors
+    /// Only those of the serializer.
+    // serde passes a reference to the field.
+    #[allow(clippy::ref_option)]
+    pub fn serialize<S: Serializer>(unix: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match unix {
+            Some(unix) => super::serialize(unix, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    /// Reads the moment, which is there: an absent field takes its default.
+    ///
+    /// # Errors
+    /// When the text is no RFC 3339 time.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<i64>, D::Error> {
+        super::deserialize(deserializer).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+    use serde_json::{Value, json};
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Times {
+        #[serde(with = "super")]
+        at: i64,
+        #[serde(
+            default,
+            with = "super::option",
+            skip_serializing_if = "Option::is_none"
+        )]
+        end: Option<i64>,
+    }
+
+    fn read(value: Value) -> Option<Times> {
+        serde_json::from_value(value).ok()
+    }
+
+    #[test]
+    fn moments_are_shown_as_rfc_3339_and_read_back() {
+        let both = Times {
+            at: 1_790_000_000,
+            end: Some(0),
+        };
+        let shown = json!({"at": "2026-09-21T14:13:20Z", "end": "1970-01-01T00:00:00Z"});
+        assert_eq!(serde_json::to_value(&both).unwrap(), shown);
+        assert_eq!(read(shown), Some(both));
+        let at = |at| Times { at, end: None };
+        assert_eq!(
+            read(json!({"at": "1970-01-01T01:00:01.5+01:00"})),
+            Some(at(1))
+        );
+        for wrong in [
+            json!({"at": 1}),
+            json!({"at": "soon"}),
+            json!({"at": null}),
+            json!({}),
+        ] {
+            assert_eq!(read(wrong.clone()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_moment_beyond_the_calendar_is_its_end() {
+        for (unix, year) in [(i64::MAX, "9999-"), (i64::MIN, "-009999-")] {
+            let shown = serde_json::to_value(Times {
+                at: unix,
+                end: None,
+            })
+            .unwrap();
+            assert!(shown["at"].as_str().unwrap().starts_with(year), "{shown}");
+        }
+    }
+}
