@@ -4,9 +4,7 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use super::{
-    SOON, account_says, apply, change_account, judge, orders, secret, stalled, text, with,
-};
+use super::{SOON, account_says, apply, change_account, judge, orders, secret, stuck, text, with};
 use lab::rig::{World, cluster, condition, quick_timing, server};
 
 /// A name, what its spec says, and what the condition must say.
@@ -41,7 +39,7 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
                 "spec.location",
                 "EU: Atlantis",
                 "EU: Rotterdam",
-                "create the object again",
+                "correct it",
             ],
         ),
         (
@@ -126,7 +124,7 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
     let told = join_all(
         cases
             .iter()
-            .map(|(name, _, reason, words)| stalled(&world, name, reason, words)),
+            .map(|(name, _, reason, words)| stuck(&world, name, reason, words)),
     );
     let (_, good) = tokio::join!(told, world.wait_ready("good", SOON));
     assert_eq!(orders(&world).await, 1, "{good}");
@@ -255,7 +253,7 @@ async fn an_account_that_cannot_be_used_says_which_field() {
             );
         }
         assert!(!message.contains("pass@"), "{message}");
-        stalled(world, name, reason, words).await;
+        stuck(world, name, reason, words).await;
     }));
     tokio::join!(told, world.wait_ready("good", SOON));
     assert_eq!(orders(world).await, 1);

@@ -6,7 +6,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::{
-    SOON, account_says, apply, change_account, held, judge, looks, orders, secret, stalled, with,
+    SOON, account_says, apply, change_account, held, judge, looks, orders, secret, stuck, with,
 };
 use lab::rig::{Plan, Simulator, World, cluster, condition, eventually, server};
 
@@ -19,7 +19,7 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
     let mut world = World::prepare(cluster(), "key", plan).await;
     world.create(&server("one")).await;
     world.start_operator();
-    stalled(
+    stuck(
         &world,
         "one",
         "SecretNotFound",
@@ -33,7 +33,7 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
         apply(&world.client, Some(&world.namespace), &object).await;
     };
     write("other", "no-key-here").await;
-    stalled(
+    stuck(
         &world,
         "one",
         "SecretNotFound",
@@ -41,7 +41,7 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
     )
     .await;
     write("apiKey", "two\nlines").await;
-    stalled(
+    stuck(
         &world,
         "one",
         "InvalidKey",
@@ -52,7 +52,7 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
     let wrong = "a-key-that-nobody-knows";
     world.simulator.key(wrong, false).await;
     write("apiKey", wrong).await;
-    stalled(
+    stuck(
         &world,
         "one",
         "KeyRejected",
@@ -139,9 +139,9 @@ async fn another_account_behind_the_same_object_changes_nothing() {
     }
     // In this time nothing is ordered, and no object is freed.
     world.create(&server("two")).await;
-    stalled(&world, "two", "AccountChanged", &[]).await;
+    stuck(&world, "two", "AccountChanged", &[]).await;
     world.delete("one").await;
-    stalled(&world, "one", "AccountChanged", &[]).await;
+    stuck(&world, "one", "AccountChanged", &[]).await;
     let shown = world.get("one").await.unwrap();
     assert_eq!(shown["status"]["uuid"], settled["status"]["uuid"]);
     assert!(other.machines().await.is_empty());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
 use super::{
-    SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stalled, tags, told,
+    SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stuck, tags, told,
     with,
 };
 use lab::rig::{World, eventually, install_kinds, quick_timing, server};
@@ -71,7 +71,7 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
     let spec = json!({"accountRef": {"kind": "ClusterProviderAccount", "name": "shared"}});
     world.create(&with("one", &spec)).await;
     let words = [world.namespace.as_str(), "spec.allowedNamespaces"];
-    stalled(&world, "one", "NamespaceNotAllowed", &words).await;
+    stuck(&world, "one", "NamespaceNotAllowed", &words).await;
     assert_eq!(orders(&world).await, 0);
     apply(
         &world.client,
@@ -95,7 +95,7 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
     )
     .await;
     world.create(&with("two", &spec)).await;
-    stalled(&world, "two", "NamespaceNotAllowed", &words).await;
+    stuck(&world, "two", "NamespaceNotAllowed", &words).await;
     world.wait_ready("one", SOON).await;
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
@@ -148,7 +148,7 @@ pub(super) async fn undecodable(host: &Host) -> World {
     install_kinds(&world.client).await;
 
     let words = ["spec.os", "correct the field"];
-    stalled(&world, "broken", "Undecodable", &words).await;
+    stuck(&world, "broken", "Undecodable", &words).await;
     world.wait_ready("good", SOON).await;
     assert_eq!(orders(&world).await, 1);
     // Repaired, it goes on like any other.

@@ -1,9 +1,12 @@
 //! What can prevent an order: each cause has a reason of its own, and the
 //! object moves on by itself when the cause is gone.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::{SERVERS, SOON, apply, held, judge, orders, set_account, stalled, with};
+use super::{SERVERS, SOON, apply, held, judge, orders, set_account, stuck, with};
+use kube::api::{Patch, PatchParams};
 use lab::rig::{Fault, World, cluster, quick_timing, server};
 
 const ROTTERDAM: &str = "EU: Rotterdam";
@@ -24,7 +27,7 @@ async fn quota_stock_and_a_missing_account_hold_an_order_until_they_are_there() 
     world.create(&with("account", &elsewhere)).await;
 
     let quota = async {
-        stalled(
+        stuck(
             &world,
             "quota",
             "QuotaExceeded",
@@ -40,8 +43,19 @@ async fn quota_stock_and_a_missing_account_hold_an_order_until_they_are_there() 
         world.wait_ready("stock", SOON).await;
     };
     let account = async {
+        let patience = SOON + Duration::from_secs(120);
         let words = ["spec.accountRef", "ProviderAccount later", "create it"];
-        stalled(&world, "account", "AccountNotFound", &words).await;
+        stuck(&world, "account", "AccountNotFound", &words).await;
+        // It could have come in another order. By now somebody has to look.
+        world
+            .wait_for_condition(
+                "account",
+                "Stalled",
+                "True",
+                Some("AccountNotFound"),
+                patience,
+            )
+            .await;
         let account = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
             "metadata": {"name": "later"},
@@ -67,7 +81,7 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
 
     set_account(&world, "default", &json!({"limits": {"maxServers": 1}})).await;
     world.create(&server("second")).await;
-    stalled(
+    stuck(
         &world,
         "second",
         "LimitReached",
@@ -81,7 +95,7 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
 
     world.create(&server("third")).await;
     let words = ["spec.limits.maxOrdersPerHour", "is 2", "raise it or wait"];
-    stalled(&world, "third", "LimitReached", &words).await;
+    stuck(&world, "third", "LimitReached", &words).await;
     assert_eq!(orders(&world).await, 2);
     let raised = json!({"limits": {"maxOrdersPerHour": 3}});
     set_account(&world, "default", &raised).await;
@@ -107,7 +121,7 @@ async fn a_refused_order_says_what_the_provider_said_and_is_tried_again_slowly()
     let fault = Fault::new(refusal).on("POST", SERVERS).times(2);
     world.simulator.fault(fault).await;
     world.create(&server("one")).await;
-    stalled(&world, "one", "OrderRefused", &["no racks on Tuesdays"]).await;
+    stuck(&world, "one", "OrderRefused", &["no racks on Tuesdays"]).await;
     let ready = world.wait_ready("one", SOON).await;
     assert_eq!(ready["status"]["order"]["outcome"], "Created");
     assert_eq!(orders(&world).await, 3);
@@ -120,6 +134,46 @@ async fn a_refused_order_says_what_the_provider_said_and_is_tried_again_slowly()
     assert!(
         tags[0] != tags[1] && tags[1] != tags[2],
         "every try has an epoch of its own: {tags:?}"
+    );
+    judge(&world).await;
+}
+
+/// What a commit broke, the next commit mends, without a new object.
+#[tokio::test]
+async fn a_request_that_made_no_machine_is_mended_by_the_next_apply() {
+    let world = World::start(cluster(), "mended").await;
+    let namespace = Some(world.namespace.as_str());
+    let at = |location: &str| with("typo", &json!({"location": location}));
+    apply(&world.client, namespace, &at("EU: Roterdam")).await;
+    stuck(&world, "typo", "InvalidSpec", &["spec.location", ROTTERDAM]).await;
+    apply(&world.client, namespace, &at(ROTTERDAM)).await;
+    let ready = world.wait_ready("typo", SOON).await;
+    assert_eq!(ready["status"]["observed"]["location"], ROTTERDAM);
+
+    // A refusal leaves the request open as well.
+    let refusal = json!({"refuse": {"status": 422, "message": "not this type"}});
+    let fault = Fault::new(refusal).on("POST", SERVERS).times(20);
+    world.simulator.fault(fault).await;
+    let of = |kind: &str| with("refused", &json!({"instanceType": kind}));
+    apply(&world.client, namespace, &of("bm8.std.32")).await;
+    stuck(&world, "refused", "OrderRefused", &["not this type"]).await;
+    world.simulator.clear_faults().await;
+    apply(&world.client, namespace, &of("bm9.std.32")).await;
+    let ready = world.wait_ready("refused", SOON).await;
+    assert_eq!(ready["status"]["observed"]["instanceType"], "bm9.std.32");
+
+    // A machine closes it.
+    let location = json!({"spec": {"location": "US: Dallas"}});
+    let servers = world.servers();
+    let refused = servers
+        .patch("typo", &PatchParams::default(), &Patch::Merge(&location))
+        .await
+        .unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("location can no longer change"),
+        "{refused}"
     );
     judge(&world).await;
 }

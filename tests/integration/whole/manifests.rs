@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
 use super::{
-    ORDER_ANNOTATION, SOON, held, judge, looks, machine, machine_of, orders, stalled, tags, with,
+    ORDER_ANNOTATION, SOON, held, judge, looks, machine, machine_of, orders, stuck, tags, with,
 };
 use lab::rig::{World, server};
 
@@ -201,7 +201,7 @@ pub(super) async fn of_another_cluster(host: &Host) -> World {
     object["metadata"]["annotations"] = json!({(ORDER_ANNOTATION): intent.to_string()});
     world.create(&object).await;
     let words = ["00000000deadbeef", "remove the annotation"];
-    stalled(&world, "one", "OwnershipConflict", &words).await;
+    stuck(&world, "one", "OwnershipConflict", &words).await;
     looks(&world, 2).await;
     assert_eq!(orders(&world).await, 0);
     let removed = json!({"metadata": {"annotations": {(ORDER_ANNOTATION): null}}});

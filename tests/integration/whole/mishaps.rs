@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{SOON, held, judge, looks, machine, machine_of, orders, stalled, tags};
+use super::{SOON, held, judge, looks, machine, machine_of, orders, stuck, tags};
 use lab::rig::{Fault, Health, World, cluster, condition, eventually, health, server};
 
 const LONG: f64 = 3600.0;
@@ -23,7 +23,7 @@ async fn a_failed_machine_is_shown_and_let_go_only_when_it_is_certain() {
     let world = World::start(cluster(), "failed").await;
     world.simulator.settings(&json!({"failureRate": 1.0})).await;
     world.create(&server("one")).await;
-    stalled(&world, "one", "ProvisioningFailed", &["delete this object"]).await;
+    stuck(&world, "one", "ProvisioningFailed", &["delete this object"]).await;
     let object = world.get("one").await.unwrap();
     assert_eq!(health(&object), Health::Failed);
     assert_eq!(object["status"]["providerStatus"], "failed");
@@ -88,7 +88,7 @@ async fn released_outside(world: &World) {
     let change = json!({"status": "releasing"});
     world.simulator.alter(uuid(&object), &change).await;
     let words = [uuid(&object), "nothing is ordered in its place"];
-    stalled(world, "released", "ReleasedExternally", &words).await;
+    stuck(world, "released", "ReleasedExternally", &words).await;
     let shown = |now: &Value| (now["status"]["providerStatus"] == "released").then_some(());
     world
         .wait_for("released", "shown as released", SOON, shown)
@@ -124,7 +124,7 @@ async fn without_marks(world: &World) {
         .simulator
         .alter(uuid(&object), &json!({"tags": []}))
         .await;
-    stalled(
+    stuck(
         world,
         "unmarked",
         "MarksMissing",
@@ -169,7 +169,7 @@ async fn with_a_twin(world: &World) {
         .await;
     let twin = twin["uuid"].as_str().unwrap();
     let words = [uuid(&object), twin, "release them at the provider"];
-    stalled(world, "twin", "DuplicateServers", &words).await;
+    stuck(world, "twin", "DuplicateServers", &words).await;
     let shown = world.get("twin").await.unwrap();
     assert_eq!(
         shown["status"]["uuid"], object["status"]["uuid"],
@@ -191,7 +191,7 @@ async fn vanished(world: &World) {
         .simulator
         .alter(uuid(&object), &json!({"hidden": true}))
         .await;
-    stalled(
+    stuck(
         world,
         "vanished",
         "MachineNotFound",

@@ -93,11 +93,15 @@ async fn held(world: &World, name: &str, reason: &str, words: &[&str]) -> String
     message
 }
 
-/// Like [`held`], and a person is needed.
-async fn stalled(world: &World, name: &str, reason: &str, words: &[&str]) -> String {
+/// Like [`held`], and a person is needed. What may just come in another order is waited for first.
+async fn stuck(world: &World, name: &str, reason: &str, words: &[&str]) -> String {
     let message = held(world, name, reason, words).await;
+    let kind = match reason {
+        "AccountNotFound" | "SecretNotFound" | "ReferenceNotFound" => "Reconciling",
+        _ => "Stalled",
+    };
     world
-        .wait_for_condition(name, "Stalled", "True", Some(reason), SOON)
+        .wait_for_condition(name, kind, "True", Some(reason), SOON)
         .await;
     message
 }

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::{
-    SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, stalled, tags, with,
+    SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, set_account, stuck,
+    tags, with,
 };
 use lab::rig::{Fault, World, cluster, eventually, server};
 
@@ -36,7 +37,7 @@ async fn policies_hold_orders_and_releases() {
             .await;
         let object = world.wait_ready("protected", SOON).await;
         world.delete("protected").await;
-        stalled(
+        stuck(
             &world,
             "protected",
             "Protected",
@@ -143,5 +144,49 @@ async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
     world.wait_gone("one", SOON).await;
     let machines = simulator.machines().await;
     assert_eq!(machines[0]["status"], "released");
+    judge(&world).await;
+}
+
+/// What an object does not say of itself, its account says.
+#[tokio::test]
+async fn the_account_says_what_its_servers_leave_open() {
+    let world = World::start(cluster(), "defaults").await;
+    let defaults = json!({"deletionProtection": true, "deletionPolicy": "Retain"});
+    set_account(&world, "default", &json!({"defaults": defaults})).await;
+    world.create(&server("open")).await;
+    world
+        .create(&with("own", &json!({"deletionProtection": false})))
+        .await;
+    for (name, protected) in [("open", true), ("own", false)] {
+        let ready = world.wait_ready(name, SOON).await;
+        let in_force = json!({
+            "deletionPolicy": "Retain", "deletionProtection": protected, "suspend": false,
+        });
+        assert_eq!(ready["status"]["policies"], in_force, "{name}");
+        assert!(ready["spec"].get("deletionPolicy").is_none(), "{name}");
+    }
+    let own = world.get("own").await.unwrap();
+    world.delete("own").await;
+    world.wait_gone("own", SOON).await;
+    let machine = machine_of(&world, &own).await;
+    assert_eq!(machine["status"], "delivered");
+    assert!(tags(&machine).contains(&"fmo-retained".to_owned()));
+
+    let open = world.get("open").await.unwrap();
+    world.delete("open").await;
+    let words = ["spec.defaults of the account"];
+    stuck(&world, "open", "Protected", &words).await;
+    // Both are lifted at once: the next look releases.
+    set_account(&world, "default", &json!({"defaults": null})).await;
+    world.wait_gone("open", SOON).await;
+    assert_eq!(machine_of(&world, &open).await["status"], "released");
+
+    // A brake for all servers of an account.
+    let suspended = json!({"defaults": {"suspend": true}});
+    set_account(&world, "default", &suspended).await;
+    world.create(&server("braked")).await;
+    held(&world, "braked", "Suspended", &words).await;
+    set_account(&world, "default", &json!({"defaults": null})).await;
+    world.wait_ready("braked", SOON).await;
     judge(&world).await;
 }

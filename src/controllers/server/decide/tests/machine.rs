@@ -171,3 +171,69 @@ fn edits_after_the_order_send_nothing_and_are_named() {
         Reason::Suspended
     );
 }
+
+/// What is shown of a machine is what was seen last, and after two minutes of silence says so.
+#[test]
+fn an_account_that_does_not_answer_is_told_by_synced_alone() {
+    let ready = || kept(ServerStatus::Delivered);
+    let away = |case: Case| {
+        case.view(|v| v.last_error = Some((Reason::ProviderUnreachable, "away".into())))
+    };
+    let synced = |case: Case| {
+        let decision = case.decide();
+        let ready = decision.draft.condition(Type::Ready).map(|c| c.status);
+        let synced = decision.draft.condition(Type::Synced);
+        (ready, synced.map(|c| (c.status, c.reason)), decision.again)
+    };
+    let in_sync = Some((Some(true), Reason::InSync));
+    let (shown, said, again) = synced(away(ready()));
+    assert_eq!((shown, said), (Some(Some(true)), in_sync));
+    assert_eq!(again, Again::After(secs(120)), "and looks again in time");
+
+    let waited = |case: Case| case.waited_for(Reason::AccountNotReady);
+    let out_of_touch = Some((Some(false), Reason::AccountNotReady));
+    let (shown, said, _) = synced(waited(away(ready())));
+    assert_eq!((shown, said), (Some(Some(true)), out_of_touch));
+    let (shown, said, _) = synced(waited(ready().blocked(Reason::KeyRejected)));
+    assert_eq!(
+        (shown, said),
+        (None, out_of_touch),
+        "all else stays as it was"
+    );
+    let (_, said, _) = synced(waited(ready().blocked(Reason::Pending)));
+    assert_eq!(said, None, "the operator has just started");
+    let (_, said, _) = synced(waited(ready()));
+    assert_eq!(said, in_sync, "it answers again");
+
+    // What one failure is called in may differ from the next, and must not be written each time.
+    let text = |case: Case| {
+        let draft = case.decide().draft;
+        draft.condition(Type::Synced).unwrap().message.clone()
+    };
+    let other = |case: Case| case.view(|v| v.last_error = Some((Reason::RateLimited, "no".into())));
+    assert_eq!(text(waited(away(ready()))), text(waited(other(ready()))));
+    assert!(
+        text(waited(away(ready()))).contains("kubectl describe provideraccount default -n shop")
+    );
+}
+
+#[test]
+fn the_policies_in_force_stand_in_status_and_an_unread_account_leaves_them() {
+    let shown = |case: Case| case.decide().draft.status.policies;
+    let retain = Policies {
+        deletion_policy: Some(DeletionPolicy::Retain),
+        ..Policies::default()
+    };
+    let ready = || kept(ServerStatus::Delivered);
+    assert_eq!(shown(ready()), Some(Policies::of_operator()));
+    let by_account = ready().view(|v| v.defaults = Some(retain));
+    let in_force = retain.or(Policies::of_operator());
+    assert_eq!(shown(by_account.clone()), Some(in_force));
+    let by_object = by_account.spec(|s| s.deletion_policy = Some(DeletionPolicy::Release));
+    assert_eq!(shown(by_object), Some(Policies::of_operator()));
+    // A new object waits for the first account; nothing is claimed of what that will say.
+    let waiting = Case::new().facts(|f| f.account = unsaid("default"));
+    assert_eq!(shown(waiting.clone()), None);
+    let kept_on = waiting.object(|o| o.status.get_or_insert_default().policies = Some(in_force));
+    assert_eq!(shown(kept_on), Some(in_force));
+}

@@ -383,3 +383,56 @@ fn whoever_has_to_type_finds_the_whole_command() {
         assert!(message.contains(words), "{message}");
     }
 }
+
+#[test]
+fn a_changed_request_ends_the_pause_after_a_refusal() {
+    let hash = request::request_hash(&Case::new().0);
+    let refused = |ago: i64, failures: i32| {
+        let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
+        case.object(|o| {
+            let record = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            record.request_hash = Some(hash.clone());
+            record.failures = failures;
+        })
+        .facts(|f| f.now.wall = EPOCH + ago)
+    };
+    let plan = |case: Case| match case.decide().effect {
+        Some(Effect::Order(plan)) => Some((plan.failures, plan.request_hash)),
+        other => {
+            assert_eq!(other, None);
+            None
+        }
+    };
+    // Polls are 15 s apart, so the sixth refusal in a row rests for 480 s.
+    assert_eq!(plan(refused(479, 6)), None);
+    assert_eq!(plan(refused(480, 6)), Some((6, hash.clone())));
+    for change in [
+        (|s| s.location = "there".into()) as fn(&mut BareMetalServerSpec),
+        |s| s.tags = vec!["a".into()],
+        |s| s.contract_id = Some("C-1".into()),
+        |s| s.hostname = Some("db".into()),
+    ] {
+        let (failures, changed) = plan(refused(15, 6).spec(change)).unwrap();
+        assert!(failures == 0 && changed != hash, "a new row begins");
+        assert_eq!(plan(refused(14, 6).spec(change)), None, "not at any pace");
+    }
+    let policy = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
+    assert_eq!(plan(refused(15, 6).spec(policy)), None, "no other request");
+}
+
+#[test]
+fn no_order_starts_on_a_policy_that_nobody_has_read() {
+    let unread = || Case::new().view(|v| v.defaults = None);
+    let last = |case: Case| {
+        case.object(|o| {
+            o.status.get_or_insert_default().policies = Some(Policies {
+                suspend: Some(true),
+                ..Policies::default()
+            });
+        })
+    };
+    // Without an account what was in force last stays.
+    let reason = |case: Case| case.decide().draft.condition(Type::Ready).unwrap().reason;
+    assert_eq!(reason(last(unread())), Reason::Suspended);
+    assert_eq!(reason(last(Case::new())), Reason::Ordering, "it was read");
+}

@@ -467,6 +467,19 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
             "the kind is deleted",
             deleted(ServerStatus::Delivered).facts(|f| f.kind_deleting = Some(true)),
         ),
+        (
+            "retain, as the account says by now",
+            deleted(ServerStatus::Delivered).facts(|f| {
+                f.set_defaults(Some(Policies {
+                    deletion_policy: Some(DeletionPolicy::Retain),
+                    ..Policies::default()
+                }));
+            }),
+        ),
+        (
+            "the account is gone, and nobody knows what it said",
+            deleted(ServerStatus::Delivered).facts(|f| f.set_defaults(None)),
+        ),
     ] {
         assert!(!fence::may_begin_release(&case.0, &machine), "{what}");
     }
