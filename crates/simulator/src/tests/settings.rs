@@ -72,7 +72,8 @@ async fn stock_makes_the_word_of_a_plan() {
         named(&places, "EU: Rotterdam")["availability"].clone()
     };
     let stock = async |stock: Value| {
-        let place = json!({"location": "EU: Rotterdam", "instanceType": "bm7.std.8", "stock": stock});
+        let place =
+            json!({"location": "EU: Rotterdam", "instanceType": "bm7.std.8", "stock": stock});
         rig.steer("availability", place).await;
     };
     rig.order("before", &[]).await;
