@@ -65,7 +65,7 @@ cases! {
         let mut elsewhere = with("location", json!("AU: Sydney"));
         elsewhere["instanceType"] = json!("bm9.hmm.gpu.4rtx4000.64");
         let record = rig.refused("POST", SERVERS, elsewhere, 422).await;
-        assert_eq!(record["errors"][0]["property"], "instanceType");
+        assert_eq!((&record["errorCode"], &record["errors"][0]["property"]), (&json!(10_004), &json!("instanceType")));
         let mut proper = with("os", json!({"slug": "talos-omni-1110"}));
         proper["name"] = json!("under_score");
         rig.refused("POST", SERVERS, proper, 422).await;
