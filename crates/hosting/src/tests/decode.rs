@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::script::{Script, answer};
 use super::{KEY, UUID, id, record};
-use crate::catalogue::Availability;
 use crate::{Error, Page, Server, ServerFilter, ServerStatus};
 
 async fn server(body: &Value) -> Result<Server, Error> {
@@ -213,83 +212,8 @@ async fn a_tag_answer_must_show_that_tag() {
     let (client, _) = Script::client(vec![Ok(answer(200, r#"{"tag":"a"}"#))]);
     let tag = client.tag("a").await.unwrap();
     assert_eq!((tag.tag.as_str(), tag.resources), ("a", None));
-}
-
-#[tokio::test]
-async fn the_catalogue_is_read() {
-    let locations = json!([{"id": 6, "name": "EU: Rotterdam", "shortName": "EURO",
-        "displayName": "Rotterdam", "countryId": 1, "countryName": "Netherlands",
-        "countryShortName": "NL"}]);
-    let plans = json!([{"name": "bm7.std.8", "hardwareDetails": {
-        "cpu": {"name": "c", "baseClock": 3700, "cpuCount": 1, "cpuCores": 8, "totalCores": 8},
-        "memory": {"type": "ddr4", "size": 32},
-        "disks": [{"type": "nvme", "size": 960}, {"type": "nvme", "size": 960}],
-        "networkInterfaces": [{"type": "1 Gbps", "count": 2}],
-        "gpu": null},
-        "locations": [{"name": "EU: Rotterdam", "dcCode": "x1", "availability": "high"},
-                      {"name": "JP: Tokyo", "dcCode": "x2", "availability": "plenty"}]}]);
-    let systems = json!([
-        {"id": 1, "name": "Debian 13", "slug": "debian-13", "osGroup": 2, "isOdp": 0,
-         "availableForFlexMetal": 1, "active": 1},
-        {"id": 2, "name": "Old", "slug": "old", "availableForFlexMetal": 0, "active": "0"},
-        {"id": 3, "name": "Bare", "slug": "bare"}]);
-    let quotas = json!([{"location": {"id": 6, "name": "EU: Rotterdam"}, "quotaUsage": [
-        {"instanceType": {"id": 3, "name": "bm7.std.8"}, "quotaType": "onDemand",
-         "contractId": "", "quota": 10, "usage": 3}]}]);
-    let (client, _) = Script::client(
-        [locations, plans, systems, quotas]
-            .map(|body| Ok(answer(200, body.to_string())))
-            .into(),
-    );
-
-    let locations = client.locations().await.unwrap();
-    assert_eq!(locations[0].name, "EU: Rotterdam");
-    assert_eq!(locations[0].id, Some(6));
-
-    let plans = client.plans().await.unwrap();
-    assert_eq!(plans[0].cpu.as_ref().unwrap().total_cores, Some(8));
-    assert_eq!(plans[0].memory.as_ref().unwrap().size, Some(32));
-    assert_eq!(plans[0].disks.len(), 2);
-    assert_eq!(plans[0].network_interfaces[0].count, Some(2));
-    assert_eq!(plans[0].gpu, None);
-    assert_eq!(plans[0].locations[0].availability, Availability::High);
-    assert_eq!(plans[0].locations[1].availability.as_str(), "plenty");
-
-    let systems = client.operating_systems().await.unwrap();
-    let flags: Vec<_> = systems
-        .iter()
-        .map(|system| (system.slug.as_str(), system.for_servers, system.active))
-        .collect();
-    assert_eq!(
-        flags,
-        [
-            ("debian-13", true, true),
-            ("old", false, false),
-            ("bare", true, true)
-        ]
-    );
-
-    let quotas = client.quota_usage().await.unwrap();
-    assert_eq!(quotas[0].location, "EU: Rotterdam");
-    let usage = &quotas[0].usages[0];
-    assert_eq!(usage.instance_type, "bm7.std.8");
-    assert_eq!(quotas[0].location_id, Some(6));
-    assert_eq!(usage.instance_type_id, Some(3));
-    assert_eq!(usage.contract_id, None);
-    assert_eq!((usage.quota, usage.usage), (Some(10), Some(3)));
-}
-
-#[tokio::test]
-async fn an_error_that_comes_as_a_success_is_no_catalogue() {
-    let body = r#"{"errorCode":1,"errorMessage":"try later","errors":[]}"#;
-    let (client, _) = Script::client((0..4).map(|_| Ok(answer(200, body))).collect());
-    let errors = [
-        client.locations().await.unwrap_err(),
-        client.plans().await.unwrap_err(),
-        client.operating_systems().await.unwrap_err(),
-        client.quota_usage().await.unwrap_err(),
-    ];
-    for error in errors {
-        assert!(matches!(error, Error::Undecodable { .. }), "{error:?}");
-    }
+    // The old name is no success of a new one.
+    let (client, _) = Script::client(vec![Ok(answer(200, r#"[{"tag":"a"}]"#))]);
+    let renamed = client.rename_tag("a", "b").await;
+    assert!(matches!(renamed, Err(Error::Undecodable { .. })));
 }

@@ -64,6 +64,32 @@ async fn a_secret_that_holds_the_key_is_hidden_to_its_end() {
     );
 }
 
+#[tokio::test]
+async fn what_an_order_carries_is_hidden_in_each_part_of_an_error_record() {
+    let boot = "https://c4nary:pw@boot.example.com/a?token=c4nary";
+    let script = "#!/bin/sh\ncurl https://c4nary-script/$\"TOKEN\"\n";
+    let of_system = Order {
+        os: SystemChoice {
+            ipxe_script_url: Some(SecretText::new(boot)),
+            ..SystemChoice::of_slug("custom-ipxe")
+        },
+        ..order()
+    };
+    let of_script = Order {
+        post_install_script: Some(SecretText::new(script)),
+        ..order()
+    };
+    for (secret, order) in [(boot, of_system), (script, of_script)] {
+        assert!(!format!("{order:?}").contains("c4nary"));
+        let echo = json!({"errorCode": 1, "errorMessage": secret,
+            "errors": [{"property": secret, "message": format!("cannot read {secret}")}]});
+        let (client, _) = Script::client(vec![Ok(answer(422, echo.to_string()))]);
+        let outcome = format!("{:?}", client.order(&order, ORDER_TAG).await);
+        assert!(!outcome.contains("c4nary"), "{outcome}");
+        assert_eq!(outcome.matches("[hidden]").count(), 3, "{outcome}");
+    }
+}
+
 /// Puts the key into every text of a value, names apart.
 fn laden(value: Value) -> Value {
     match value {

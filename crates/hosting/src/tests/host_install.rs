@@ -1,15 +1,10 @@
-//! The installation of dedicated hosts.
-
-use serde_json::json;
+//! What dedicated hosts may be installed with.
 
 use super::UUID;
-use super::script::{body, line, sent};
-use crate::host::{
-    HostInstall, InstallForm, InstallKeyName, InstallKeyNeeded, InstallParam, KernelParamsForm,
-};
+use crate::host::{HostInstall, InstallForm, InstallKeyNeeded, InstallParam, KernelParamsForm};
 use crate::request::InvalidRequest;
 use crate::server::SystemFamily;
-use crate::{HostId, SecretText, SshKeyId};
+use crate::{SecretText, SshKeyId};
 
 fn param(key: &str, value: &str) -> InstallParam {
     super::install::param(key, value).into()
@@ -19,46 +14,6 @@ fn host_install() -> HostInstall {
     let mut install = HostInstall::new(17, SystemFamily::Linux);
     install.ssh_key = Some(SshKeyId::parse(UUID).unwrap());
     install
-}
-
-#[tokio::test]
-async fn a_host_is_installed_in_both_forms() {
-    let mut install = host_install();
-    install.hostname = Some("db-1.example.com".to_owned());
-    install.kernel_params = vec![param("net.ifnames", "0"), InstallParam::bare("quiet")];
-    install.post_install_script = Some(SecretText::new("#!/bin/bash\n"));
-    install.quick_format = Some(false);
-    let (request, result) = sent(200, "[]", async |client| {
-        client.install_host(HostId(5), &install).await
-    })
-    .await;
-    assert_eq!(line(&request), "POST /v3/host/5/os/install");
-    assert_eq!(
-        body(&request),
-        json!({"hostname": "db-1.example.com",
-            "os": {"id": 17, "kernelParams": "net.ifnames=0 quiet"},
-            "postInstallScript": "#!/bin/bash\n", "sshKeyId": UUID, "quickFormat": false})
-    );
-    result.unwrap();
-
-    install.form = InstallForm::OBSERVED;
-    let (request, _) = sent(200, "[]", async |client| {
-        client.install_host(HostId(5), &install).await
-    })
-    .await;
-    let other = body(&request);
-    assert_eq!(other["sshKeyUuid"], UUID);
-    assert!(other.get("sshKeyId").is_none());
-    assert_eq!(
-        other["os"]["kernelParams"],
-        json!([{"key": "net.ifnames", "value": "0"}, {"key": "quiet"}])
-    );
-
-    let (request, _) = sent(200, "[]", async |client| {
-        client.install_host(HostId(5), &host_install()).await
-    })
-    .await;
-    assert_eq!(body(&request), json!({"os": {"id": 17}, "sshKeyId": UUID}));
 }
 
 #[test]
@@ -119,10 +74,22 @@ fn the_rules_of_a_host_installation_hold() {
     );
     assert_eq!(keyless(InstallForm::OBSERVED, windows), Ok(()));
     assert_eq!(keyless(InstallForm::OBSERVED, linux), missing("sshKeyUuid"));
+    // Each point of the form is chosen for itself.
+    let linux_alone = InstallForm {
+        key_needed: InstallKeyNeeded::Linux,
+        ..InstallForm::default()
+    };
+    assert_eq!(keyless(linux_alone, linux), missing("sshKeyId"));
+    assert_eq!(keyless(linux_alone, windows), Ok(()));
     assert_eq!(
         check(&|install| install.kernel_params = vec![param("a", "b c")]),
         Err(InvalidRequest::KernelText { index: 0 })
     );
+    let array = |install: &mut HostInstall| {
+        install.form.kernel_params = KernelParamsForm::Array;
+        install.kernel_params = vec![param("a", "b c")];
+    };
+    assert_eq!(check(&array), Ok(()));
 }
 
 #[test]
@@ -152,39 +119,4 @@ fn a_host_needs_a_proper_name_and_a_script_a_system_that_runs_it() {
         Err(InvalidRequest::ScriptUnused)
     );
     assert_eq!(check(linux, "a-b", " "), Err(InvalidRequest::Script));
-}
-
-#[tokio::test]
-async fn each_point_of_the_form_is_chosen_for_itself() {
-    let mut install = host_install();
-    install.kernel_params = vec![param("quiet", "a b")];
-    install.form = InstallForm {
-        key_name: InstallKeyName::SshKeyUuid,
-        ..InstallForm::default()
-    };
-    assert_eq!(
-        install.check(),
-        Err(InvalidRequest::KernelText { index: 0 })
-    );
-    install.form.kernel_params = KernelParamsForm::Array;
-    let (request, _) = sent(200, "[]", async |client| {
-        client.install_host(HostId(5), &install).await
-    })
-    .await;
-    assert_eq!(
-        body(&request),
-        json!({"os": {"id": 17, "kernelParams": [{"key": "quiet", "value": "a b"}]},
-            "sshKeyUuid": UUID})
-    );
-
-    install.form = InstallForm {
-        key_needed: InstallKeyNeeded::Linux,
-        ..InstallForm::default()
-    };
-    install.kernel_params.clear();
-    install.ssh_key = None;
-    let field = "sshKeyId";
-    assert_eq!(install.check(), Err(InvalidRequest::InstallKey { field }));
-    install.family = SystemFamily::Windows;
-    assert_eq!(install.check(), Ok(()));
 }

@@ -1,16 +1,11 @@
-//! What servers are installed with: full orders and re-installations.
+//! What servers may be installed with.
 
-use serde_json::json;
-
-use super::script::{Script, body, line, sent};
-use super::{ORDER_TAG, UUID, id, order, record};
-use crate::error::NotSent;
+use super::order;
 use crate::request::InvalidRequest;
 use crate::server::{
-    DiskWipe, KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily,
-    UserData,
+    KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
 };
-use crate::{Error, Order, SecretText};
+use crate::{Order, SecretText};
 
 pub(super) fn param(key: &str, value: &str) -> KernelParam {
     KernelParam {
@@ -44,56 +39,6 @@ fn fine(change: impl FnOnce(&mut Order)) {
     let mut order = order();
     change(&mut order);
     order.check().unwrap();
-}
-
-#[tokio::test]
-async fn an_order_carries_all_that_was_given() {
-    let full = Order {
-        post_install_script: Some(SecretText::new("#!/bin/sh\ntrue\n")),
-        user_data: data("aGVsbG8=", true),
-        os: SystemChoice {
-            kernel_params: vec![param("console", "ttyS0")],
-            partitions: vec![
-                partition("/boot", PartitionSize::Megabytes(4096)),
-                partition("/", PartitionSize::Rest),
-            ],
-            ..SystemChoice::of_slug("debian-13")
-        },
-        ..order()
-    };
-    let (request, _) = sent(200, &record().to_string(), async |client| {
-        client.order(&full, ORDER_TAG).await
-    })
-    .await;
-    let sent_body = body(&request);
-    assert_eq!(
-        sent_body["os"],
-        json!({"slug": "debian-13",
-            "kernelParams": [{"key": "console", "value": "ttyS0"}],
-            "partitions": [{"target": "/boot", "filesystem": "ext4", "size": 4096},
-                           {"target": "/", "filesystem": "ext4", "size": -1}]})
-    );
-    assert_eq!(sent_body["postInstallScript"], "#!/bin/sh\ntrue\n");
-    assert_eq!(
-        sent_body["userData"],
-        json!({"data": "aGVsbG8=", "isBase64": true})
-    );
-
-    let boot = Order {
-        os: SystemChoice {
-            ipxe_script_url: Some(SecretText::new("https://boot.example.com/a.ipxe")),
-            ..SystemChoice::of_slug("custom-ipxe")
-        },
-        ..order()
-    };
-    let (request, _) = sent(200, &record().to_string(), async |client| {
-        client.order(&boot, ORDER_TAG).await
-    })
-    .await;
-    assert_eq!(
-        body(&request)["os"],
-        json!({"slug": "custom-ipxe", "ipxeScriptUrl": "https://boot.example.com/a.ipxe"})
-    );
 }
 
 #[test]
@@ -216,41 +161,8 @@ fn partitions_are_checked() {
     );
 }
 
-#[tokio::test]
-async fn a_reinstallation_sends_what_is_given_and_always_the_wipe() {
-    let least = Reinstall::default();
-    let (request, server) = sent(200, &json!([record()]).to_string(), async |client| {
-        client.reinstall(&id(), &least).await
-    })
-    .await;
-    let path = format!("PATCH /v3/flexMetal/servers/{UUID}?wipeDisk");
-    assert_eq!(line(&request), format!("{path}=true"));
-    assert_eq!(body(&request), json!({}));
-    assert_eq!(server.unwrap().id, id());
-
-    let full = Reinstall {
-        name: Some("node-2".to_owned()),
-        ssh_keys: Some(vec![UUID.to_owned()]),
-        post_install_script: Some(SecretText::new("#!/bin/sh\n")),
-        os: Some(SystemChoice::of_slug("ubuntu-2404-lts")),
-        user_data: data("x", false),
-        wipe: DiskWipe::Skip,
-    };
-    let (request, _) = sent(200, &record().to_string(), async |client| {
-        client.reinstall(&id(), &full).await
-    })
-    .await;
-    assert_eq!(line(&request), format!("{path}=false"));
-    assert_eq!(
-        body(&request),
-        json!({"name": "node-2", "sshKey": [UUID], "postInstallScript": "#!/bin/sh\n",
-            "os": {"slug": "ubuntu-2404-lts"}, "userData": {"data": "x", "isBase64": false}})
-    );
-}
-
-#[tokio::test]
-async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
-    let (client, script) = Script::client(Vec::new());
+#[test]
+fn a_reinstallation_is_checked_by_what_is_known_of_it() {
     let os = |slug: &str| Some(SystemChoice::of_slug(slug));
     let no_keys = Reinstall {
         os: os("debian-13"),
@@ -279,9 +191,8 @@ async fn a_reinstallation_that_breaks_a_rule_is_not_sent() {
         ..Reinstall::default()
     };
     name_alone.check().unwrap();
-    for request in [no_keys, name] {
-        let error = client.reinstall(&id(), &request).await.unwrap_err();
-        assert!(matches!(error, Error::NotSent(NotSent::Request(_))));
-    }
-    assert!(script.requests().is_empty());
+    assert_eq!(
+        name.check(),
+        Err(InvalidRequest::HostName { field: "name" })
+    );
 }

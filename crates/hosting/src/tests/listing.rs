@@ -8,10 +8,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::script::{Script, answer};
-use super::{UUID, record};
+use crate::HostId;
 use crate::listing::{Ask, Batch, Complete, Gap, Incomplete, Listing};
 use crate::page::PageToken;
-use crate::{Error, HostId, ServerFilter};
 
 fn number(record: &usize, _: usize) -> String {
     record.to_string()
@@ -151,27 +150,6 @@ async fn a_list_without_end_is_given_up() {
     });
     let incomplete = listing.collect().await.unwrap_err();
     assert!(matches!(incomplete.gap, Gap::Endless));
-}
-
-#[tokio::test]
-async fn a_failing_page_is_told_with_what_was_seen() {
-    let page: Vec<_> = (0..50_u64)
-        .map(|number| {
-            let mut record = record();
-            record["uuid"] = json!(format!("{}{number:012}", &UUID[..24]));
-            record
-        })
-        .collect();
-    let (client, script) = Script::client(vec![
-        Ok(answer(200, json!(page).to_string())),
-        Ok(answer(502, "")),
-    ]);
-    let filter = ServerFilter::default();
-    let incomplete = client.all_servers(&filter).collect().await.unwrap_err();
-    assert_eq!(incomplete.seen.len(), 50);
-    assert!(matches!(incomplete.gap, Gap::Failed(Error::Server(_))));
-    let requests = script.requests();
-    assert_eq!(requests[1].headers["ranged-data"], "start=49,results=50");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! Tests of the client: readings and classifications over a scripted
-//! transport, and what really goes over the wire over a hand-written server.
+//! Tests of the client where a simulator cannot be the other side: answers that no
+//! good API gives, over a scripted transport; bytes and connections, over a
+//! hand-written server. Operations, errors and faults: `crates/hosting/tests/client`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -19,13 +20,10 @@ mod listing;
 mod machine;
 mod names;
 mod never_panics;
-mod operations;
 mod order;
 mod refusals;
-mod repeats;
-mod resources;
+mod requests;
 mod script;
-mod secrets;
 mod sizes;
 mod ssh_keys;
 mod tls;
@@ -33,7 +31,6 @@ mod tokens;
 mod tolerance;
 mod whitelist;
 mod wire;
-mod wire_changes;
 mod wire_server;
 
 use crate::server::SystemChoice;

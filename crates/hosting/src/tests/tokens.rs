@@ -8,7 +8,7 @@ use crate::host::{Host, HostCursor};
 use crate::listing::Gap;
 use crate::request::InvalidRequest;
 use crate::transport::Response;
-use crate::{Error, Page};
+use crate::{Error, HostId, Page};
 
 fn host(token: &str) -> Response {
     with_header(answer(200, r#"[{"id":1}]"#), "page-token", token)
@@ -77,6 +77,25 @@ async fn tokens_lead_through_the_hosts() {
     let full: Vec<_> = (1..=50).collect();
     let (hosts, _) = read(vec![page(&full, None), page(&[50], Some("a"))]).await;
     assert!(matches!(hosts, Err((_, Gap::Shifted))));
+}
+
+#[tokio::test]
+async fn a_page_token_is_sent_back_as_it_came() {
+    let first = with_header(answer(200, r#"[{"id":1}]"#), "page-token", "t=/1");
+    let first = with_header(first, "date", "Sat, 21 Nov 2026 08:55:00 GMT");
+    let first = with_header(first, "expires", "Sat, 21 Nov 2026 09:00:00 GMT");
+    let second = answer(200, r#"[{"id":2}]"#);
+    let (client, script) = Script::client(vec![Ok(first), Ok(second)]);
+    let from = HostCursor::Range(Page::first());
+    let page = client.hosts(Some("a=b"), &from).await.unwrap();
+    let token = page.next.unwrap();
+    assert!(!token.is_expired());
+    let page = client.hosts(Some("a=b"), &HostCursor::Token(token)).await;
+    assert_eq!(page.unwrap().hosts[0].id, HostId(2));
+    let requests = script.requests();
+    assert!(requests[0].headers.get("page-token").is_none());
+    assert_eq!(requests[1].headers["page-token"], "t=/1");
+    assert!(requests[1].headers.get("ranged-data").is_none());
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::script::sent;
 use super::{UUID, id};
+use crate::catalogue::SystemGroup;
+use crate::health::Health;
 use crate::{Error, Page, ServerId};
 
 const COMMAND: &str = "01923b7e-1111-7d3a-9c52-0a1b2c3d4e5f";
@@ -28,7 +30,8 @@ async fn a_switch_without_a_value_is_as_good_as_none() {
         {"slug": "missing"},
         {"slug": "null", "availableForFlexMetal": null, "active": null},
         {"slug": "empty", "availableForFlexMetal": "", "active": ""},
-        {"slug": "off", "availableForFlexMetal": 0, "active": false}]);
+        {"slug": "off", "availableForFlexMetal": 0, "active": false},
+        {"slug": "off", "availableForFlexMetal": "0", "active": "0"}]);
     let (_, systems) = sent(200, &systems.to_string(), async |client| {
         client.operating_systems().await
     })
@@ -95,4 +98,46 @@ async fn a_whole_number_may_come_as_a_float() {
     assert_eq!(created_at(json!(1_728_030_905.5)).await, None);
     assert_eq!(created_at(json!(1e300)).await, None);
     assert_eq!(created_at(json!(0.0)).await, None);
+}
+
+#[tokio::test]
+async fn a_time_comes_in_several_forms() {
+    for time in [
+        json!("2024-10-04T08:35:05.000Z"),
+        json!("2024-10-04 08:35:05"),
+        json!("2024-10-04T10:35:05+02:00"),
+        json!(1_728_030_905),
+        json!("1728030905"),
+    ] {
+        let read = command(json!({"uuid": COMMAND, "updatedAt": time})).await;
+        assert_eq!(
+            read.updated_at.map(|at| at.as_second()),
+            Some(1_728_030_905),
+            "{time}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn words_that_are_not_known_are_kept() {
+    let systems = json!([{"slug": "a", "osGroup": 9, "isOdp": 1}, {"slug": "b"}]).to_string();
+    let (_, systems) = sent(200, &systems, async |client| {
+        client.operating_systems().await
+    })
+    .await;
+    let systems = systems.unwrap();
+    assert_eq!(systems[0].group, Some(SystemGroup::Other(9)));
+    assert_eq!(systems[1].group, None);
+    assert!(systems[0].is_odp && !systems[1].is_odp);
+    let plans = json!([{"name": "p", "locations": [{"name": "l", "availability": "plenty"}]}]);
+    let (_, plans) = sent(200, &plans.to_string(), async |client| client.plans().await).await;
+    let place = &plans.unwrap()[0].locations[0];
+    assert_eq!(place.availability.as_str(), "plenty");
+    for (body, health) in [
+        (r#"[{"status":"FAIL"}]"#, Health::Fail),
+        (r#"{"status":"so so"}"#, Health::Other("so so".to_owned())),
+    ] {
+        let (_, found) = sent(200, body, async |client| client.health().await).await;
+        assert_eq!(found.unwrap(), health);
+    }
 }

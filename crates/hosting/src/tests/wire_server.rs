@@ -18,8 +18,6 @@ pub(super) enum Reply {
     Close,
     /// Reset without an answer.
     Reset,
-    /// Never answer.
-    Stall,
     /// Answer, and send the body forever.
     Flood(Vec<u8>),
 }
@@ -95,11 +93,6 @@ async fn serve(mut stream: TcpStream, log: Arc<Mutex<Log>>, replies: Vec<Reply>)
             Reply::Close => return,
             Reply::Reset => {
                 stream.set_zero_linger().unwrap();
-                return;
-            }
-            // The client closes first.
-            Reply::Stall => {
-                while !matches!(stream.read(&mut [0; 64]).await, Ok(0) | Err(_)) {}
                 return;
             }
             Reply::Flood(bytes) => {

@@ -5,7 +5,6 @@ use std::fmt;
 use hosting::command::PowerCommand;
 use hosting::host::HostCursor;
 use hosting::{Client, Page, SecretText, ServerFilter};
-use jiff::civil::date;
 
 use crate::checks;
 use crate::operations::Operation;
@@ -70,7 +69,7 @@ impl Operation {
             Self::Servers => {
                 let filter = ServerFilter {
                     status: wish.status,
-                    tags: Vec::new(),
+                    tags: wish.tags.clone(),
                 };
                 Reply::of(client.servers(&filter, page).await, checks::servers)
             }
@@ -121,8 +120,8 @@ impl Operation {
             ),
             Self::QuotaUsage => Reply::of(client.quota_usage().await, checks::quotas),
             Self::Usage => {
-                let days = (date(2023, 11, 1), date(2023, 11, 30));
-                let usage = client.usage(Some(days.0), Some(days.1)).await;
+                let (first, last) = wish.days;
+                let usage = client.usage(Some(first), Some(last)).await;
                 Reply::of(usage, checks::usage)
             }
             Self::CapacityCommits => Reply::of(client.capacity_commits().await, checks::commits),

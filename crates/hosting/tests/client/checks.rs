@@ -57,7 +57,10 @@ pub(crate) fn locations(_: &Scene, locations: Vec<Location>) {
     assert_eq!(locations.len(), 10);
     let place = &locations[0];
     assert_eq!((place.id, place.name.as_str()), (Some(6), LOCATION));
-    assert_eq!(place.country_short_name, "NL");
+    assert_eq!(
+        (place.short_name.as_str(), place.country_short_name.as_str()),
+        ("rtm", "NL")
+    );
 }
 
 pub(crate) fn instance_types(_: &Scene, types: Vec<InstanceType>) {
@@ -71,6 +74,8 @@ pub(crate) fn plans(_: &Scene, plans: Vec<Plan>) {
     let plan = plans.iter().find(|plan| plan.name == KIND).unwrap();
     assert_eq!(plan.memory.as_ref().unwrap().size, Some(32));
     assert_eq!(plan.cpu.as_ref().unwrap().total_cores, Some(8));
+    assert_eq!((plan.disks[0].size, plan.gpu.is_none()), (Some(960), true));
+    assert!(plan.network_interfaces[0].count.is_some());
     let mut places = plan.locations.iter();
     let here = places.find(|place| place.name == LOCATION).unwrap();
     assert_eq!(here.availability, Availability::High);
@@ -129,6 +134,8 @@ pub(crate) fn command(scene: &Scene, command: Command) {
     assert_eq!(command.server.as_ref(), Some(&scene.wishes.machine));
     assert_eq!(command.command.as_deref(), Some("reboot"));
     assert_eq!(command.state, CommandState::Finished);
+    assert_eq!(command.created_at.map(|at| at.as_second()), start());
+    assert!(command.updated_at > command.created_at);
 }
 
 pub(crate) fn sent_command(scene: &Scene, command: Command) {
@@ -179,6 +186,8 @@ pub(crate) fn quotas(_: &Scene, quotas: Vec<LocationQuota>) {
         found.map(|usage| (usage.quota_type.as_str(), usage.quota, usage.usage))
     };
     assert_eq!(usage(Some(CONTRACT)), Some(("commit", Some(3), Some(0))));
+    assert_eq!(here.location_id, Some(6));
+    assert!(here.usages[0].instance_type_id.is_some());
     let (pool, _, used) = usage(None).unwrap();
     assert_eq!((pool, used), ("onDemand", Some(2)));
 }
@@ -190,12 +199,18 @@ pub(crate) fn usage(scene: &Scene, usages: Vec<Usage>) {
         (usages[0].total_minutes, usages[0].total_hours),
         (Some(15), Some(1))
     );
-    assert_eq!(usages[0].started_at.map(|at| at.as_second()), start());
+    let [started, ended] = [usages[0].started_at, usages[0].ended_at];
+    assert_eq!(started.map(|at| at.as_second()), start());
+    let now = start().map(|at| at + AGE as i64);
+    assert_eq!(ended.map(|at| at.as_second()), now);
+    assert!(usages[0].bandwidth_in.is_some() && usages[0].total_egress_bytes > Some(0));
+    assert_eq!(usages[0].bandwidth_out, None);
 }
 
 pub(crate) fn commits(_: &Scene, commits: Vec<CapacityCommit>) {
     let commit = one(commits);
     assert_eq!(commit.location.name, LOCATION);
+    assert!(commit.location.country_id.is_some());
     let pool = one(commit.commits);
     assert_eq!(pool.instance_type.name, KIND);
     assert_eq!((pool.capacity, pool.in_use), (Some(3), Some(0)));
@@ -246,6 +261,9 @@ pub(crate) fn install_log(_: &Scene, entries: Vec<InstallLogEntry>) {
     let [first, last] = [START, START + LASTING].map(|at| i64::try_from(at).unwrap());
     assert_eq!((times.len(), times[0], times[2]), (3, first, last));
     assert!(entries[0].is_open && !entries[2].is_open);
+    assert_eq!(entries[2].description, "Installation finished");
+    assert!(!entries[2].category.is_empty() && !entries[2].category_name.is_empty());
+    assert_eq!(entries[2].resolved, "resolved");
 }
 
 pub(crate) fn systems(_: &Scene, systems: Vec<OperatingSystem>) {
@@ -253,6 +271,7 @@ pub(crate) fn systems(_: &Scene, systems: Vec<OperatingSystem>) {
     let find = |slug: &str| systems.iter().find(|system| system.slug == slug).unwrap();
     assert_eq!(find("debian-13").id, i64::try_from(DEBIAN).ok());
     assert_eq!(find("windows-2022").group, Some(SystemGroup::Windows));
+    assert_eq!(find("debian-13").group, Some(SystemGroup::Unix));
     assert!(!find("debian-11").active && !find("freebsd-14").for_servers);
 }
 

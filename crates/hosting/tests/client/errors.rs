@@ -46,7 +46,8 @@ const ON_DEMAND: &[(&str, u16, Operation)] = &[
 
 /// Statuses that every operation is answered with once.
 const STATUSES: &[u16] = &[
-    300, 302, 400, 401, 403, 404, 405, 408, 409, 413, 415, 418, 422, 429, 500, 502, 503, 504,
+    300, 302, 400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 418, 421, 422, 423, 425, 429, 500,
+    502, 503, 504,
 ];
 
 async fn hold(case: Case) {

@@ -8,6 +8,7 @@
     reason = "a test program: what is not as expected ends it, and checks take what a call gave"
 )]
 
+mod asked;
 mod calls;
 mod canaries;
 mod cases;

@@ -34,6 +34,18 @@ impl Logged {
         (text("method"), text("template"))
     }
 
+    /// Its query, decoded.
+    pub(crate) fn query(&self) -> Vec<(String, String)> {
+        let query = self.0["query"].as_str().unwrap();
+        let pairs = url::form_urlencoded::parse(query.as_bytes());
+        pairs.into_owned().collect()
+    }
+
+    /// The page that it asked for.
+    pub(crate) fn page(&self) -> &str {
+        self.0["rangedData"].as_str().unwrap_or_default()
+    }
+
     /// What it changed; null for nothing.
     pub(crate) fn effect(&self) -> &Value {
         &self.0["effect"]

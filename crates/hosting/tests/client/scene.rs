@@ -12,6 +12,7 @@ use hosting::{
     ApiKeyId, Client, CommandId, HostId, LocationId, Order, SecretText, ServerId, SshKeyId,
     StatusFilter, WhitelistEntryId,
 };
+use jiff::civil::{Date, date};
 use serde_json::json;
 
 use crate::canaries::{self, KERNEL_VALUE, KEY, NEW_PASSWORD, OLD_PASSWORD, SCRIPT, USER_DATA};
@@ -42,6 +43,10 @@ pub(crate) struct Wishes {
     pub(crate) email: &'static str,
     pub(crate) location: LocationId,
     pub(crate) status: Option<StatusFilter>,
+    /// What listed servers bear.
+    pub(crate) tags: Vec<String>,
+    /// The days whose usage is asked for.
+    pub(crate) days: (Date, Date),
     pub(crate) order: Order,
     /// A delivered Linux machine.
     pub(crate) machine: ServerId,
@@ -110,6 +115,8 @@ impl Scene {
             email: EMAIL,
             location: LocationId(6),
             status: None,
+            tags: Vec::new(),
+            days: (date(2023, 11, 1), date(2023, 11, 30)),
             order: order(),
             machine,
             windows,

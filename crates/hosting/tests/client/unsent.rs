@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use hosting::SecretText;
 use hosting::server::SystemFamily;
+use hosting::whitelist::AddressRange;
+use jiff::civil::date;
 use tokio::net::TcpListener;
 
 use crate::canaries::{self, KEY, SCRIPT};
@@ -47,13 +49,28 @@ async fn without_a_connection_nothing_was_sent() {
 
 type Spoil = fn(&mut Scene);
 
+/// A range whose end is before its start.
+fn reversed(scene: &mut Scene) {
+    let [last, first] = ["192.0.2.9", "192.0.2.1"].map(|ip| ip.parse().unwrap());
+    scene.wishes.rule.range = AddressRange::Span(last, first);
+}
+
 /// Requests that break a rule, and the field that the client names.
 const SPOILED: &[(Operation, &str, Spoil)] = &[
     (Operation::ChangePassword, "newPassword", |scene| {
         scene.wishes.new_password = SecretText::new("");
     }),
+    (Operation::ChangePassword, "currentPassword", |scene| {
+        scene.wishes.password = SecretText::new("");
+    }),
     (Operation::ResetPassword, "emailAddress", |scene| {
         scene.wishes.email = "owner"
+    }),
+    (Operation::ResetPassword, "emailAddress", |scene| {
+        scene.wishes.email = "owner @example.com"
+    }),
+    (Operation::ValidateReset, "newPassword", |scene| {
+        scene.wishes.new_password = SecretText::new("");
     }),
     (Operation::ValidateReset, "resetHash", |scene| {
         scene.wishes.reset_hash = SecretText::new("");
@@ -84,6 +101,17 @@ const SPOILED: &[(Operation, &str, Spoil)] = &[
     (Operation::RenameTag, "a tag must", |scene| {
         scene.wishes.new_tag = "x".repeat(65)
     }),
+    (Operation::RenameTag, "a tag must", |scene| {
+        scene.wishes.tag = "..".to_owned()
+    }),
+    (Operation::Servers, "a tag must", |scene| {
+        scene.wishes.tags = vec!["a b".to_owned()]
+    }),
+    (Operation::Usage, "endDate", |scene| {
+        scene.wishes.days.1 = date(2023, 10, 31)
+    }),
+    (Operation::AddToWhitelist, "ipStart", reversed),
+    (Operation::ChangeWhitelist, "ipStart", reversed),
     (Operation::Tag, "a tag must", |scene| {
         scene.wishes.tag = "..".to_owned()
     }),

@@ -45,7 +45,7 @@ impl Verdict {
             404 => ("NotFound", false, false),
             429 => ("RateLimited", true, false),
             400 | 405 | 413 | 415 | 422 => ("Refused", false, false),
-            408 | 409 => ("Refused", true, true),
+            408 | 409 | 423 | 425 => ("Refused", true, true),
             500..=599 => ("ServerError", true, true),
             402..=499 => ("Refused", false, true),
             _ => ("UnexpectedAnswer", false, true),

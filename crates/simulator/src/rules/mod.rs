@@ -5,8 +5,6 @@ mod bodies;
 mod fields;
 mod install;
 mod system;
-#[cfg(test)]
-mod tests;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

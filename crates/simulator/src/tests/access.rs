@@ -1,19 +1,8 @@
-//! Keys, paths, methods, bodies.
+//! Who is let in, and the end of it all.
 
 use tokio::task::JoinSet;
 
 use super::*;
-
-#[tokio::test]
-async fn only_a_valid_key_is_let_in() {
-    let rig = Rig::new().await;
-    let url = format!("{}{SERVERS}", rig.running.api_url());
-    let without = read(rig.client.get(&url).send().await.unwrap()).await;
-    assert_eq!(refused(without, 403), "Invalid credentials");
-    let wrong = rig.client.get(&url).header("PRIVATE-TOKEN", "wrong");
-    refused(read(wrong.send().await.unwrap()).await, 403);
-    assert_eq!(rig.get(SERVERS).await, (200, json!([])));
-}
 
 #[tokio::test]
 async fn keys_come_and_go_while_it_runs() {
@@ -37,68 +26,57 @@ async fn keys_come_and_go_while_it_runs() {
 }
 
 #[tokio::test]
-async fn a_refused_request_changes_nothing() {
-    let rig = Rig::new().await;
-    rig.steer("keys", json!({"key": "test-key", "valid": false}))
-        .await;
-    refused(rig.post(SERVERS, &body("a", &["t"])).await, 403);
-    assert_eq!(rig.look("machines").await, json!([]));
-    assert_eq!(rig.look("ledger").await[0]["effect"], Value::Null);
-}
-
-#[tokio::test]
-async fn both_forms_of_a_trailing_slash_are_one_path() {
-    let rig = Rig::new().await;
-    let (_, bare) = rig.get("/v3/flexMetal/location").await;
-    let (status, slash) = rig.get("/v3/flexMetal/location/").await;
-    assert_eq!((status, &slash), (200, &bare));
-    rig.order("a", &["x"]).await;
-    assert_eq!(rig.names("/v3/flexMetal/servers/?tag=x").await, ["a"]);
-}
-
-#[tokio::test]
-async fn what_is_not_there_is_404_and_what_cannot_be_done_405() {
-    let rig = Rig::new().await;
-    assert_eq!(
-        refused(rig.get("/v3/nothing").await, 404),
-        "Entity not found"
-    );
-    refused(rig.get(&format!("{SERVERS}/no-uuid")).await, 404);
-    refused(
-        rig.get(&format!("{SERVERS}/0192f0c1-7d7a-7b3a-8000-000000000001"))
-            .await,
-        404,
-    );
-    refused(rig.delete("/v3/flexMetal/plans").await, 405);
-}
-
-#[tokio::test]
-async fn a_path_that_is_no_text_names_nothing() {
-    let rig = Rig::new().await;
-    for path in [
-        "/v3/flexMetal/tags/%FF",
-        "/v3/flexMetal/servers/%C3%28",
-        "/v3/flexMetal/location/%FF/instanceTypes",
-        "/v3/host/%FF",
-        "/v3/sshKey/%FF",
-        "/v3/account/apiKey/%FF/whitelist",
-    ] {
-        refused(rig.get(path).await, 404);
+async fn an_address_is_believed_of_a_trusted_proxy_alone() {
+    let list = "/v3/account/apiKey/1/whitelist";
+    let entry = json!({"ipRange": "127.0.0.0/8", "active": 1});
+    for (trusted, stranger) in [(true, 403), (false, 200)] {
+        let mut options = options(Profile::Document);
+        if trusted {
+            options.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+        }
+        let rig = Rig::with(options).await;
+        assert_eq!(rig.post(list, &entry).await.0, 200);
+        for (address, status) in [
+            ("127.0.0.9", 200),
+            ("192.0.2.7", stranger),
+            // The nearest one counts.
+            ("127.0.0.9, 192.0.2.7", stranger),
+        ] {
+            let request = rig
+                .api(Method::GET, SERVERS)
+                .header("X-Forwarded-For", address);
+            assert_eq!(request.send().await.unwrap().status(), status, "{address}");
+        }
     }
-    let uuid = rig.order("a", &["t"]).await;
-    refused(rig.delete(&format!("{SERVERS}/{uuid}/tag/%FF")).await, 404);
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_object_or_too_long_are_refused() {
-    let rig = Rig::new().await;
-    for text in ["", "{", "[]", "7"] {
-        let request = rig.api(Method::POST, SERVERS).body(text);
-        refused(read(request.send().await.unwrap()).await, 400);
+async fn accounts_come_from_a_file_with_their_keys_and_quota() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("accounts.json");
+    let text = json!({"accounts": [
+        {"name": "blue", "keys": [{"key": "blue-1"}, {"key": "blue-2"}],
+            "quota": [{"location": "EU: Rotterdam", "instanceType": "bm7.std.8", "quota": 1}]},
+        {"name": "green", "keys": [{"key": "green-1"}]},
+    ]});
+    std::fs::write(&file, text.to_string()).unwrap();
+    let rig = Rig::with(Options {
+        accounts: Some(file),
+        api_key: None,
+        ..options(Profile::Document)
+    })
+    .await;
+    assert_eq!(rig.running.api_key, "blue-1");
+    let uuid = rig.order("a", &[]).await;
+    refused(rig.post(SERVERS, &body("b", &[])).await, 422);
+    for (key, status) in [("blue-2", 200), ("green-1", 404)] {
+        let url = format!("{}{SERVERS}/{uuid}", rig.running.api_url());
+        let request = rig.client.get(url).header("PRIVATE-TOKEN", key);
+        assert_eq!(request.send().await.unwrap().status(), status, "{key}");
     }
-    let long = "x".repeat(1024 * 1024 + 1);
-    let request = rig.api(Method::POST, SERVERS).body(long);
-    refused(read(request.send().await.unwrap()).await, 413);
+    assert_eq!(rig.look("machines?account=green").await, json!([]));
+    let ledger = rig.look("ledger?account=green").await;
+    assert_eq!(ledger.as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]

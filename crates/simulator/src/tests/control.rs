@@ -1,4 +1,4 @@
-//! The control port: clock, ledger, switches, settings.
+//! The control port: clock, ledger, options, parameters.
 
 use super::*;
 
@@ -136,56 +136,6 @@ async fn the_ledger_is_filtered_counted_and_cleared() {
     rig.control(Method::DELETE, "ledger", &Value::Null).await;
     assert_eq!(rig.look("ledger").await, json!([]));
     assert_eq!(rig.look("ledger/counts").await, json!({}));
-}
-
-#[tokio::test]
-async fn switches_tell_where_they_come_from_and_turn_all_or_none() {
-    let rig = Rig::new().await;
-    let value = async |name: &str| {
-        let rows = rig.look("switches").await;
-        let row = rows
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|row| row["name"] == name)
-            .unwrap()
-            .clone();
-        assert!(["documented", "seen", "ourChoice"].contains(&row["origin"].as_str().unwrap()));
-        row["value"].as_str().unwrap().to_owned()
-    };
-    assert_eq!(value("resultsAbove50").await, "refuse422");
-    let both = json!({"resultsAbove50": "clamp", "nonsense": "x"});
-    assert_eq!(rig.control(Method::POST, "switches", &both).await.0, 400);
-    assert_eq!(value("resultsAbove50").await, "refuse422");
-    rig.turn("resultsAbove50", "clamp").await;
-    assert_eq!(value("resultsAbove50").await, "clamp");
-}
-
-#[tokio::test]
-async fn settings_change_what_comes_next() {
-    let rig = Rig::new().await;
-    let change = json!({"deliverySeconds": [7, 7], "releaseSeconds": 1, "failureRate": 0, "listLagSeconds": 3});
-    let answer = rig.steer("settings", change).await;
-    assert_eq!(answer, rig.look("settings").await);
-    let uuid = rig.order("a", &[]).await;
-    assert_eq!(rig.names(SERVERS).await, [""; 0]);
-    rig.advance(7).await;
-    assert_eq!(rig.status(&uuid).await, "delivered");
-    rig.steer("settings", json!({"failureRate": 1})).await;
-    let uuid = rig.order("b", &[]).await;
-    rig.advance(7).await;
-    assert_eq!(rig.status(&uuid).await, "failed");
-    for bad in [
-        json!({"failureRate": 2}),
-        json!({"releaseSeconds": -1}),
-        json!({"x": 1}),
-    ] {
-        assert_eq!(
-            rig.control(Method::POST, "settings", &bad).await.0,
-            400,
-            "{bad}"
-        );
-    }
 }
 
 #[tokio::test]

@@ -1,23 +1,17 @@
-//! The simulator over HTTP, with raw requests: no client of ours in between.
+//! What only the simulator has, over HTTP with raw requests: its control port, its
+//! faults, its judge, its state file. What the API does is in
+//! `crates/simulator/tests/contract`.
 
 mod access;
 mod control;
 mod fault_rules;
 mod faults;
-mod hosts;
 mod invariants;
-mod lists;
-mod load;
+mod list_faults;
 mod machines;
-mod operations;
-mod orders;
 mod people;
-mod quota;
-mod releases;
 mod restart;
-mod security;
-mod tags;
-mod usage;
+mod settings;
 
 use std::time::Duration;
 
@@ -69,10 +63,6 @@ fn body(name: &str, tags: &[&str]) -> Value {
 impl Rig {
     async fn new() -> Self {
         Self::with(options(Profile::Document)).await
-    }
-
-    async fn observed() -> Self {
-        Self::with(options(Profile::Observed)).await
     }
 
     async fn with(options: Options) -> Self {

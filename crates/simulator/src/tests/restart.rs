@@ -217,10 +217,19 @@ async fn the_same_seed_and_requests_give_the_same_answers() {
     for seed in [7, 7, 8] {
         let rig = Rig::with(Options {
             seed: Some(seed),
+            delivery: Delivery {
+                min: Duration::from_secs(10),
+                max: Duration::from_secs(900),
+            },
+            failure_rate: 0.5,
             ..options(Profile::Observed)
         })
         .await;
         work(&rig).await;
+        for number in 0..10 {
+            rig.order(&format!("n{number}"), &[]).await;
+            rig.advance(45).await;
+        }
         views.push(view(&rig).await);
     }
     assert_eq!(views[0], views[1]);

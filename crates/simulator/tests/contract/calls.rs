@@ -79,7 +79,8 @@ cases! {
             assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (code, &"7".parse().unwrap()));
         }
         let html = json!({"body": {"text": "<h1>Bad gateway</h1>", "contentType": "text/html"}});
-        for (fault, kind, text) in [(json!("emptyBody"), "", ""), (html, "text/html", "<h1>Bad gateway</h1>")] {
+        let plain = json!({"body": {"text": "no"}});
+        for (fault, kind, text) in [(json!("emptyBody"), "", ""), (plain, "text/plain", "no"), (html, "text/html", "<h1>Bad gateway</h1>")] {
             rig.steer("faults", json!({"fault": [{"status": {"code": 502}}, fault], "count": 1})).await;
             let answer = rig.request("GET", SERVERS).send().await.unwrap();
             assert_eq!(answer.status(), 502);

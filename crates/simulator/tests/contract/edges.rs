@@ -48,15 +48,9 @@ cases! {
             nowhere["overflow"] = json!(overflow);
             rig.refused("POST", SERVERS, nowhere, 422).await;
         }
-        rig.turn("unknownContract", "onDemand").await;
-        rig.ordered(with("contractId", json!("NOBODY"))).await;
     }
 
-    contract_swap_and_hub_of_an_order ["2.8-15" "2.8-16"] |rig| {
-        rig.turn("fileSystems", "enforce").await;
-        let os = |filesystem: &str| json!({"slug": "debian-13", "partitions": [{"target": "swap", "filesystem": filesystem, "size": 8192}]});
-        rig.refused("POST", SERVERS, with("os", os("swapp")), 422).await;
-        rig.ordered(with("os", os("swap"))).await;
+    contract_hub_of_an_order ["2.8-16"] |rig| {
         rig.turn("siderolinkApi", "required").await;
         let os = |params: Value| json!({"slug": "talos-omni-1110", "kernelParams": params});
         let hub = json!([{"key": "siderolink.api", "value": "https://hub.example"}]);

@@ -65,6 +65,30 @@ cases! {
         }
     }
 
+    contract_system_of_a_host ["2.20-2" "2.20-6" "3.3-1"] |rig| {
+        // What was last installed to its end.
+        let shown = async || {
+            let host = rig.get("/v3/host/1001").await.1[0].clone();
+            ["osId", "serverName", "liveHostName"].map(|field| host[field].clone())
+        };
+        let ask = async |os: u64, name: &str| {
+            let body = json!({"os": {"id": os}, "sshKeyId": KEY, "hostname": name});
+            assert_eq!(rig.call("POST", PATH, body).await.0, 200);
+        };
+        let fresh = [json!(0), json!("host-1001"), json!("host-1001")];
+        assert_eq!(shown().await, fresh);
+        ask(LINUX, "first").await;
+        rig.advance(INSTALL - 1).await;
+        assert_eq!(shown().await, fresh);
+        rig.advance(1).await;
+        let first = [json!(LINUX), json!("first"), json!("first")];
+        assert_eq!(shown().await, first);
+        rig.steer("settings", json!({"commandFailureRate": 1.0})).await;
+        ask(101, "second").await;
+        rig.advance(INSTALL).await;
+        assert_eq!(shown().await, first);
+    }
+
     contract_key_of_an_installation ["2.17-7" "2.17-8"] |rig| {
         for (switch, good, other) in [("sshKeyId", "sshKeyId", "sshKeyUuid"), ("sshKeyUuid", "sshKeyUuid", "sshKeyId")] {
             rig.turn("installKey", switch).await;

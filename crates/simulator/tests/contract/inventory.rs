@@ -61,6 +61,39 @@ cases! {
         }
     }
 
+    contract_uptime_of_hosts ["2.20-15" "4.8-6"] |rig| {
+        let uuid = rig.delivered(order()).await;
+        let told = async |host: &str| {
+            let record = rig.get(&format!("/v3/host/{host}")).await.1[0].clone();
+            (record["uptime"].as_u64().unwrap(), record["dateActive"].clone())
+        };
+        for (host, before) in [("1001", DELIVERY), ("100001", 0)] {
+            let turn = async |what: &str| rig.send(rig.request("PUT", &format!("/v3/host/{host}/{what}"))).await.0;
+            let state = async || rig.get(&format!("/v3/host/{host}/status")).await.1[0]["result"].clone();
+            let (uptime, active) = told(host).await;
+            // The machine has aged with the first of the two.
+            let age = uptime - before;
+            rig.advance(1_000).await;
+            assert_eq!(told(host).await, (before + age + 1_000, active.clone()));
+            // It runs: nothing is started.
+            assert_eq!(turn("start").await, 200);
+            assert_eq!(told(host).await.0, before + age + 1_000);
+            for (action, word, uptime) in [("restart", "running", 10), ("stop", "stopped", 0), ("start", "running", 10)] {
+                assert_eq!(turn(action).await, 200);
+                rig.advance(10).await;
+                assert_eq!((told(host).await, state().await), ((uptime, active.clone()), json!(word)), "{host}: {action}");
+            }
+        }
+        // Commands turn power too, when they are done.
+        for (command, uptime) in [("power_on", 110), ("reboot", 90), ("shutdown", 0)] {
+            let path = format!("{SERVERS}/{uuid}/commands");
+            assert_eq!(rig.call("POST", &path, json!({"command": command})).await.0, 200);
+            rig.advance(100).await;
+            assert_eq!(told("100001").await.0, uptime, "{command}");
+        }
+        assert_eq!(rig.look(&format!("machines/{uuid}")).await["power"], false);
+    }
+
     contract_list_of_systems ["4.8-31"] |rig| {
         let (status, list) = rig.get("/v3/operatingsystem").await;
         assert_eq!(status, 200);

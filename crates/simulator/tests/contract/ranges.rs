@@ -38,7 +38,7 @@ async fn filled(rig: &Rig) -> Vec<String> {
 }
 
 cases! {
-    contract_pages_of_every_listing ["4.1-2" "4.4-5" "4.5-2" "4.6-2" "4.8-2" "4.8-14" "8-4" "8-5" "8-6" "8-7" "8-8" "8-9"] |rig| {
+    contract_pages_of_every_listing ["4.1-2" "4.4-5" "4.5-2" "4.6-2" "4.8-2" "4.8-14" "8-4" "8-5" "8-6" "8-7" "8-8" "8-9" "8-18"] |rig| {
         let others = filled(&rig).await;
         let lists = others.iter().map(|path| (path.as_str(), 25)).chain([(SERVERS, 15)]);
         for (path, default) in lists.clone() {

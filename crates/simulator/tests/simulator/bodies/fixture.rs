@@ -172,6 +172,17 @@ impl Fixture {
         views
     }
 
+    /// Sends what must be refused; the views are the caller's to compare.
+    pub(crate) async fn refuse(&mut self, operation: &Operation, body: &[u8]) -> Answer {
+        let (port, method) = (operation.port, operation.method);
+        let answer = self.send(port, method, operation.path, body).await;
+        check(port, &answer);
+        if let Some(last) = self.ledger().await.as_array().unwrap().last() {
+            assert_eq!(last["effect"], Value::Null, "{last}");
+        }
+        answer
+    }
+
     /// Sends a body, and checks what holds for every answer.
     pub(crate) async fn meet(&mut self, operation: &Operation, body: &[u8]) -> Answer {
         let before = match self.kept.take() {

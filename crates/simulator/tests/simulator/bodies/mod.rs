@@ -51,7 +51,8 @@ where
 
 #[test]
 fn any_bytes_are_answered() {
-    run_through(250, |_| prop::collection::vec(any::<u8>(), 0..300));
+    // Few of these are JSON at all: what is nearly right finds more.
+    run_through(60, |_| prop::collection::vec(any::<u8>(), 0..300));
 }
 
 #[test]
@@ -141,11 +142,14 @@ async fn what_is_no_body_at_all_is_refused_by_every_operation() {
     let kept = corpus::kept("any");
     for operation in &ALL {
         let mut fixture = Fixture::new(Profile::Document).await;
+        let before = fixture.views(operation.port).await;
         for kept in &kept {
-            let answer = fixture.meet(operation, &kept.bytes).await;
+            let answer = fixture.refuse(operation, &kept.bytes).await;
             let place = format!("{}: any/{}", operation.name, kept.file);
             assert_eq!(answer.status, kept.status, "{place}");
             assert!(properties(&answer).is_empty(), "{place}");
         }
+        let after = fixture.views(operation.port).await;
+        assert!(before == after, "{}: something changed", operation.name);
     }
 }

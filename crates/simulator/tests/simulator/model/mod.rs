@@ -98,7 +98,7 @@ impl StateMachineTest for Simulator {
 fn config() -> Config {
     let file = "crates/simulator/tests/simulator/model/regressions.txt";
     Config {
-        cases: 50,
+        cases: 30,
         rng_seed: RngSeed::Fixed(4),
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(file))),
         max_shrink_iters: 3_000,
