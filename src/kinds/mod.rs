@@ -7,6 +7,7 @@
 #![allow(clippy::duplicated_attributes)]
 
 pub mod account;
+pub mod allowed;
 pub mod conditions;
 pub mod interval;
 pub mod kind;
@@ -14,6 +15,7 @@ pub mod names;
 pub mod reason;
 pub mod references;
 pub mod server;
+pub mod timing;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use interval::Interval;

@@ -8,7 +8,7 @@ use crate::{
         view::{State, Times},
     },
     kinds::{
-        account::{Limits, Timing},
+        account::Limits,
         references::{AccountKind, AccountRef},
     },
     runtime::clock,
@@ -161,7 +161,7 @@ impl Rig {
             block: None,
             no_orders: None,
             allowed: None,
-            times: Times::from(&Timing::default()),
+            times: Times::default(),
             limits: Limits::default(),
             known: Vec::new(),
         };

@@ -40,11 +40,19 @@ pub(super) fn rules_of(crd: &Value) -> BTreeSet<String> {
                     }
                 }
                 "x-kubernetes-list-type" => {
-                    assert_eq!(schema["x-kubernetes-list-type"], "set", "{shown}");
-                    rules.insert(format!("{shown} unique"));
+                    if schema["x-kubernetes-list-type"] != "atomic" {
+                        rules.insert(format!("{shown} unique"));
+                    }
                 }
-                "type" | "description" | "properties" | "items" | "default" | "format"
-                | "title" => {}
+                "type"
+                | "description"
+                | "properties"
+                | "items"
+                | "default"
+                | "format"
+                | "title"
+                | "x-kubernetes-list-map-keys"
+                | "x-kubernetes-map-type" => {}
                 other => panic!("{shown}: no fixture is asked for {other}"),
             }
         }

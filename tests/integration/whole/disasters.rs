@@ -57,32 +57,36 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
     let world = host.guest("allowed").await;
     let key = secret("shared-key", "apiKey", world.simulator.api_key());
     apply(&world.client, Some(&host.world.namespace), &key).await;
-    let account = |names: Value| {
+    let account = |entries: Value| {
         json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount",
             "metadata": {"name": "shared"},
             "spec": {
                 "baseURL": world.simulator.api(), "apiKeySecretRef": {"name": "shared-key"},
-                "timing": quick_timing(), "allowedNamespaces": {"names": names},
+                "timing": quick_timing(), "allowedNamespaces": entries,
             },
         })
     };
-    apply(&world.client, None, &account(json!(["elsewhere"]))).await;
+    let elsewhere = json!([{"name": "others", "names": ["elsewhere"]}]);
+    apply(&world.client, None, &account(elsewhere.clone())).await;
     let spec = json!({"accountRef": {"kind": "ClusterProviderAccount", "name": "shared"}});
     world.create(&with("one", &spec)).await;
     let words = [world.namespace.as_str(), "spec.allowedNamespaces"];
     stalled(&world, "one", "NamespaceNotAllowed", &words).await;
     assert_eq!(orders(&world).await, 0);
-    apply(
-        &world.client,
-        None,
-        &account(json!(["elsewhere", world.namespace])),
-    )
-    .await;
+    // Two entries that speak of one namespace allow nothing: which one holds cannot be told.
+    let twice = json!([
+        {"name": "others", "names": ["elsewhere", world.namespace]}, {"name": "all", "names": ["*"]},
+    ]);
+    apply(&world.client, None, &account(twice.clone())).await;
+    let both = ["\"others\"", "\"all\"", world.namespace.as_str()];
+    stalled(&world, "one", "NamespaceNotAllowed", &both).await;
+    assert_eq!(orders(&world).await, 0);
+    apply(&world.client, None, &account(json!([twice[0]]))).await;
     world.wait_ready("one", SOON).await;
 
     // The namespace loses its right: what it has stays, and can be given back.
-    apply(&world.client, None, &account(json!(["elsewhere"]))).await;
+    apply(&world.client, None, &account(elsewhere)).await;
     let accounts = api_of(&world.client, None, &account(json!([])));
     eventually(
         "the account's controller has seen the change",
