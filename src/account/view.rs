@@ -61,15 +61,15 @@ pub struct Times {
 }
 
 impl From<TimingInForce> for Times {
-    /// The send window and the order's time-out together stay below the absence grace period, whatever was
-    /// written: absence must not be believed while an order can still arrive.
+    /// The send window and the order's time-out, half the absence grace period at most, together stay below
+    /// it: absence must not be believed while an order can still arrive.
     fn from(timing: TimingInForce) -> Self {
         let grace = timing.absence_grace_period.0;
         Self {
             absence_grace_period: grace,
             absence_check_interval: timing.absence_check_interval.0,
             send_window: Duration::from_secs(30).min(grace / 4),
-            order_timeout: timing.order_timeout.0.min(grace / 2),
+            order_timeout: timing.order_timeout.0,
             active_poll_interval: timing.active_poll_interval.0,
             idle_poll_interval: timing.idle_poll_interval.0,
             orphan_scan_interval: timing.orphan_scan_interval.0,

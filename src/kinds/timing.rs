@@ -177,15 +177,20 @@ pub struct Timing {
 
 impl Timing {
     /// What is in force: what was written or else the defaults, within the bounds.
+    ///
+    /// The answer to an order is awaited for half the absence grace period at most, whatever was written:
+    /// absence must not be believed while an order can still arrive.
     pub fn in_force(&self, minimum: Minimum) -> TimingInForce {
+        let grace = ABSENCE_GRACE_PERIOD.in_force(self.absence_grace_period, minimum);
+        let order = ORDER_TIMEOUT.in_force(self.order_timeout, minimum);
         TimingInForce {
-            absence_grace_period: ABSENCE_GRACE_PERIOD.in_force(self.absence_grace_period, minimum),
+            absence_grace_period: grace,
             absence_check_interval: ABSENCE_CHECK_INTERVAL
                 .in_force(self.absence_check_interval, minimum),
             active_poll_interval: ACTIVE_POLL_INTERVAL.in_force(self.active_poll_interval, minimum),
             idle_poll_interval: IDLE_POLL_INTERVAL.in_force(self.idle_poll_interval, minimum),
             orphan_scan_interval: ORPHAN_SCAN_INTERVAL.in_force(self.orphan_scan_interval, minimum),
-            order_timeout: ORDER_TIMEOUT.in_force(self.order_timeout, minimum),
+            order_timeout: order.min(Interval(grace.0 / 2)),
         }
     }
 }
@@ -236,6 +241,7 @@ mod tests {
             assert_eq!(of(Timing::default(), Minimum::Kept), text(bounds.default));
             assert_eq!(of(timing("1ms"), Minimum::Kept), text(bounds.minimum));
             assert_eq!(of(timing("1ms"), Minimum::Lifted), text(bounds.floor));
+            assert_eq!(of(timing("500h"), Minimum::Kept), text(bounds.maximum));
             assert_eq!(of(timing("500h"), Minimum::Lifted), text(bounds.maximum));
             assert!(bounds.floor < bounds.minimum && bounds.minimum < bounds.default);
             assert!(bounds.default < bounds.maximum);
@@ -245,6 +251,26 @@ mod tests {
             shown(default, Minimum::Lifted),
             shown(default, Minimum::Kept)
         );
+    }
+
+    #[test]
+    fn an_order_is_never_awaited_for_longer_than_half_the_grace_period() {
+        for (grace, order, minimum, awaited) in [
+            ("1h", "200s", Minimum::Kept, "3m20s"),
+            ("2m", "200s", Minimum::Kept, "1m"),
+            ("1s", "10s", Minimum::Kept, "10s"),
+            ("3s", "1500ms", Minimum::Lifted, "1.5s"),
+            ("1s", "10s", Minimum::Lifted, "500ms"),
+        ] {
+            let written = json!({"absenceGracePeriod": grace, "orderTimeout": order});
+            let timing: Timing = serde_json::from_value(written).unwrap();
+            let in_force = timing.in_force(minimum);
+            assert_eq!(
+                in_force.order_timeout.to_string(),
+                awaited,
+                "{grace} {order}"
+            );
+        }
     }
 
     #[test]

@@ -174,7 +174,7 @@ fn no_former_name_of_a_field_is_left() {
         ["contract", "Id"],
     ];
     let names = names.map(|halves| halves.concat());
-    let mut read = 0;
+    let (mut read, mut wrong) = (0, Vec::new());
     for folder in ["src", "crds", "deploy", "docs", "examples", "tests"] {
         for extension in ["rs", "md", "yaml", "yml", "json", "tpl", "txt"] {
             for file in files_below(&Path::new(ROOT).join(folder), extension) {
@@ -183,12 +183,13 @@ fn no_former_name_of_a_field_is_left() {
                     continue;
                 }
                 let text = fs::read_to_string(&file).unwrap();
-                let left: Vec<_> = names.iter().filter(|n| text.contains(n.as_str())).collect();
-                assert!(left.is_empty(), "{} names {left:?}", file.display());
+                let left = names.iter().filter(|n| text.contains(n.as_str()));
+                wrong.extend(left.map(|name| format!("{}: {name}", file.display())));
                 read += 1;
             }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(read > 200, "only {read} files were read");
 }
 

@@ -11,7 +11,7 @@ use super::{
     SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stalled, tags, told,
     with,
 };
-use lab::rig::{World, eventually, install_kinds, quick_timing, server};
+use lab::rig::{World, condition, eventually, install_kinds, quick_timing, server};
 
 const KIND: &str = "baremetalservers.flexmetal.dev";
 
@@ -79,8 +79,14 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
         {"name": "others", "names": ["elsewhere", world.namespace]}, {"name": "all", "names": ["*"]},
     ]);
     apply(&world.client, None, &account(twice.clone())).await;
-    let both = ["\"others\"", "\"all\"", world.namespace.as_str()];
-    stalled(&world, "one", "NamespaceNotAllowed", &both).await;
+    eventually("the message names both entries", SOON, async || {
+        let object = world.get("one").await?;
+        let ready = condition(&object, "Ready")?;
+        let told = ready["message"].as_str()?.contains(r#""others" and "all""#);
+        (told && ready["reason"] == "NamespaceNotAllowed").then_some(())
+    })
+    .await;
+    stalled(&world, "one", "NamespaceNotAllowed", &words).await;
     assert_eq!(orders(&world).await, 0);
     apply(&world.client, None, &account(json!([twice[0]]))).await;
     world.wait_ready("one", SOON).await;
