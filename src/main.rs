@@ -3,6 +3,7 @@
 use clap::Parser;
 use flexmetal_operator::{
     controllers::{context::Watched, mark::ClusterId},
+    kinds::timing::Minimum,
     operator::{self, Options},
     runtime::{
         clients::{Clients, Source},
@@ -34,6 +35,10 @@ struct Flags {
     /// Address of the health endpoints.
     #[arg(long, default_value = "0.0.0.0:8081")]
     listen: SocketAddr,
+    /// For tests and demonstrations: let spec.timing of an account go below its minima. At the paid API this
+    /// can use up the limit of calls, and believe an order lost that still arrives: a second machine.
+    #[arg(long)]
+    short_intervals: bool,
     /// Form of the log.
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
@@ -69,6 +74,10 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
             .cluster_id
             .map(|id| ClusterId::parse(&id))
             .transpose()?,
+        minimum: match flags.short_intervals {
+            true => Minimum::Lifted,
+            false => Minimum::Kept,
+        },
         listen: flags.listen,
     };
     Ok(operator::run(clients, options).await?)

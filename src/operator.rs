@@ -8,6 +8,7 @@ use crate::{
         events::Events,
         mark::ClusterId,
     },
+    kinds::timing::Minimum,
     runtime::{clients::Clients, endpoints, shutdown},
 };
 use k8s_openapi::api::core::v1::Namespace;
@@ -23,6 +24,8 @@ pub struct Options {
     pub watched: Watched,
     /// Identity of the cluster; None: a hash of the UID of the namespace `kube-system`.
     pub cluster: Option<ClusterId>,
+    /// Whether the minimum of each time of an account holds.
+    pub minimum: Minimum,
     /// Address of the health endpoints.
     pub listen: SocketAddr,
 }
@@ -42,6 +45,11 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         watched = ?options.watched,
         "starting"
     );
+    if options.minimum == Minimum::Lifted {
+        tracing::warn!(
+            "--short-intervals: what spec.timing of an account says is in force however short it is; for tests and demonstrations only"
+        );
+    }
     let stop = CancellationToken::new();
     let process = Process {
         accounts: Accounts::new(cluster.as_str(), Rate::default()),
@@ -51,6 +59,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         cluster,
         namespace: options.namespace,
         watched: options.watched,
+        minimum: options.minimum,
         shutdown: stop.clone(),
     };
     let controllers = Arc::new(Controllers::new(&process));

@@ -136,9 +136,9 @@ impl Reservations {
 
     /// A listing that began long enough after an order of unknown outcome settles it: what it made
     /// is in the snapshot, or there is nothing.
-    pub(crate) fn compare(&mut self, proof: &Proof, settle: Duration) {
+    pub(crate) fn compare(&mut self, proof: &Proof, grace: Duration) {
         self.open.retain(|_, open| match &open.sent {
-            Some((_, sent)) if open.unknown => proof.began < *sent + settle,
+            Some((_, sent)) if open.unknown => proof.began < *sent + grace,
             _ => true,
         });
     }

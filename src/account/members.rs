@@ -58,13 +58,13 @@ impl Members {
     pub(crate) fn times(&self) -> Option<Times> {
         let times = self.0.values().map(|m| m.settings.times);
         times.reduce(|a, b| Times {
-            settle: a.settle.max(b.settle),
-            listing_spacing: a.listing_spacing.max(b.listing_spacing),
+            absence_grace_period: a.absence_grace_period.max(b.absence_grace_period),
+            absence_check_interval: a.absence_check_interval.max(b.absence_check_interval),
             send_window: a.send_window.min(b.send_window),
             order_timeout: a.order_timeout.max(b.order_timeout),
-            poll_moving: a.poll_moving.min(b.poll_moving),
-            poll_still: a.poll_still.min(b.poll_still),
-            sweep: a.sweep.min(b.sweep),
+            active_poll_interval: a.active_poll_interval.min(b.active_poll_interval),
+            idle_poll_interval: a.idle_poll_interval.min(b.idle_poll_interval),
+            orphan_scan_interval: a.orphan_scan_interval.min(b.orphan_scan_interval),
         })
     }
 

@@ -1,5 +1,5 @@
 //! One live account of the hosting API: credentials, shared snapshot, turns
-//! among the calls, breaker, sweep, slow lists.
+//! among the calls, breaker, orphan scan, slow lists.
 //!
 //! [`Accounts`] knows the account objects. Each [`Account`] is a handle of one
 //! object; objects with the same base URL and key stand on one live

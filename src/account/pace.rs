@@ -51,19 +51,19 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
         _ => {}
     }
     let first = (pace.in_use && pace.proved.is_none()).then_some(pace.started);
-    let sweep = pace.proved.unwrap_or(pace.started) + pace.times.sweep;
-    let proof = [first, pace.wanted, Some(sweep)]
+    let scan = pace.proved.unwrap_or(pace.started) + pace.times.orphan_scan_interval;
+    let proof = [first, pace.wanted, Some(scan)]
         .into_iter()
         .flatten()
         .min()
-        .unwrap_or(sweep);
+        .unwrap_or(scan);
     let poll = pace.machines.then(|| {
         let looked = pace.looked.unwrap_or(pace.started);
-        let still = looked + pace.times.poll_still.mul_f64(pace.jitter);
+        let still = looked + pace.times.idle_poll_interval.mul_f64(pace.jitter);
         match pace.moving_since {
             // From the start of the motion on, not from a look long ago: nothing moves within a moment.
             Some(since) => {
-                still.min(looked.max(since) + pace.times.poll_moving.mul_f64(pace.jitter))
+                still.min(looked.max(since) + pace.times.active_poll_interval.mul_f64(pace.jitter))
             }
             None => still,
         }
@@ -78,7 +78,6 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::account::Timing;
 
     fn secs(s: u64) -> Duration {
         Duration::from_secs(s)
@@ -96,7 +95,7 @@ mod tests {
             looked: Some(secs(20)),
             moving_since: None,
             machines: true,
-            times: Times::from(&Timing::default()),
+            times: Times::default(),
             jitter: 1.0,
         }
     }
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_nobody_uses_is_probed_once_and_swept() {
+    fn an_account_that_nobody_uses_is_probed_once_and_scanned() {
         let unused = Pace {
             key: KeyState::Untried,
             in_use: false,

@@ -1,13 +1,17 @@
 //! What a reference to an account leads to.
 
 use super::{Account, AccountKey, Accounts};
-use crate::kinds::references::PinnedAccount;
+use crate::kinds::{
+    allowed::{Allowed, AllowedNamespaces},
+    references::PinnedAccount,
+};
+use serde_json::json;
 
 /// What an account reference leads to.
 pub enum Resolution {
     /// There is no such object.
     Missing,
-    /// There is one, and it does not allow the namespace. That stops orders, never releases.
+    /// There is one, and it does not allow the namespace, or in two ways at once. That stops orders, never releases.
     NotAllowed {
         /// The account.
         account: Account,
@@ -29,23 +33,44 @@ impl Accounts {
             live.core.mark_in_use();
         }
         let settings = account.settings();
-        let Some(allowed) = settings.allowed.as_ref().filter(|a| !a.allows(namespace)) else {
+        let Some(entries) = settings.allowed.as_deref() else {
             return Resolution::Found(account);
         };
-        // A JSON patch adds to a list that is there, and a merge patch would drop its other names.
-        let patch = if allowed.names.is_empty() {
-            format!(
-                "--type=merge -p '{{\"spec\":{{\"allowedNamespaces\":{{\"names\":[\"{namespace}\"]}}}}}}'"
-            )
-        } else {
-            format!(
-                "--type=json -p '[{{\"op\":\"add\",\"path\":\"/spec/allowedNamespaces/names/-\",\"value\":\"{namespace}\"}}]'"
-            )
+        let message = match AllowedNamespaces::look_up(entries, namespace) {
+            Allowed::By(_) => return Resolution::Found(account),
+            Allowed::Nowhere => format!(
+                "{key} does not allow namespace {namespace}: add it to spec.allowedNamespaces of the account: {}",
+                key.command("patch", &adding(entries, namespace))
+            ),
+            Allowed::Twice(first, second) => format!(
+                "{key} speaks of namespace {namespace} twice, in the entries {:?} and {:?} of spec.allowedNamespaces: take it out of one of them: {}",
+                first.name,
+                second.name,
+                key.command("edit", "")
+            ),
         };
-        let message = format!(
-            "{key} does not allow namespace {namespace}: add it to spec.allowedNamespaces.names of the account: {}",
-            key.command("patch", &patch)
-        );
         Resolution::NotAllowed { account, message }
     }
+}
+
+/// The patch that allows a namespace. A JSON patch adds to a list that is there, and a merge patch would
+/// drop its other entries; two entries of one name would be refused.
+fn adding(entries: &[AllowedNamespaces], namespace: &str) -> String {
+    let namesake = entries
+        .iter()
+        .enumerate()
+        .find(|(_, e)| e.name == namespace);
+    let own = json!({"name": namespace, "names": [namespace]});
+    let (path, value) = match namesake {
+        _ if entries.is_empty() => {
+            let merge = json!({"spec": {"allowedNamespaces": [own]}});
+            return format!("--type=merge -p '{merge}'");
+        }
+        None => ("-".to_owned(), own),
+        Some((at, entry)) if entry.names.is_empty() => (format!("{at}/names"), json!([namespace])),
+        Some((at, _)) => (format!("{at}/names/-"), json!(namespace)),
+    };
+    let patch =
+        json!([{"op": "add", "path": format!("/spec/allowedNamespaces/{path}"), "value": value}]);
+    format!("--type=json -p '{patch}'")
 }

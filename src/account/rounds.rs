@@ -99,7 +99,7 @@ impl Core {
     async fn prove(&self, client: &Client) -> Result<(), Gap> {
         let lane = match self.state().schedule.is_wanted() {
             true => Lane::Resolve,
-            false => Lane::Sweep,
+            false => Lane::OrphanScan,
         };
         let ours = &self.filter(None);
         let listing = || self.machines(client, ours, lane);
@@ -120,7 +120,7 @@ impl Core {
                 .machines
                 .judge(&proof, &known, claims.as_ref(), &ordering);
             if let Some(times) = state.members.times() {
-                state.limits.compare(&proof, times.settle);
+                state.limits.compare(&proof, times.absence_grace_period);
             }
             let answered = state.schedule.answered_by(&proof);
             (state.machines.prove(proof), answered)

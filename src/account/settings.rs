@@ -3,7 +3,8 @@
 use super::{AccountKey, view::Times};
 use crate::kinds::{
     Reason,
-    account::{AllowedNamespaces, KnownMachine, Limits, Timing},
+    account::{KnownMachine, Limits},
+    allowed::AllowedNamespaces,
     policies::Policies,
 };
 
@@ -15,7 +16,7 @@ pub struct Settings {
     /// Why nothing may be ordered; releases go on.
     pub no_orders: Option<(Reason, String)>,
     /// Which namespaces may use it; None for the kind that serves its own.
-    pub allowed: Option<AllowedNamespaces>,
+    pub allowed: Option<Vec<AllowedNamespaces>>,
     /// Its times.
     pub times: Times,
     /// Its limits.
@@ -33,7 +34,7 @@ impl Settings {
             block: Some((reason, message)),
             no_orders: None,
             allowed: None,
-            times: Times::from(&Timing::default()),
+            times: Times::default(),
             limits: Limits::default(),
             defaults: None,
             known: Vec::new(),

@@ -1,6 +1,6 @@
 //! What the rest of the operator may know of an account: pure data, taken at one moment.
 
-use crate::kinds::{Reason, account::KnownMachine, account::Timing, policies::Policies};
+use crate::kinds::{Reason, account::KnownMachine, policies::Policies, timing::TimingInForce};
 use hosting::{
     catalogue::{Location, OperatingSystem, Plan},
     quota::LocationQuota,
@@ -47,40 +47,42 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// How long after the first sight of an order of unknown outcome its absence may be believed.
-    pub settle: Duration,
+    pub absence_grace_period: Duration,
     /// Least time between two looks that together prove something.
-    pub listing_spacing: Duration,
+    pub absence_check_interval: Duration,
     /// How long after its start an order may still be sent.
     pub send_window: Duration,
     /// How long the answer to an order is awaited.
     pub order_timeout: Duration,
     /// Time between polls in motion.
-    pub poll_moving: Duration,
+    pub active_poll_interval: Duration,
     /// Time between polls at rest.
-    pub poll_still: Duration,
-    /// Time between sweeps.
-    pub sweep: Duration,
+    pub idle_poll_interval: Duration,
+    /// Time between complete listings that look for orphans.
+    pub orphan_scan_interval: Duration,
 }
 
-/// No time between two looks is shorter, whatever was written: whoever writes an account must not
-/// make the loop spin.
-const FASTEST: Duration = Duration::from_millis(100);
-
-impl From<&Timing> for Times {
-    /// The send window and the order's time-out together stay below the settle time, whatever was written:
-    /// absence must not be believed while an order can still arrive.
-    fn from(timing: &Timing) -> Self {
-        let settle = timing.settle.0.max(Duration::from_millis(400));
-        let paced = |interval: Duration| interval.max(FASTEST);
+impl From<TimingInForce> for Times {
+    /// The send window and the order's time-out, half the absence grace period at most, together stay below
+    /// it: absence must not be believed while an order can still arrive.
+    fn from(timing: TimingInForce) -> Self {
+        let grace = timing.absence_grace_period.0;
         Self {
-            settle,
-            listing_spacing: paced(timing.listing_spacing.0),
-            send_window: Duration::from_secs(30).min(settle / 4),
-            order_timeout: timing.order_timeout.0.min(settle / 2),
-            poll_moving: paced(timing.poll_moving.0),
-            poll_still: paced(timing.poll_still.0),
-            sweep: paced(timing.sweep.0),
+            absence_grace_period: grace,
+            absence_check_interval: timing.absence_check_interval.0,
+            send_window: Duration::from_secs(30).min(grace / 4),
+            order_timeout: timing.order_timeout.0,
+            active_poll_interval: timing.active_poll_interval.0,
+            idle_poll_interval: timing.idle_poll_interval.0,
+            orphan_scan_interval: timing.orphan_scan_interval.0,
         }
+    }
+}
+
+impl Default for Times {
+    /// Those of an account that asks for none.
+    fn default() -> Self {
+        Self::from(TimingInForce::default())
     }
 }
 

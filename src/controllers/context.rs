@@ -4,7 +4,7 @@ use super::objects::Objects;
 use crate::{
     account::Accounts,
     controllers::{events::Events, mark::ClusterId, streams::Guarded},
-    kinds::Kind,
+    kinds::{Kind, timing::Minimum},
 };
 use kube::{Api, Client};
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -25,6 +25,8 @@ pub struct Process {
     pub namespace: String,
     /// Which namespaces are watched.
     pub watched: Watched,
+    /// Whether the minimum of each time of an account holds.
+    pub minimum: Minimum,
     /// Where events go.
     pub events: Events,
     /// No effect starts once this is cancelled.

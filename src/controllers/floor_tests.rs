@@ -102,6 +102,7 @@ impl Floor {
             cluster: ClusterId::of_namespace_uid("u"),
             namespace: "n".into(),
             watched: Watched::All,
+            minimum: crate::kinds::timing::Minimum::Kept,
             shutdown: CancellationToken::new(),
         };
         let objects = Arc::new(Objects::new(Traits::default(), 1));

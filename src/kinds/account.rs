@@ -1,8 +1,11 @@
 //! `ProviderAccount` and `ClusterProviderAccount`: where the hosting API is, and with which key.
 
-use super::Interval;
-use super::kind::{Kind, namespaced};
-use super::policies::Policies;
+use super::{
+    allowed::AllowedNamespaces,
+    kind::{Kind, namespaced},
+    policies::Policies,
+    timing::{Timing, TimingInForce},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Api, Client, CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -29,6 +32,12 @@ use serde::{Deserialize, Serialize};
         description = "Whether the account works."
     ),
     printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why the account is ready or not."
+    ),
+    printcolumn(
         name = "Servers",
         type_ = "integer",
         json_path = ".status.servers.live",
@@ -52,13 +61,6 @@ use serde::{Deserialize, Serialize};
         json_path = ".spec.baseURL",
         priority = 1,
         description = "Base URL of the hosting API."
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        priority = 1,
-        description = "Why the account is ready or not."
     ),
     printcolumn(
         name = "Message",
@@ -95,6 +97,12 @@ pub struct ProviderAccountSpec {
         description = "Whether the account works."
     ),
     printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why the account is ready or not."
+    ),
+    printcolumn(
         name = "Servers",
         type_ = "integer",
         json_path = ".status.servers.live",
@@ -120,13 +128,6 @@ pub struct ProviderAccountSpec {
         description = "Base URL of the hosting API."
     ),
     printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        priority = 1,
-        description = "Why the account is ready or not."
-    ),
-    printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
@@ -139,26 +140,11 @@ pub struct ClusterProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
     pub account: AccountSpec,
-    /// Which namespaces may use the account. Default: none. Mutable; it stops orders, never releases.
-    #[serde(default)]
-    pub allowed_namespaces: AllowedNamespaces,
-}
-
-/// Which namespaces may use a cluster account.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AllowedNamespaces {
-    /// Names of namespaces, at most 1000; `*` allows every namespace. Default: none.
+    /// Which namespaces may use the account, by named entries, at most 64. A namespace that two entries match is served
+    /// by neither. Default: none. Mutable; it stops orders, never releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1000), inner(length(min = 1, max = 63), regex(pattern = r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")), extend("x-kubernetes-list-type" = "set"))]
-    pub names: Vec<String>,
-}
-
-impl AllowedNamespaces {
-    /// Whether the namespace may use the account.
-    pub fn allows(&self, namespace: &str) -> bool {
-        self.names.iter().any(|n| n == "*" || n == namespace)
-    }
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub allowed_namespaces: Vec<AllowedNamespaces>,
 }
 
 /// What both kinds of account share.
@@ -181,10 +167,11 @@ pub struct AccountSpec {
     pub ca_bundle: Option<String>,
 
     /// The Secret that holds the API key. It is read by name and never listed. Mutable.
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub api_key_secret_ref: ApiKeySecretRef,
 
-    /// How often to look and how long to wait. Mutable.
-    #[serde(default)]
+    /// How often to look and how long to wait. Default: each time has its own, which status.timing shows. Mutable.
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub timing: Timing,
 
     /// Policies of the servers that use this account, where they do not say them themselves. Default: none, the
@@ -193,8 +180,13 @@ pub struct AccountSpec {
     pub defaults: Option<Policies>,
 
     /// Limits on what is ordered through this account. Default: none. Mutable; they stop orders, never releases.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub limits: Limits,
+}
+
+/// What is not written stays out of the object: neither the schema nor a write of ours fills it in.
+fn is_unset<T: Default + PartialEq>(part: &T) -> bool {
+    *part == T::default()
 }
 
 /// Names the Secret that holds the API key.
@@ -212,69 +204,6 @@ pub struct ApiKeySecretRef {
 
 fn default_key() -> String {
     "apiKey".into()
-}
-
-/// How often to look and how long to wait. All are durations such as `90s` or `10m`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = Rule::new("duration(self.settle) >= duration(self.orderTimeout) + duration(self.orderTimeout)").message("timing.settle must be at least twice timing.orderTimeout"))]
-#[x_kube(validation = Rule::new("duration(self.settle) > duration('0s') && duration(self.listingSpacing) > duration('0s') && duration(self.pollMoving) > duration('0s') && duration(self.pollStill) > duration('0s') && duration(self.sweep) > duration('0s') && duration(self.orderTimeout) > duration('0s')").message("every time in timing must be longer than 0s"))]
-#[serde(rename_all = "camelCase")]
-pub struct Timing {
-    /// How long after an order of unknown outcome was first seen its absence may be trusted. Default: 10m.
-    #[serde(default = "default_settle")]
-    pub settle: Interval,
-    /// Minimum time between two listings, or two reads, that together prove something. Default: 60s.
-    #[serde(default = "default_listing_spacing")]
-    pub listing_spacing: Interval,
-    /// Time between polls while a machine is in motion. Default: 30s.
-    #[serde(default = "default_poll_moving")]
-    pub poll_moving: Interval,
-    /// Time between polls while no machine is in motion. Default: 5m.
-    #[serde(default = "default_poll_still")]
-    pub poll_still: Interval,
-    /// Time between complete listings that look for orphans. Default: 30m.
-    #[serde(default = "default_sweep")]
-    pub sweep: Interval,
-    /// How long to wait for the answer to an order. Default: 180s.
-    #[serde(default = "default_order_timeout")]
-    pub order_timeout: Interval,
-}
-
-fn default_settle() -> Interval {
-    Interval::seconds(600)
-}
-
-fn default_listing_spacing() -> Interval {
-    Interval::seconds(60)
-}
-
-fn default_poll_moving() -> Interval {
-    Interval::seconds(30)
-}
-
-fn default_poll_still() -> Interval {
-    Interval::seconds(300)
-}
-
-fn default_sweep() -> Interval {
-    Interval::seconds(1800)
-}
-
-fn default_order_timeout() -> Interval {
-    Interval::seconds(180)
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            settle: default_settle(),
-            listing_spacing: default_listing_spacing(),
-            poll_moving: default_poll_moving(),
-            poll_still: default_poll_still(),
-            sweep: default_sweep(),
-            order_timeout: default_order_timeout(),
-        }
-    }
 }
 
 /// Limits on what is ordered.
@@ -310,6 +239,7 @@ pub struct AccountStatus {
 
     /// Live machines of this cluster that no object claims, the first 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
 
     /// The URL and key (as a short hash) that were last seen to lead to this account.
@@ -318,13 +248,17 @@ pub struct AccountStatus {
 
     /// Up to three machines that identify this account. They show that a listing is of the right account and complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 3))]
+    #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
     pub known_machines: Vec<KnownMachine>,
+
+    /// The times in force: what `spec.timing` says or else the defaults, each within its bounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing: Option<TimingInForce>,
 
     /// When the last complete search for orphans ended, as known when this status was last written: a search that
     /// changes nothing is not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_sweep: Option<Time>,
+    pub last_orphan_scan: Option<Time>,
 }
 
 /// Counts of an account.

@@ -2,7 +2,7 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::{str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 /// A positive span of time. In manifests a string such as `90s`, `10m` or `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,19 +19,48 @@ impl FromStr for Interval {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // What is read below panics on what no `Duration` can hold.
+        let is_sane = |part: &str| part.len() <= 9;
+        if !text.split(|c: char| !c.is_ascii_digit()).all(is_sane) {
+            return Err(format!("{text:?} is longer than any duration"));
+        }
+        if text.is_empty() || text.contains('-') {
+            return Err(format!("{text:?} is not a positive duration"));
+        }
         let parsed: kube::core::Duration = text
             .parse()
             .map_err(|e| format!("{text:?} is not a duration such as 90s or 10m: {e}"))?;
-        if parsed.is_negative() {
-            return Err(format!("{text:?} is negative"));
-        }
         Ok(Self(parsed.into()))
+    }
+}
+
+impl fmt::Display for Interval {
+    /// Hours, minutes and seconds, without those that are zero, to the millisecond: `1h30m`, `1m30s`,
+    /// `1.5s`, `300ms`. It reads as the same interval again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.0.as_secs();
+        let (hours, minutes, seconds) = (all / 3600, all / 60 % 60, all % 60);
+        let millis = self.0.subsec_millis();
+        for (number, unit) in [(hours, "h"), (minutes, "m")] {
+            if number > 0 {
+                write!(f, "{number}{unit}")?;
+            }
+        }
+        match (seconds, millis) {
+            (0, 0) if all > 0 => Ok(()),
+            (seconds, 0) => write!(f, "{seconds}s"),
+            (0, millis) => write!(f, "{millis}ms"),
+            (seconds, millis) => {
+                let fraction = format!("{millis:03}");
+                write!(f, "{seconds}.{}s", fraction.trim_end_matches('0'))
+            }
+        }
     }
 }
 
 impl Serialize for Interval {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        kube::core::Duration::from(self.0).serialize(serializer)
+        serializer.collect_str(self)
     }
 }
 
@@ -56,5 +85,62 @@ impl JsonSchema for Interval {
             "maxLength": 20,
             "pattern": "^([0-9]{1,6}(\\.[0-9]{1,3})?(ms|s|m|h))+$",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn interval(text: &str) -> Interval {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn intervals_are_written_without_what_is_zero() {
+        let cases = [
+            ("600s", "10m"),
+            ("90s", "1m30s"),
+            ("1.5s", "1.5s"),
+            ("1500ms", "1.5s"),
+            ("300ms", "300ms"),
+            ("1.05s", "1.05s"),
+            ("0.5h", "30m"),
+            ("24h", "24h"),
+            ("3600.25s", "1h250ms"),
+            ("200s", "3m20s"),
+            ("0s", "0s"),
+        ];
+        for (written, shown) in cases {
+            assert_eq!(interval(written).to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_no_span_of_time_is_refused_and_nothing_panics() {
+        for text in [
+            "",
+            "-1s",
+            "1s-2s",
+            "s",
+            "10",
+            "1d",
+            "99999999999999999999h",
+            "ten",
+        ] {
+            let read = text.parse::<Interval>();
+            assert!(read.is_err(), "{text:?}: {read:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_reads_as_the_same_and_shows_the_same(millis in 0_u64..100_000_000_000) {
+            let first = Interval(Duration::from_millis(millis));
+            let again = interval(&first.to_string());
+            prop_assert_eq!(first, again);
+            prop_assert_eq!(first.to_string(), again.to_string());
+        }
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod account;
 pub mod address;
+pub mod allowed;
 pub mod conditions;
 pub mod interval;
 pub mod kind;
@@ -21,6 +22,7 @@ pub mod reason;
 pub mod references;
 pub mod rfc3339;
 pub mod server;
+pub mod timing;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use interval::Interval;

@@ -3,6 +3,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
+use serde_json::Value;
 
 /// Finalizer on a server from the start of its first order to the proven end.
 pub const SERVER_FINALIZER: &str = "flexmetal.dev/server";
@@ -48,6 +49,32 @@ pub fn with_conventions(mut crd: CustomResourceDefinition) -> CustomResourceDefi
         }
     }
     crd
+}
+
+/// A definition as it is written to a file. Limits of numbers are floats in the schema's types: written so, an
+/// integer would be at least `0.0`.
+///
+/// # Errors
+/// Never, in fact: a definition is plain data.
+pub fn manifest(crd: &CustomResourceDefinition) -> serde_json::Result<Value> {
+    let mut manifest = serde_json::to_value(crd)?;
+    whole_numbers(&mut manifest);
+    Ok(manifest)
+}
+
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Number(number) => {
+            // As text, because a cast would have to say what becomes of what does not fit.
+            let text = number.to_string();
+            if let Some(whole) = text.strip_suffix(".0").and_then(|t| t.parse::<i64>().ok()) {
+                *value = whole.into();
+            }
+        }
+        _ => {}
+    }
 }
 
 fn without_nullable(schema: &mut JSONSchemaProps) {

@@ -212,14 +212,24 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
     for column in ["OS", "UUID", "MESSAGE"] {
         assert!(wide.lines().next().unwrap().contains(column), "{wide}");
     }
-    let accounts = get(&["pacct"]).await;
-    let columns: Vec<&str> = accounts
-        .lines()
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .collect();
-    assert_eq!(columns, ["NAME", "READY", "SERVERS", "ORPHANS", "AGE"]);
+    for kind in ["pacct", "cpacct"] {
+        // A table of nothing has no head.
+        let made = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount", "metadata": {"name": "fresh"},
+            "spec": {"baseURL": "https://api.example.com", "apiKeySecretRef": {"name": "key"}},
+        });
+        let apply = ["apply", "--server-side", "-f", "-"];
+        let made = cluster.kubectl_with_input(&apply, &made.to_string()).await;
+        assert!(made.status.success(), "{made:?}");
+        let head = get(&[kind]).await;
+        let columns: Vec<&str> = head.lines().next().unwrap().split_whitespace().collect();
+        let shown = ["NAME", "READY", "REASON", "SERVERS", "ORPHANS", "AGE"];
+        assert_eq!(columns, shown, "{kind}");
+        let wide = get(&[kind, "-o", "wide"]).await;
+        for column in ["URL", "MESSAGE"] {
+            assert!(wide.lines().next().unwrap().contains(column), "{wide}");
+        }
+    }
 
     let names = ["-o", "name"];
     let of_category = get(&[&["flexmetal"], &names[..]].concat()).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flexmetal_operator::kinds::Reason;
+use flexmetal_operator::kinds::{Reason, timing::BOUNDS};
 use serde_json::{Value, json};
 
 use crate::crds;
@@ -146,6 +146,62 @@ fn every_reason_has_its_entry_and_no_entry_is_left_over() {
             columns.len() == 5 && columns[2].len() > 5 && columns[3].len() > 4,
             "meaning and remedy: {line}"
         );
+    }
+}
+
+/// Fields have been renamed, and what speaks of them under their old names helps nobody: the API server prunes
+/// or refuses them.
+#[test]
+fn no_former_name_of_a_field_is_left() {
+    // In halves, so that this file does not name them.
+    let names = [
+        ["poll", "Moving"],
+        ["poll", "Still"],
+        ["poll_", "moving"],
+        ["poll_", "still"],
+        ["listing", "Spacing"],
+        ["listing_", "spacing"],
+        ["timing.", "settle"],
+        ["times.", "settle"],
+        ["timing.", "sweep"],
+        ["times.", "sweep"],
+        ["\"settle", "\":"],
+        ["settle", ": "],
+        ["sweep", ": "],
+        ["settle", " time"],
+        ["last", "Sweep"],
+        ["last_", "sweep"],
+        ["contract", "Id"],
+    ];
+    let names = names.map(|halves| halves.concat());
+    let (mut read, mut wrong) = (0, Vec::new());
+    for folder in ["src", "crds", "deploy", "docs", "examples", "tests"] {
+        for extension in ["rs", "md", "yaml", "yml", "json", "tpl", "txt"] {
+            for file in files_below(&Path::new(ROOT).join(folder), extension) {
+                // There one of them is a name of the hosting API.
+                if file.ends_with("docs/hosting-api.md") || file.ends_with("docs/simulator.md") {
+                    continue;
+                }
+                let text = fs::read_to_string(&file).unwrap();
+                let left = names.iter().filter(|n| text.contains(n.as_str()));
+                wrong.extend(left.map(|name| format!("{}: {name}", file.display())));
+                read += 1;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(read > 200, "only {read} files were read");
+}
+
+#[test]
+fn bounds_of_the_times_are_in_their_page() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/kinds/provideraccount.md")).unwrap();
+    for bounds in BOUNDS {
+        let row = format!(
+            "| `{}` | {} | {} | {} |",
+            bounds.field, bounds.minimum, bounds.default, bounds.maximum
+        );
+        assert!(page.contains(&row), "no row: {row}");
     }
 }
 

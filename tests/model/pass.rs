@@ -146,7 +146,11 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
         && let Some(search) = &mut facts.memory.search
         && let [only] = search.samples[..]
     {
-        search.samples = vec![only, only, search.first_seen + real::times().settle];
+        search.samples = vec![
+            only,
+            only,
+            search.first_seen + real::times().absence_grace_period,
+        ];
     }
     facts
 }

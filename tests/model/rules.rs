@@ -49,7 +49,7 @@ fn one_machine(w: &World) -> bool {
     })
 }
 
-/// Either an object's mark claims the machine, or the sweep lists it: it bears the cluster's mark,
+/// Either an object's mark claims the machine, or the orphan scan lists it: it bears the cluster's mark,
 /// some object's mark, and is retained only where the policy said so.
 fn in_sight(m: &Machine) -> bool {
     !m.is_live()
@@ -140,7 +140,7 @@ pub fn reason(o: &Obj) -> &'static str {
 /// The bounds, in words.
 pub fn bounds(scene: &Scene) -> String {
     format!(
-        "{} process(es), {} ticks of {TICK} s, settle {SETTLE}, send window, way and lag 1 each, {} writes{}{}; {:?}",
+        "{} process(es), {} ticks of {TICK} s, absence grace period {SETTLE}, send window, way and lag 1 each, {} writes{}{}; {:?}",
         scene.processes,
         scene.ticks,
         scene.writes,

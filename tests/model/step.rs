@@ -73,7 +73,11 @@ impl Hand<'_> {
     fn note(&mut self, observation: Observation) {
         let slot = self.slot;
         let mut memory = (*MEMORIES.get(self.me().memory[slot])).clone();
-        memory.note(observation, self.mono(), real::times().listing_spacing);
+        memory.note(
+            observation,
+            self.mono(),
+            real::times().absence_check_interval,
+        );
         self.me().memory[slot] = real::keep(memory);
     }
 

@@ -35,7 +35,7 @@ fn a_process_frozen_before_the_socket_makes_a_twin_that_is_reported() {
 
 /// The second case that remains.
 #[test]
-fn an_order_later_than_the_settle_time_makes_a_twin_that_is_reported() {
+fn an_order_later_than_the_absence_grace_period_makes_a_twin_that_is_reported() {
     makes_a_twin_that_is_reported(Scene {
         ticks: 5,
         regular: true,

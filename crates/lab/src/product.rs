@@ -111,7 +111,8 @@ impl Product {
         Err(ProductError::Silent { log })
     }
 
-    /// Starts an operator that uses `kubeconfig` and serves its health on `port`.
+    /// Starts an operator that uses `kubeconfig` and serves its health on `port`. The simulator's clock
+    /// runs fast, so the times of the accounts are short.
     pub(crate) fn start_operator(
         &self,
         supervisor: &mut Supervisor,
@@ -123,6 +124,7 @@ impl Product {
             format!("--namespace={OPERATOR_NAMESPACE}"),
             format!("--listen=127.0.0.1:{port}"),
             "--log-format=text".to_owned(),
+            "--short-intervals".to_owned(),
         ];
         Ok(supervisor.start(OPERATOR, &self.program(OPERATOR), &flags)?)
     }

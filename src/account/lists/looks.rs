@@ -66,7 +66,10 @@ impl Core {
             if *state.key.state() != KeyState::Accepted {
                 return None;
             }
-            (state.members.times()?.poll_moving, state.members.client()?)
+            (
+                state.members.times()?.active_poll_interval,
+                state.members.client()?,
+            )
         };
         Some((self.lists.due(list, spacing)?, client))
     }

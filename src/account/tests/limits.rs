@@ -6,11 +6,7 @@ use super::{
 };
 use crate::{
     account::{Denied, OrderTurn, Resolution, Wake},
-    kinds::{
-        Reason,
-        account::{AllowedNamespaces, Limits},
-        references::PinnedAccount,
-    },
+    kinds::{Reason, account::Limits, allowed::AllowedNamespaces, references::PinnedAccount},
     runtime::clock,
 };
 use hosting::OrderOutcome;
@@ -89,7 +85,7 @@ async fn an_order_of_unknown_outcome_keeps_its_place_until_a_listing_settles_it(
     account.want_proof(&mark(1), clock::now().mono);
     sleep(Duration::from_secs(10)).await;
     limit(reserve(&account, &mark(2)).await.err().unwrap());
-    let settled = sent + account.view().times.settle;
+    let settled = sent + account.view().times.absence_grace_period;
     account.want_proof(&mark(1), settled);
     rig.until("the listing", || {
         account.view().proof.unwrap().began >= settled
@@ -205,25 +201,48 @@ async fn the_limit_of_another_account_object_counts_and_its_name_is_not_told() {
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_other_name() {
     let rig = Rig::new().await;
-    for (names, path) in [
+    let entry = |name: &str, names: &[&str]| AllowedNamespaces {
+        name: name.into(),
+        names: names.iter().map(|&n| n.into()).collect(),
+    };
+    for (entries, path) in [
         (
             vec![],
-            "--type=merge -p '{\"spec\":{\"allowedNamespaces\":{\"names\":[\"n\"]}}}'",
+            r#"--type=merge -p '{"spec":{"allowedNamespaces":[{"name":"n","names":["n"]}]}}'"#,
         ),
         (
-            vec!["elsewhere".to_owned()],
-            "--type=json -p '[{\"op\":\"add\",\"path\":\"/spec/allowedNamespaces/names/-\",\"value\":\"n\"}]'",
+            vec![entry("others", &["elsewhere"])],
+            r#"--type=json -p '[{"op":"add","path":"/spec/allowedNamespaces/-","value":{"name":"n","names":["n"]}}]'"#,
+        ),
+        (
+            vec![entry("others", &[]), entry("n", &["elsewhere"])],
+            r#"--type=json -p '[{"op":"add","path":"/spec/allowedNamespaces/1/names/-","value":"n"}]'"#,
+        ),
+        (
+            vec![entry("n", &[])],
+            r#"--type=json -p '[{"op":"add","path":"/spec/allowedNamespaces/0/names","value":["n"]}]'"#,
         ),
     ] {
-        rig.install("default", "key-one", |i| {
-            i.allowed = Some(AllowedNamespaces { names });
-        });
-        let Resolution::NotAllowed { message, .. } =
-            rig.accounts.resolve("n", &PinnedAccount::of(None))
-        else {
-            panic!("it is not allowed");
-        };
-        assert!(message.contains("add it to spec.allowedNamespaces") && message.ends_with(path));
+        let message = not_allowed(&rig, entries);
+        assert!(
+            message.contains("add it to spec.allowedNamespaces") && message.ends_with(path),
+            "{message}"
+        );
         assert!(!message.contains("elsewhere"), "{message}");
+    }
+    let twice = vec![entry("teams", &["n"]), entry("all", &["*"])];
+    let message = not_allowed(&rig, twice);
+    assert!(
+        message.contains(r#"the entries "teams" and "all" of spec.allowedNamespaces"#),
+        "{message}"
+    );
+}
+
+/// What is said to namespace `n`.
+fn not_allowed(rig: &Rig, entries: Vec<AllowedNamespaces>) -> String {
+    rig.install("default", "key-one", |i| i.allowed = Some(entries));
+    match rig.accounts.resolve("n", &PinnedAccount::of(None)) {
+        Resolution::NotAllowed { message, .. } => message,
+        _ => panic!("it is not allowed"),
     }
 }

@@ -74,7 +74,7 @@ async fn one_look_serves_all_that_wait_and_nobody_else() {
 #[tokio::test(start_paused = true)]
 async fn looks_keep_their_distance() {
     let (rig, account) = ready().await;
-    let spacing = account.view().times.poll_moving;
+    let spacing = account.view().times.active_poll_interval;
     account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the first", || account.view().catalogue.is_some())
         .await;

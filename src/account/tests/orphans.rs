@@ -83,7 +83,7 @@ async fn live_machines_that_nobody_claims_are_orphans() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphan_is_found_within_one_sweep_without_anybody_asking() {
+async fn an_orphan_is_found_within_one_scan_without_anybody_asking() {
     let rig = Rig::new().await;
     rig.install("default", "key-one", |_| {});
     rig.provider.world().servers = vec![machine(1, "delivered")];

@@ -68,7 +68,7 @@ async fn a_quiet_hour_stays_within_the_budget() {
     rig.woken();
     sleep(Duration::from_secs(3600)).await;
     let calls = rig.provider.calls();
-    // Twelve polls of three calls; jitter may make fifteen of them. Two sweeps of four calls.
+    // Twelve polls of three calls; jitter may make fifteen of them. Two orphan scans of four calls.
     assert!(
         count(&calls, DELIVERED) <= 45,
         "{}",
@@ -81,7 +81,7 @@ async fn a_quiet_hour_stays_within_the_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_machines_there_are_only_sweeps() {
+async fn without_machines_there_are_only_orphan_scans() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();

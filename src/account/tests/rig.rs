@@ -8,7 +8,7 @@ use crate::{
         view::{State, Times},
     },
     kinds::{
-        account::{Limits, Timing},
+        account::Limits,
         policies::Policies,
         references::{AccountKind, PinnedAccount},
     },
@@ -162,7 +162,7 @@ impl Rig {
             block: None,
             no_orders: None,
             allowed: None,
-            times: Times::from(&Timing::default()),
+            times: Times::default(),
             limits: Limits::default(),
             defaults: Some(Policies::default()),
             known: Vec::new(),

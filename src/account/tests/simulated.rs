@@ -6,11 +6,7 @@ use crate::{
         Account, Accounts, Connection, List, Rate, Resolution, Settings,
         view::{State, Times},
     },
-    kinds::{
-        Interval, Reason,
-        account::{Limits, Timing},
-        references::PinnedAccount,
-    },
+    kinds::{Reason, account::Limits, references::PinnedAccount},
 };
 use hosting::{ApiKey, BaseUrl, Client, ClientOptions};
 use serde_json::{Value, json};
@@ -38,18 +34,14 @@ async fn simulator() -> Simulator {
     }
 }
 
-fn interval(milliseconds: u64) -> Interval {
-    Interval(Duration::from_millis(milliseconds))
-}
-
 fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account {
     let base_url = BaseUrl::parse(&simulator.running.api_url(), false).unwrap();
     let api_key = ApiKey::parse(api_key.as_bytes()).unwrap();
     let client = Client::new(ClientOptions::new(base_url.clone(), api_key.clone())).unwrap();
-    let timing = Timing {
-        poll_moving: interval(200),
-        poll_still: interval(1000),
-        ..Timing::default()
+    let times = Times {
+        active_poll_interval: Duration::from_millis(200),
+        idle_poll_interval: Duration::from_secs(1),
+        ..Times::default()
     };
     let uid = account_uid("default");
     accounts.announce(&key("default"), &uid, false);
@@ -60,7 +52,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             block: None,
             no_orders: None,
             allowed: None,
-            times: Times::from(&timing),
+            times,
             limits: Limits::default(),
             defaults: None,
             known: Vec::new(),

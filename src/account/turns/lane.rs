@@ -12,7 +12,7 @@ pub enum Lane {
     /// Looks at machines in motion.
     Poll,
     /// Looks for orphans.
-    Sweep,
+    OrphanScan,
     /// Looks at what can be ordered.
     Catalogue,
 }
@@ -24,7 +24,7 @@ impl Lane {
         Self::Resolve,
         Self::Order,
         Self::Poll,
-        Self::Sweep,
+        Self::OrphanScan,
         Self::Catalogue,
     ];
 }

@@ -135,7 +135,7 @@ async fn a_place_that_is_given_up_blocks_nobody() {
     {
         let mut first = std::pin::pin!(rig.turns.wait(Lane::Release));
         assert!(futures::poll!(first.as_mut()).is_pending());
-        let mut second = std::pin::pin!(rig.turns.wait(Lane::Sweep));
+        let mut second = std::pin::pin!(rig.turns.wait(Lane::OrphanScan));
         assert!(futures::poll!(second.as_mut()).is_pending());
     }
     timeout(Duration::from_secs(2), rig.turns.wait(Lane::Poll))

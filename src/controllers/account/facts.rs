@@ -6,6 +6,7 @@ use crate::{
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
         names::{ACCOUNT_FINALIZER, HELD_SECRET},
+        timing::TimingInForce,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -22,6 +23,8 @@ pub struct Facts {
     pub meta: ObjectMeta,
     /// What it asks for.
     pub spec: AccountSpec,
+    /// The times in force.
+    pub timing: TimingInForce,
     /// What was last written of it.
     pub status: AccountStatus,
     /// Namespace of the key Secret.
@@ -91,7 +94,7 @@ impl Facts {
 
     /// The account's times.
     pub fn times(&self) -> Times {
-        Times::from(&self.spec.timing)
+        Times::from(self.timing)
     }
 
     /// Name of the Secret for messages.

@@ -5,7 +5,8 @@ use crate::{
     controllers::objects::Shown,
     kinds::{
         ClusterProviderAccount, Kind, ProviderAccount,
-        account::{AccountSpec, AccountStatus, AllowedNamespaces},
+        account::{AccountSpec, AccountStatus},
+        allowed::AllowedNamespaces,
         references::AccountKind,
     },
 };
@@ -20,7 +21,7 @@ pub trait AccountObject: Kind + HasStatus<Status = AccountStatus> {
     /// What both kinds ask for.
     fn spec(&self) -> &AccountSpec;
     /// Which namespaces may use it; None for the kind that serves its own.
-    fn allowed(&self) -> Option<&AllowedNamespaces>;
+    fn allowed(&self) -> Option<&[AllowedNamespaces]>;
 }
 
 /// The name in the registry of an object of this kind.
@@ -58,7 +59,7 @@ impl AccountObject for ProviderAccount {
         &self.spec.account
     }
 
-    fn allowed(&self) -> Option<&AllowedNamespaces> {
+    fn allowed(&self) -> Option<&[AllowedNamespaces]> {
         None
     }
 }
@@ -70,7 +71,7 @@ impl AccountObject for ClusterProviderAccount {
         &self.spec.account
     }
 
-    fn allowed(&self) -> Option<&AllowedNamespaces> {
+    fn allowed(&self) -> Option<&[AllowedNamespaces]> {
         Some(&self.spec.allowed_namespaces)
     }
 }

@@ -41,7 +41,8 @@ pub async fn observe<K: AccountObject>(
         Some((_, _, reading)) => (reading.fact.clone(), reading.key.clone()),
         None => (SecretFact::Unread("not read yet".into()), None),
     };
-    let (endpoint, connection) = connect(memory, spec, api_key);
+    let timing = spec.timing.in_force(ctx.minimum);
+    let (endpoint, connection) = connect(memory, spec, Times::from(timing), api_key);
     let is_new = connection.is_some();
     let name = &spec.api_key_secret_ref.name;
     secrets.note(&uid, &key, &secret_namespace, name);
@@ -56,6 +57,7 @@ pub async fn observe<K: AccountObject>(
         now: clock::now().mono,
         meta: object.meta().clone(),
         spec: spec.clone(),
+        timing,
         status,
         secret,
         endpoint,
@@ -105,6 +107,7 @@ async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec,
 fn connect(
     memory: &mut Memory,
     spec: &AccountSpec,
+    times: Times,
     key: Option<ApiKey>,
 ) -> (Result<String, String>, Option<Connection>) {
     let base_url = match BaseUrl::parse(&spec.base_url, spec.allow_plain_http) {
@@ -112,7 +115,7 @@ fn connect(
         Err(error) => return (Err(error.to_string()), None),
     };
     let text = base_url.as_str().to_owned();
-    let order_timeout = Times::from(&spec.timing).order_timeout;
+    let order_timeout = times.order_timeout;
     let ingredients = |key_hash| Ingredients {
         base_url: text.clone(),
         key_hash,

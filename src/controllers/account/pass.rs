@@ -105,7 +105,7 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
     Settings {
         block: decision.block.clone(),
         no_orders: decision.no_orders.clone(),
-        allowed: object.allowed().cloned(),
+        allowed: object.allowed().map(<[_]>::to_vec),
         times: facts.times(),
         limits: facts.spec.limits.clone(),
         defaults: Some(facts.spec.defaults.unwrap_or_default()),
@@ -171,7 +171,7 @@ async fn say<K: AccountObject>(
     if report::may_wait(&facts.status, &next)
         && let Some(written) = memory.written
     {
-        let pause = COUNTS.min(facts.times().poll_moving);
+        let pause = COUNTS.min(facts.times().active_poll_interval);
         let rest = (written + pause).saturating_sub(facts.now);
         if !rest.is_zero() {
             return Again::After(decision.again.min(rest));

@@ -29,7 +29,8 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .clone()
             .or_else(|| before.endpoint.clone()),
         known_machines: decision.known.clone(),
-        last_sweep: before.last_sweep.clone(),
+        timing: Some(facts.timing),
+        last_orphan_scan: before.last_orphan_scan.clone(),
     };
     // The time of a listing alone is not worth a write: it is written with the next change.
     if next != *before
@@ -41,7 +42,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
     {
         let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
         let ended = Timestamp::from_second(now.as_second().saturating_sub(seconds));
-        next.last_sweep = ended.ok().map(Time);
+        next.last_orphan_scan = ended.ok().map(Time);
     }
     next
 }
@@ -51,7 +52,7 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     let mut same = next.clone();
     same.servers.clone_from(&before.servers);
     same.known_machines.clone_from(&before.known_machines);
-    same.last_sweep.clone_from(&before.last_sweep);
+    same.last_orphan_scan.clone_from(&before.last_orphan_scan);
     // The first machines to be known by are what a search rests on.
     same == *before && (next.known_machines.is_empty() || !before.known_machines.is_empty())
 }
@@ -82,7 +83,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
             Type::OrphansFound if wanted.status == Some(true) && before.orphans != next.orphans => {
                 let names: Vec<_> = next.orphans.iter().map(|o| o.uuid.as_str()).collect();
                 let note = format!("{}: {}", wanted.message, names.join(", "));
-                news.push(of(Severity::Warning, "Sweep", note));
+                news.push(of(Severity::Warning, "Scan", note));
             }
             _ => {}
         }

@@ -15,11 +15,11 @@ use crate::{
         Reason,
         account::{
             AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits, Orphan,
-            Timing,
         },
         conditions::Type,
         names::{ACCOUNT_FINALIZER, HELD_SECRET},
         references::AccountKind,
+        timing::{Minimum, Timing, TimingInForce},
     },
 };
 use hosting::Refusal;
@@ -96,6 +96,7 @@ fn facts() -> Facts {
             defaults: None,
             limits: Limits::default(),
         },
+        timing: TimingInForce::default(),
         status: AccountStatus::default(),
         secret_namespace: "n".into(),
         secret: SecretFact::Found {
@@ -430,8 +431,8 @@ fn a_quiet_world_writes_no_status() {
     let mut facts = facts();
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     facts.status = report::next_status(&facts, &decide(&facts), now);
-    assert!(facts.status.last_sweep.is_some());
-    // An hour later, after two more sweeps.
+    assert!(facts.status.last_orphan_scan.is_some());
+    // An hour later, after two more orphan scans.
     facts.now += Duration::from_secs(3600);
     let proof = Proof {
         began: facts.now,
@@ -504,4 +505,33 @@ fn every_reason_reads_as_the_page_says() {
         rows.push(row(stage, &decide(&facts).conditions, facts.deleting()));
     }
     assert_documented("Accounts", &rows);
+}
+
+#[test]
+fn the_times_in_force_are_told_with_the_first_status_and_after_a_change() {
+    let mut facts = facts();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    facts.spec.timing = serde_json::from_value(json!({"orderTimeout": "90s"})).unwrap();
+    facts.timing = facts.spec.timing.in_force(Minimum::Kept);
+    facts.status = report::next_status(&facts, &decide(&facts), now);
+    assert_eq!(
+        serde_json::to_value(&facts.status).unwrap()["timing"],
+        json!({
+            "absenceGracePeriod": "10m", "absenceCheckInterval": "1m", "activePollInterval": "30s",
+            "idlePollInterval": "5m", "orphanScanInterval": "30m", "orderTimeout": "1m30s",
+        })
+    );
+    // What was written is read back as the same, so nothing is written again.
+    let text = serde_json::to_string(&facts.status).unwrap();
+    facts.status = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        report::next_status(&facts, &decide(&facts), now),
+        facts.status
+    );
+
+    facts.spec.timing = serde_json::from_value(json!({"activePollInterval": "1s"})).unwrap();
+    facts.timing = facts.spec.timing.in_force(Minimum::Kept);
+    let next = report::next_status(&facts, &decide(&facts), now);
+    assert_eq!(next.timing.unwrap().active_poll_interval.to_string(), "5s");
+    assert!(!report::may_wait(&facts.status, &next));
 }

@@ -37,6 +37,7 @@ fn process() -> Process {
         cluster: ClusterId::of_namespace_uid("u"),
         namespace: "n".into(),
         watched: Watched::All,
+        minimum: crate::kinds::timing::Minimum::Kept,
         shutdown: CancellationToken::new(),
     }
 }

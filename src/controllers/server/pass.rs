@@ -83,7 +83,7 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     // Without an account nothing was looked at, and nothing is spaced.
     let spacing = facts
         .view()
-        .map_or(Duration::ZERO, |v| v.times.listing_spacing);
+        .map_or(Duration::ZERO, |v| v.times.absence_check_interval);
     let now = clock::now().mono;
     ctx.objects
         .remember(facts.uid(), |memory| memory.note(observation, now, spacing));

@@ -27,7 +27,9 @@ async fn operator_orders_and_releases_with_the_rights_of_its_release() {
     let cluster = Cluster::own();
     let [helm_3, helm_4] = helms();
 
-    let simulator = vec!["simulator.enabled=true".to_owned()];
+    // The accounts of this test have short times.
+    let quick = "extraArgs={--short-intervals}".to_owned();
+    let simulator = vec!["simulator.enabled=true".to_owned(), quick.clone()];
     let everywhere = Release::new(&cluster, &helm_3, simulator).await;
     everywhere.install(&[]).await;
     everywhere.upgrade_changes_nothing().await;
@@ -36,7 +38,7 @@ async fn operator_orders_and_releases_with_the_rights_of_its_release() {
     everywhere.uninstall_keeps_the_definitions().await;
 
     // The next release takes over the definitions that the first one left behind.
-    let mut some = Release::new(&cluster, &helm_4, Vec::new()).await;
+    let mut some = Release::new(&cluster, &helm_4, vec![quick]).await;
     some.values
         .push(format!("watchNamespaces={{{}}}", some.work));
     some.values.push("logFormat=text".to_owned());

@@ -12,7 +12,7 @@ use super::install::{Release, SOON};
 use super::render::strings;
 use super::rights::{compare, granted};
 use super::rights_proxy::RightsProxy;
-use lab::rig::{Program, Simulator, eventually, program};
+use lab::rig::{Program, Simulator, eventually, program, quick_timing};
 
 /// What the operator may take to end when asked.
 const END_WITHIN: Duration = Duration::from_secs(30);
@@ -138,15 +138,11 @@ impl Release<'_> {
 
     /// One server by each kind of account, each with a key from elsewhere.
     fn objects(&self, simulator: &Simulator) -> Value {
-        let timing = json!({
-            "settle": "3s", "listingSpacing": "300ms", "pollMoving": "200ms",
-            "pollStill": "1s", "sweep": "1s", "orderTimeout": "1500ms",
-        });
         let account = json!({
-            "baseURL": simulator.api(), "apiKeySecretRef": {"name": "key"}, "timing": timing,
+            "baseURL": simulator.api(), "apiKeySecretRef": {"name": "key"}, "timing": quick_timing(),
         });
         let mut shared = account.clone();
-        shared["allowedNamespaces"] = json!({"names": [self.work]});
+        shared["allowedNamespaces"] = json!([{"name": "work", "names": [self.work]}]);
         let key = |namespace: &str| {
             json!({"apiVersion": "v1", "kind": "Secret",
                 "metadata": {"name": "key", "namespace": namespace},

@@ -17,8 +17,8 @@ const STAYS: Duration = Duration::from_secs(2);
 #[tokio::test]
 async fn a_graceful_end_waits_for_the_answer_to_an_order_and_records_it() {
     let timing = json!({
-        "settle": "12s", "listingSpacing": "300ms", "pollMoving": "200ms",
-        "pollStill": "1s", "sweep": "1s", "orderTimeout": ORDER_TIMEOUT,
+        "absenceGracePeriod": "12s", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
+        "idlePollInterval": "1s", "orphanScanInterval": "1s", "orderTimeout": ORDER_TIMEOUT,
     });
     let mut proxied = ProxiedWorld::start(cluster(), timing).await;
     let place = Place {

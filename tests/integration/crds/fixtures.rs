@@ -97,6 +97,10 @@ fn expanded(value: Value) -> Value {
                 }
                 (Some(n), None, Some(word), None) => (0..n)
                     .map(|i| Value::from(format!("{}{i}", word.as_str().unwrap())))
+                    .map(|word| match map.get("as").and_then(Value::as_str) {
+                        Some(field) => json!({field: word}),
+                        None => word,
+                    })
                     .collect(),
                 (Some(n), None, None, Some(item)) => vec![item.clone(); n].into(),
                 _ => map.into_iter().map(|(k, v)| (k, expanded(v))).collect(),

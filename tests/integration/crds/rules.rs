@@ -40,7 +40,7 @@ pub(super) fn rules_of(crd: &Value) -> BTreeSet<String> {
                     }
                 }
                 "x-kubernetes-list-type" => {
-                    if schema["x-kubernetes-list-type"] == "set" {
+                    if schema["x-kubernetes-list-type"] != "atomic" {
                         rules.insert(format!("{shown} unique"));
                     }
                 }
@@ -51,6 +51,7 @@ pub(super) fn rules_of(crd: &Value) -> BTreeSet<String> {
                 | "default"
                 | "format"
                 | "title"
+                | "x-kubernetes-list-map-keys"
                 | "x-kubernetes-map-type" => {}
                 other => panic!("{shown}: no fixture is asked for {other}"),
             }

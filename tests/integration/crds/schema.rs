@@ -86,6 +86,78 @@ fn every_field_has_a_description() {
     assert!(fields > 80, "only {fields} fields were seen");
 }
 
+/// Without a list type, server-side apply takes a list for one value, and two who write it overwrite each
+/// other; with one, that is said and not left to chance.
+#[test]
+fn every_list_and_every_reference_says_how_it_is_merged() {
+    let mut wrong = BTreeSet::new();
+    for crd in crds() {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        walk(root(&crd), &mut |path, schema| {
+            let field = path.rsplit('.').next().unwrap();
+            let is_right = match schema["type"].as_str() {
+                Some("array") => match schema["x-kubernetes-list-type"].as_str() {
+                    Some("set" | "atomic") => schema["x-kubernetes-list-map-keys"].is_null(),
+                    Some("map") => has_its_keys(schema),
+                    _ => false,
+                },
+                Some("object") if field.ends_with("Ref") => {
+                    schema["x-kubernetes-map-type"] == "atomic"
+                }
+                _ => true,
+            };
+            if !is_right {
+                wrong.insert(format!("{kind}: {path}"));
+            }
+        });
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Whether the keys of a map list are fields that every item has.
+fn has_its_keys(list: &Value) -> bool {
+    let keys = list["x-kubernetes-list-map-keys"].as_array();
+    keys.is_some_and(|keys| {
+        !keys.is_empty()
+            && keys.iter().all(|key| {
+                let required = list["items"]["required"].as_array();
+                let is_required = required.is_some_and(|names| names.contains(key));
+                let field = &list["items"]["properties"][key.as_str().unwrap()];
+                is_required || !field["default"].is_null()
+            })
+    })
+}
+
+#[test]
+fn numbers_are_written_as_the_integers_that_they_are() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        for line in text.lines() {
+            let value = line.split_once(": ").map_or("", |(_, value)| value);
+            let is_float = value.contains('.') && value.parse::<f64>().is_ok();
+            assert!(!is_float, "{}: {line}", path.display());
+        }
+    }
+}
+
+/// A default in the schema is written into the object, where it stays when the default changes: what is not
+/// set stays unset, and status.timing says what is in force.
+#[test]
+fn times_of_an_account_have_no_default_in_the_schema() {
+    let mut times = 0;
+    for crd in crds() {
+        let timing = &root(&crd)["properties"]["spec"]["properties"]["timing"];
+        walk(timing, &mut |path, schema| {
+            assert!(schema["default"].is_null(), "spec.timing.{path}");
+            times += usize::from(schema["type"] == "string");
+        });
+        assert!(timing["required"].is_null(), "{timing:#}");
+    }
+    assert_eq!(times, 12, "six of each kind of account");
+}
+
 #[test]
 fn every_field_of_a_spec_tells_its_default_or_is_required() {
     for crd in crds() {

@@ -11,7 +11,7 @@ use super::{
     SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stuck, tags, told,
     with,
 };
-use lab::rig::{World, eventually, install_kinds, quick_timing, server};
+use lab::rig::{World, condition, eventually, install_kinds, quick_timing, server};
 
 const KIND: &str = "baremetalservers.flexmetal.dev";
 
@@ -57,32 +57,42 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
     let world = host.guest("allowed").await;
     let key = secret("shared-key", "apiKey", world.simulator.api_key());
     apply(&world.client, Some(&host.world.namespace), &key).await;
-    let account = |names: Value| {
+    let account = |entries: Value| {
         json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount",
             "metadata": {"name": "shared"},
             "spec": {
                 "baseURL": world.simulator.api(), "apiKeySecretRef": {"name": "shared-key"},
-                "timing": quick_timing(), "allowedNamespaces": {"names": names},
+                "timing": quick_timing(), "allowedNamespaces": entries,
             },
         })
     };
-    apply(&world.client, None, &account(json!(["elsewhere"]))).await;
+    let elsewhere = json!([{"name": "others", "names": ["elsewhere"]}]);
+    apply(&world.client, None, &account(elsewhere.clone())).await;
     let spec = json!({"accountRef": {"kind": "ClusterProviderAccount", "name": "shared"}});
     world.create(&with("one", &spec)).await;
     let words = [world.namespace.as_str(), "spec.allowedNamespaces"];
     stuck(&world, "one", "NamespaceNotAllowed", &words).await;
     assert_eq!(orders(&world).await, 0);
-    apply(
-        &world.client,
-        None,
-        &account(json!(["elsewhere", world.namespace])),
-    )
+    // Two entries that speak of one namespace allow nothing: which one holds cannot be told.
+    let twice = json!([
+        {"name": "others", "names": ["elsewhere", world.namespace]}, {"name": "all", "names": ["*"]},
+    ]);
+    apply(&world.client, None, &account(twice.clone())).await;
+    eventually("the message names both entries", SOON, async || {
+        let object = world.get("one").await?;
+        let ready = condition(&object, "Ready")?;
+        let told = ready["message"].as_str()?.contains(r#""others" and "all""#);
+        (told && ready["reason"] == "NamespaceNotAllowed").then_some(())
+    })
     .await;
+    stuck(&world, "one", "NamespaceNotAllowed", &words).await;
+    assert_eq!(orders(&world).await, 0);
+    apply(&world.client, None, &account(json!([twice[0]]))).await;
     world.wait_ready("one", SOON).await;
 
     // The namespace loses its right: what it has stays, and can be given back.
-    apply(&world.client, None, &account(json!(["elsewhere"]))).await;
+    apply(&world.client, None, &account(elsewhere)).await;
     let accounts = api_of(&world.client, None, &account(json!([])));
     eventually(
         "the account's controller has seen the change",

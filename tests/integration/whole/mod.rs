@@ -13,6 +13,7 @@ mod namespace_end;
 mod neighbours;
 mod policies;
 mod scale;
+mod timing;
 mod traces;
 mod watch_log;
 

@@ -71,8 +71,8 @@ async fn releases_that_are_throttled_delay_nothing_of_another_account() {
 #[tokio::test]
 async fn orders_that_hang_delay_nothing_of_another_account() {
     let mut timing = quick_timing();
-    // All that is within the settle time is awaited.
-    timing["settle"] = json!("120s");
+    // All that is within the absence grace period is awaited.
+    timing["absenceGracePeriod"] = json!("120s");
     timing["orderTimeout"] = json!("60s");
     let (world, slow) = with_slow_account("hanging", &timing).await;
     let hang = json!({"delay": {"ms": 55_000, "before": true}});

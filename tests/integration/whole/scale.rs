@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::{SERVERS, SOON, judge, orders};
 use lab::rig::{Plan, World, cluster, condition, eventually, server};
 
-/// An order must be sent within a quarter of the settle time after its start: on a busy machine many
+/// An order must be sent within a quarter of the absence grace period after its start: on a busy machine many
 /// at once need more time than the other tests give.
 fn plan() -> Plan {
     let timing = json!({
-        "settle": "60s", "listingSpacing": "300ms", "pollMoving": "300ms",
-        "pollStill": "700ms", "sweep": "2s", "orderTimeout": "20s",
+        "absenceGracePeriod": "60s", "absenceCheckInterval": "300ms", "activePollInterval": "300ms",
+        "idlePollInterval": "700ms", "orphanScanInterval": "2s", "orderTimeout": "20s",
     });
     Plan {
         timing,
@@ -108,11 +108,11 @@ async fn a_hundred_and_twenty_servers_at_rest_cost_three_calls_a_poll() {
     .await;
 
     world.simulator.clear_ledger().await;
-    let calls = eventually("four sweeps and four polls", SOON, async || {
+    let calls = eventually("four orphan scans and four polls", SOON, async || {
         let calls = world.simulator.ledger().await;
-        let (polls, sweeps) = (begins(&calls, true), begins(&calls, false));
+        let (polls, scans) = (begins(&calls, true), begins(&calls, false));
         // One of each may be under way; what follows it is not judged.
-        (polls > 4 && sweeps > 4).then_some(calls)
+        (polls > 4 && scans > 4).then_some(calls)
     })
     .await;
     assert_eq!(
@@ -124,14 +124,14 @@ async fn a_hundred_and_twenty_servers_at_rest_cost_three_calls_a_poll() {
         let is_list = call["method"] == "GET" && call["path"] == SERVERS;
         assert!(is_list, "not a list: {call}");
     }
-    // Between the starts of two polls there are three calls; a sweep reads on to an empty page.
+    // Between the starts of two polls there are three calls; an orphan scan reads on to an empty page.
     assert_eq!(
         rounds(&calls, true),
         vec![3; begins(&calls, true) - 1],
         "{calls:#?}"
     );
-    for sweep in rounds(&calls, false) {
-        assert!((3..=4).contains(&sweep), "{sweep} calls in a sweep");
+    for scan in rounds(&calls, false) {
+        assert!((3..=4).contains(&scan), "{scan} calls in an orphan scan");
     }
     judge(&world).await;
 }

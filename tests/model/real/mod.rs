@@ -133,12 +133,12 @@ pub fn moment(now: Tick, started: Tick) -> Moment {
 
 pub fn times() -> Times {
     Times {
-        settle: ticks(SETTLE),
-        listing_spacing: ticks(1),
+        absence_grace_period: ticks(SETTLE),
+        absence_check_interval: ticks(1),
         send_window: ticks(1),
         order_timeout: ticks(1),
-        poll_moving: ticks(1),
-        poll_still: ticks(2),
-        sweep: ticks(2),
+        active_poll_interval: ticks(1),
+        idle_poll_interval: ticks(2),
+        orphan_scan_interval: ticks(2),
     }
 }

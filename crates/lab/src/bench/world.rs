@@ -200,8 +200,9 @@ async fn bring_up(
 /// Namespaces, the operator's user, and the account.
 fn objects(api: &str, key: &str) -> serde_json::Value {
     let timing = json!({
-        "pollMoving": format!("{POLL_MOVING}s"), "pollStill": format!("{POLL_STILL}s"),
-        "sweep": format!("{SWEEP}s"), "listingSpacing": "6s", "orderTimeout": "18s", "settle": "60s",
+        "activePollInterval": format!("{POLL_MOVING}s"), "idlePollInterval": format!("{POLL_STILL}s"),
+        "orphanScanInterval": format!("{SWEEP}s"), "absenceCheckInterval": "6s", "orderTimeout": "18s",
+        "absenceGracePeriod": "60s",
     });
     json!({ "apiVersion": "v1", "kind": "List", "items": [
         { "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": OPERATOR_NAMESPACE } },

@@ -21,6 +21,8 @@ pub struct Start {
     pub watched: Vec<String>,
     /// 16 hex digits.
     pub cluster_id: String,
+    /// Whether times below their minima are in force.
+    pub short_intervals: bool,
     /// Further flags.
     pub flags: Vec<String>,
     /// What it logs, as in `RUST_LOG`; `None`: what `OPERATOR_LOG` says, or a sane default.
@@ -93,6 +95,9 @@ fn launch(start: &Start, log: &Path) -> Program {
         "--listen=127.0.0.1:0".to_owned(),
         "--log-format=text".to_owned(),
     ];
+    if start.short_intervals {
+        arguments.push("--short-intervals".to_owned());
+    }
     let watched = start.watched.iter();
     arguments.extend(watched.map(|namespace| format!("--watch-namespace={namespace}")));
     arguments.extend_from_slice(&start.flags);

@@ -28,6 +28,8 @@ pub struct Plan {
     pub operator: Vec<String>,
     /// `spec.timing` of the account.
     pub timing: Value,
+    /// Whether the operator puts times below their minima into force.
+    pub short_intervals: bool,
     /// Whether the account's Secret is made, with the right key.
     pub secret: bool,
     /// Whether the operator watches the world's namespace only. Without it no
@@ -43,6 +45,7 @@ impl Default for Plan {
             simulator: Vec::new(),
             operator: Vec::new(),
             timing: quick_timing(),
+            short_intervals: true,
             secret: true,
             watch_namespace: true,
             log: None,
@@ -53,8 +56,8 @@ impl Default for Plan {
 /// Times of an account for tests that do not want to wait.
 pub fn quick_timing() -> Value {
     json!({
-        "settle": "3s", "listingSpacing": "300ms", "pollMoving": "200ms",
-        "pollStill": "1s", "sweep": "1s", "orderTimeout": "1500ms",
+        "absenceGracePeriod": "3s", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
+        "idlePollInterval": "1s", "orphanScanInterval": "1s", "orderTimeout": "1500ms",
     })
 }
 
@@ -114,6 +117,7 @@ impl World {
                 .into_iter()
                 .collect(),
             cluster_id: cluster_id.clone(),
+            short_intervals: plan.short_intervals,
             flags: plan.operator,
             log: plan.log,
         };

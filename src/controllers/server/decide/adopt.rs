@@ -66,7 +66,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
     let window = view.times.send_window;
     if known.claimed == Some(true) || unclaimed_for < window {
         let rest = match window.saturating_sub(unclaimed_for) {
-            rest if rest.is_zero() => view.times.poll_moving,
+            rest if rest.is_zero() => view.times.active_poll_interval,
             rest => rest,
         };
         return Decision::hold(

@@ -41,12 +41,12 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
                     ),
                 ),
             );
-            decision.again = Again::After(view.times.poll_still);
+            decision.again = Again::After(view.times.idle_poll_interval);
             decision
         }
         Disappearance::Looking(effect, proof) => {
             let mut decision =
-                Decision::of(Draft::unchanged(facts)).again(view.times.listing_spacing);
+                Decision::of(Draft::unchanged(facts)).again(view.times.absence_check_interval);
             decision.effect = effect;
             decision.wants_proof = proof;
             decision
@@ -63,7 +63,7 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
     let (Some(proof), Some(uuid)) = (view.proof.as_ref(), attempt.uuid.as_ref()) else {
         return Disappearance::Looking(None, Some(Duration::ZERO));
     };
-    let spacing = view.times.listing_spacing;
+    let spacing = view.times.absence_check_interval;
     let shown = proof.servers.iter().any(|s| s.id.as_str() == uuid);
     // A listing from before the first miss may be from before the machine.
     let since_missed = missing
@@ -95,7 +95,7 @@ pub fn marks_missing(facts: &Facts, attempt: &Attempt, sighting: &Sighting) -> D
     if let Ok(view) = usable_account(facts, false) {
         let rest = view
             .times
-            .poll_still
+            .idle_poll_interval
             .saturating_sub(facts.now.since(sighting.seen));
         decision.again = Again::After(rest);
         if rest.is_zero() && decision.effect.is_none() {

@@ -52,7 +52,9 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     let mut decision = match &facts.ssh_keys {
         None => Decision::unchanged(facts).at_once(),
         Some(Ok(keys)) => with_keys(facts, view, evidence, keys),
-        Some(Err(cause)) => Decision::hold(facts, cause.clone()).again(view.times.poll_moving),
+        Some(Err(cause)) => {
+            Decision::hold(facts, cause.clone()).again(view.times.active_poll_interval)
+        }
     };
     // Until the order is sent each pass needs them: one without them would not ask for its turn.
     decision.wants_keys = true;
@@ -73,9 +75,12 @@ fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[String]) -
     let order = match request::request(facts, catalogue, keys.to_vec()) {
         Ok(order) => order,
         Err(cause) => {
-            let mut wait = Decision::hold(facts, cause)
-                .again(view.times.poll_still.min(view.times.poll_moving * 2));
-            wait.wants_catalogue = Some(facts.now.mono + view.times.poll_moving);
+            let mut wait = Decision::hold(facts, cause).again(
+                view.times
+                    .idle_poll_interval
+                    .min(view.times.active_poll_interval * 2),
+            );
+            wait.wants_catalogue = Some(facts.now.mono + view.times.active_poll_interval);
             return wait;
         }
     };
@@ -121,7 +126,7 @@ fn waiting(facts: &Facts, view: &View) -> Decision {
         Some((reason, message)) => Decision::hold(facts, Cause::waits(*reason, message.clone())),
         None => Decision::unchanged(facts),
     }
-    .again(view.times.poll_moving)
+    .again(view.times.active_poll_interval)
 }
 
 /// The account refused to start an order a moment ago.
@@ -129,7 +134,7 @@ fn declined(facts: &Facts, view: &View) -> Option<Decision> {
     let declined = facts.memory.declined.as_ref()?;
     let stalled = declined.reason == Reason::LimitReached;
     let pause = if stalled {
-        view.times.poll_moving
+        view.times.active_poll_interval
     } else {
         Duration::from_secs(1)
     };
@@ -154,20 +159,20 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
     let Some(proof) = &view.proof else {
         return Some(waiting(facts, view).proof(Duration::ZERO));
     };
-    let settle = view.times.settle;
-    (in_doubt(facts, view, evidence) && proof.began < settle).then(|| {
+    let grace = view.times.absence_grace_period;
+    (in_doubt(facts, view, evidence) && proof.began < grace).then(|| {
         let cause = Cause::waits(
             Reason::WaitingForListing,
             format!(
-                "this object is older than the operator's process; waiting until {} after the start of that process, the settle time, so that no earlier order can still arrive",
-                remedy::span(settle)
+                "this object is older than the operator's process; waiting until {} after the start of that process, the absence grace period, so that no earlier order can still arrive",
+                remedy::span(grace)
             ),
         );
-        let rest = match settle.saturating_sub(facts.now.mono) {
-            rest if rest.is_zero() => view.times.poll_moving,
+        let rest = match grace.saturating_sub(facts.now.mono) {
+            rest if rest.is_zero() => view.times.active_poll_interval,
             rest => rest,
         };
-        Decision::hold(facts, cause).again(rest).proof(settle)
+        Decision::hold(facts, cause).again(rest).proof(grace)
     })
 }
 
@@ -179,7 +184,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
 /// used before, need no such wait.
 fn in_doubt(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
     match evidence {
-        Evidence::None => view.used_before && !known_bare(facts, view.times.settle),
+        Evidence::None => view.used_before && !known_bare(facts, view.times.absence_grace_period),
         Evidence::Former(..) | Evidence::Stranger(..) => {
             facts.has_finalizer() && !is_younger_than_process(facts)
         }
@@ -189,18 +194,19 @@ fn in_doubt(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
 
 /// Whether it is certain that this object, whose annotation speaks of another one, has never ordered.
 pub fn never_ordered(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
-    let is_settled =
-        |proof: &Proof| !in_doubt(facts, view, evidence) || proof.began >= view.times.settle;
+    let is_settled = |proof: &Proof| {
+        !in_doubt(facts, view, evidence) || proof.began >= view.times.absence_grace_period
+    };
     matches!(evidence, Evidence::Former(..) | Evidence::Stranger(..))
         && view.proof.as_deref().is_some_and(is_settled)
 }
 
-/// Whether this object is known to have had no order for at least the settle time, or is younger than this process.
-fn known_bare(facts: &Facts, settle: Duration) -> bool {
+/// Whether this object is known to have had no order for at least the absence grace period, or is younger than this process.
+fn known_bare(facts: &Facts, grace: Duration) -> bool {
     if is_younger_than_process(facts) {
         return true;
     }
-    let settle = i64::try_from(settle.as_secs()).unwrap_or(i64::MAX);
+    let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
     facts
         .object
         .status
@@ -212,7 +218,7 @@ fn known_bare(facts: &Facts, settle: Duration) -> bool {
                     .now
                     .wall
                     .saturating_sub(c.last_transition_time.0.as_second())
-                    > settle
+                    > grace
         })
 }
 
@@ -240,18 +246,19 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
         OrderOutcome::Refused => {
             let slow = view
                 .times
-                .poll_moving
+                .active_poll_interval
                 .saturating_mul(1u32 << (failures - 1).min(10))
                 .min(SLOWEST);
             // Another request may be accepted. Not at any pace: each is a call that may cost.
             let slow = match is_changed(facts, record) {
-                true => slow.min(view.times.poll_moving),
+                true => slow.min(view.times.active_poll_interval),
                 false => slow,
             };
             (slow, Reason::OrderRefused, true)
         }
         OrderOutcome::NotSent => (
-            backoff::delay(failures.saturating_sub(1), LONGEST_PAUSE).min(view.times.poll_moving),
+            backoff::delay(failures.saturating_sub(1), LONGEST_PAUSE)
+                .min(view.times.active_poll_interval),
             Reason::OrderNotSent,
             false,
         ),

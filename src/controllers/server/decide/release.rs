@@ -231,11 +231,12 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
                     Reason::MachineNotFound,
                     format!(
                         "machine {uuid} is not shown; making sure that it is gone; looked at every {}",
-                        remedy::span(view.times.listing_spacing)
+                        remedy::span(view.times.absence_check_interval)
                     ),
                 )
             };
-            let mut decision = Decision::hold(facts, cause).again(view.times.listing_spacing);
+            let mut decision =
+                Decision::hold(facts, cause).again(view.times.absence_check_interval);
             decision.effect = effect;
             decision.wants_proof = proof;
             decision

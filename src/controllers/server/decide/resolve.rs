@@ -1,6 +1,6 @@
 //! An order of unknown outcome: look for its mark; prove its absence, never guess it.
 //!
-//! Absence takes three complete listings, spaced, the last after the settle time, each with the
+//! Absence takes three complete listings, spaced, the last after the absence grace period, each with the
 //! order's tag unknown to the account, and each with a control: the same two questions must show a
 //! machine that we know. Without a control, or after two unknown outcomes in a row, a person says so.
 
@@ -66,7 +66,7 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
         && search
             .samples
             .last()
-            .is_some_and(|s| *s >= search.first_seen + times.settle)
+            .is_some_and(|s| *s >= search.first_seen + times.absence_grace_period)
     {
         return if intent.unknown_before >= 1 {
             Absence::Stuck("two orders in a row had an unknown outcome".into())
@@ -74,11 +74,11 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
             Absence::Proved("three listings with control showed no machine")
         };
     }
-    let mut not_before = search
-        .looked
-        .map_or(search.first_seen, |last| last + times.listing_spacing);
+    let mut not_before = search.looked.map_or(search.first_seen, |last| {
+        last + times.absence_check_interval
+    });
     if search.samples.len() >= 2 {
-        not_before = not_before.max(search.first_seen + times.settle);
+        not_before = not_before.max(search.first_seen + times.absence_grace_period);
     }
     if proof.began < not_before {
         return Absence::Wait(not_before);
@@ -150,25 +150,26 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
             Reason::OutcomeUnknown,
             format!(
                 "{unknown}; looking for it, decided {} after it was first missed at the earliest",
-                remedy::span(view.times.settle)
+                remedy::span(view.times.absence_grace_period)
             ),
         ),
     };
-    let mut decision = Decision::of(Draft::holding(facts, cause)).again(view.times.poll_still);
+    let mut decision =
+        Decision::of(Draft::holding(facts, cause)).again(view.times.idle_poll_interval);
     match absence {
         Absence::Look(look) => decision.effect = Some(Effect::LookForOrder(look)),
         Absence::Wait(not_before) => {
             decision.wants_proof = Some(not_before);
             // Once the moment is past the account wakes us, as soon as it has a listing.
             let rest = match not_before.saturating_sub(facts.now.mono) {
-                rest if rest.is_zero() => view.times.poll_moving,
-                rest => rest.min(view.times.poll_still),
+                rest if rest.is_zero() => view.times.active_poll_interval,
+                rest => rest.min(view.times.idle_poll_interval),
             };
             decision = decision.again(rest);
         }
         Absence::List(not_before) => {
             decision.wants_servers = Some(not_before);
-            decision = decision.again(view.times.poll_moving);
+            decision = decision.again(view.times.active_poll_interval);
         }
         Absence::Proved(_) | Absence::Stuck(_) => {}
     }

@@ -34,18 +34,18 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 format!(
                     "the provider does not release the machine while it is {:?}; asking again every {}",
                     server.status.as_str(),
-                    remedy::span(view.times.poll_moving)
+                    remedy::span(view.times.active_poll_interval)
                 ),
             );
-            match retry(at, view.times.poll_moving) {
+            match retry(at, view.times.active_poll_interval) {
                 Some(rest) => releasing(cause).again(rest),
                 None => releasing(cause).with(effect),
             }
         }
         Some((answer, at)) => {
             let pause = match answer {
-                ReleaseAnswer::Accepted => ACCEPTED_PAUSE.max(view.times.poll_moving),
-                _ => view.times.poll_moving,
+                ReleaseAnswer::Accepted => ACCEPTED_PAUSE.max(view.times.active_poll_interval),
+                _ => view.times.active_poll_interval,
             };
             let cause = Cause::waits(
                 Reason::Releasing,
@@ -86,7 +86,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         uuid: server.id.as_str().into(),
         not_listed: None,
     };
-    let spacing = view.times.listing_spacing;
+    let spacing = view.times.absence_check_interval;
     let held = |why: &str| {
         showing(
             facts,
@@ -106,7 +106,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 Reason::Releasing,
                 "the release of the failed machine is being sent",
             );
-            match answer.and_then(|(_, at)| rest(facts, at, view.times.poll_moving)) {
+            match answer.and_then(|(_, at)| rest(facts, at, view.times.active_poll_interval)) {
                 Some(rest) => showing(facts, server, cause).again(rest),
                 None => showing(facts, server, cause).with(effect),
             }
@@ -115,7 +115,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             let pause = ACCEPTED_PAUSE.max(spacing);
             if facts.now.since(at) >= pause * 5 {
                 return held("the provider took the release without doing it")
-                    .again(view.times.poll_still);
+                    .again(view.times.idle_poll_interval);
             }
             showing(
                 facts,
@@ -132,7 +132,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         }
         Some((ReleaseAnswer::Refused, _)) if server.delivered_at.is_some() => {
             held("the provider does not release it although it was delivered")
-                .again(view.times.poll_still)
+                .again(view.times.idle_poll_interval)
         }
         Some((ReleaseAnswer::Refused, _)) => {
             let reads = &facts.memory.release.failed_reads;

@@ -107,13 +107,13 @@ impl Case {
         let view = View {
             state: State::Usable,
             times: Times {
-                settle: secs(600),
-                listing_spacing: secs(60),
+                absence_grace_period: secs(600),
+                absence_check_interval: secs(60),
                 send_window: secs(30),
                 order_timeout: secs(60),
-                poll_moving: secs(15),
-                poll_still: secs(120),
-                sweep: secs(600),
+                active_poll_interval: secs(15),
+                idle_poll_interval: secs(120),
+                orphan_scan_interval: secs(600),
             },
             proof: Some(Arc::new(Proof {
                 began,

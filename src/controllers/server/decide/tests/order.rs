@@ -242,7 +242,7 @@ fn an_order_waits_for_each_of_its_causes() {
 }
 
 #[test]
-fn an_old_object_without_a_trace_waits_for_the_settle_time() {
+fn an_old_object_without_a_trace_waits_for_the_absence_grace_period() {
     let old = Case::new()
         .object(|o| o.metadata.creation_timestamp = Some(time(START - 10_000)))
         .facts(|f| {

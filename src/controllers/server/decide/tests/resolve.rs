@@ -9,7 +9,7 @@ fn open() -> Case {
 }
 
 #[test]
-fn absence_takes_three_looks_the_settle_time_and_a_control() {
+fn absence_takes_three_looks_the_grace_period_and_a_control() {
     let unknown = Some(Reason::OutcomeUnknown);
     let with = |samples: &[u64]| Case::new().open(300, samples);
     table(vec![
@@ -22,14 +22,14 @@ fn absence_takes_three_looks_the_settle_time_and_a_control() {
             false,
         ),
         (
-            "third look, after the settle time",
+            "third look, after the absence grace period",
             with(&[320, 400]),
             Some("LookForOrder"),
             unknown,
             false,
         ),
         (
-            "two looks, and the listing is of before the settle time",
+            "two looks, and the listing is of before the absence grace period",
             with(&[320, 400]).memory(|m| m.search.as_mut().unwrap().first_seen = secs(500)),
             None,
             unknown,

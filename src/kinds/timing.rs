@@ -1,0 +1,291 @@
+//! How often an account is looked at and how long is waited: what may be written, and what is in force.
+
+use super::Interval;
+use kube::{KubeSchema, core::Rule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What one of the times may be. Above the maximum the API server refuses it; below the minimum
+/// the minimum is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Its field in `spec.timing`.
+    pub field: &'static str,
+    /// The least that is in force.
+    pub minimum: Interval,
+    /// What is in force where nothing is written.
+    pub default: Interval,
+    /// The most that may be written.
+    pub maximum: Interval,
+    /// What is left of the minimum when it is lifted: no loop may spin.
+    pub floor: Interval,
+}
+
+/// No time between two looks is shorter, whatever was written.
+const FASTEST: Interval = Interval(Duration::from_millis(100));
+
+/// Bounds of `absenceGracePeriod`.
+pub const ABSENCE_GRACE_PERIOD: Bounds = Bounds {
+    field: "absenceGracePeriod",
+    minimum: Interval::seconds(2 * 60),
+    default: Interval::seconds(10 * 60),
+    maximum: Interval::seconds(60 * 60),
+    // A quarter of it, the time within which an order is sent, is still some time.
+    floor: Interval(Duration::from_millis(400)),
+};
+
+/// Bounds of `absenceCheckInterval`.
+pub const ABSENCE_CHECK_INTERVAL: Bounds = Bounds {
+    field: "absenceCheckInterval",
+    minimum: Interval::seconds(30),
+    default: Interval::seconds(60),
+    maximum: Interval::seconds(10 * 60),
+    floor: FASTEST,
+};
+
+/// Bounds of `activePollInterval`.
+pub const ACTIVE_POLL_INTERVAL: Bounds = Bounds {
+    field: "activePollInterval",
+    minimum: Interval::seconds(5),
+    default: Interval::seconds(30),
+    maximum: Interval::seconds(5 * 60),
+    floor: FASTEST,
+};
+
+/// Bounds of `idlePollInterval`.
+pub const IDLE_POLL_INTERVAL: Bounds = Bounds {
+    field: "idlePollInterval",
+    minimum: Interval::seconds(30),
+    default: Interval::seconds(5 * 60),
+    maximum: Interval::seconds(60 * 60),
+    floor: FASTEST,
+};
+
+/// Bounds of `orphanScanInterval`.
+pub const ORPHAN_SCAN_INTERVAL: Bounds = Bounds {
+    field: "orphanScanInterval",
+    minimum: Interval::seconds(60),
+    default: Interval::seconds(30 * 60),
+    maximum: Interval::seconds(24 * 60 * 60),
+    floor: FASTEST,
+};
+
+/// Bounds of `orderTimeout`.
+pub const ORDER_TIMEOUT: Bounds = Bounds {
+    field: "orderTimeout",
+    minimum: Interval::seconds(10),
+    default: Interval::seconds(180),
+    maximum: Interval::seconds(200),
+    floor: FASTEST,
+};
+
+/// The bounds of all times.
+pub const BOUNDS: [Bounds; 6] = [
+    ABSENCE_GRACE_PERIOD,
+    ABSENCE_CHECK_INTERVAL,
+    ACTIVE_POLL_INTERVAL,
+    IDLE_POLL_INTERVAL,
+    ORPHAN_SCAN_INTERVAL,
+    ORDER_TIMEOUT,
+];
+
+/// Whether the minimum of each time holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Minimum {
+    /// It does.
+    #[default]
+    Kept,
+    /// Only what keeps loops from spinning is left of it: for tests and demonstrations.
+    Lifted,
+}
+
+impl Bounds {
+    /// What is in force where this was written, or nothing.
+    fn in_force(&self, written: Option<Interval>, minimum: Minimum) -> Interval {
+        let least = match minimum {
+            Minimum::Kept => self.minimum,
+            Minimum::Lifted => self.floor,
+        };
+        // The maximum too: an object may be older than the rule that would refuse it.
+        written.unwrap_or(self.default).clamp(least, self.maximum)
+    }
+
+    /// The rule of its field.
+    fn rule(&self) -> Rule {
+        let Self { field, maximum, .. } = self;
+        Rule::new(format!(
+            "duration(self) > duration('0s') && duration(self) <= duration('{maximum}')"
+        ))
+        .message(&*format!(
+            "timing.{field} must be longer than 0s and at most {maximum}"
+        ))
+    }
+
+    /// What is written or else the default, in the words of a rule of the whole.
+    fn effective(&self) -> String {
+        let Self { field, default, .. } = self;
+        format!("duration(has(self.{field}) ? self.{field} : '{default}')")
+    }
+}
+
+/// Absence must not be believed while an order can still arrive.
+fn grace_outlasts_orders() -> Rule {
+    let (grace, order) = (ABSENCE_GRACE_PERIOD.effective(), ORDER_TIMEOUT.effective());
+    Rule::new(format!("{grace} >= {order} + {order}")).message(&*format!(
+        "timing.{} (default {}) must be at least twice timing.{} (default {})",
+        ABSENCE_GRACE_PERIOD.field,
+        ABSENCE_GRACE_PERIOD.default,
+        ORDER_TIMEOUT.field,
+        ORDER_TIMEOUT.default,
+    ))
+}
+
+/// How often to look and how long to wait. All are durations such as `90s` or `10m`. A value below its minimum is
+/// allowed, and the minimum is then in force; status.timing shows what is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = grace_outlasts_orders())]
+#[serde(rename_all = "camelCase")]
+pub struct Timing {
+    /// How long after an order of unknown outcome was first missed its absence may be believed. At least twice
+    /// `orderTimeout`. Minimum 2m, default: 10m, maximum 1h. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ABSENCE_GRACE_PERIOD.rule())]
+    pub absence_grace_period: Option<Interval>,
+    /// Least time between two looks that together prove that something is absent. Minimum 30s, default: 1m, maximum
+    /// 10m. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ABSENCE_CHECK_INTERVAL.rule())]
+    pub absence_check_interval: Option<Interval>,
+    /// Time between polls while a machine is in motion. Minimum 5s, default: 30s, maximum 5m. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ACTIVE_POLL_INTERVAL.rule())]
+    pub active_poll_interval: Option<Interval>,
+    /// Time between polls while no machine is in motion. Minimum 30s, default: 5m, maximum 1h. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = IDLE_POLL_INTERVAL.rule())]
+    pub idle_poll_interval: Option<Interval>,
+    /// Time between complete listings that look for orphans. Minimum 1m, default: 30m, maximum 24h. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ORPHAN_SCAN_INTERVAL.rule())]
+    pub orphan_scan_interval: Option<Interval>,
+    /// How long to wait for the answer to an order. Minimum 10s, default: 3m, maximum 3m20s. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ORDER_TIMEOUT.rule())]
+    pub order_timeout: Option<Interval>,
+}
+
+impl Timing {
+    /// What is in force: what was written or else the defaults, within the bounds.
+    ///
+    /// The answer to an order is awaited for half the absence grace period at most, whatever was written:
+    /// absence must not be believed while an order can still arrive.
+    pub fn in_force(&self, minimum: Minimum) -> TimingInForce {
+        let grace = ABSENCE_GRACE_PERIOD.in_force(self.absence_grace_period, minimum);
+        let order = ORDER_TIMEOUT.in_force(self.order_timeout, minimum);
+        TimingInForce {
+            absence_grace_period: grace,
+            absence_check_interval: ABSENCE_CHECK_INTERVAL
+                .in_force(self.absence_check_interval, minimum),
+            active_poll_interval: ACTIVE_POLL_INTERVAL.in_force(self.active_poll_interval, minimum),
+            idle_poll_interval: IDLE_POLL_INTERVAL.in_force(self.idle_poll_interval, minimum),
+            orphan_scan_interval: ORPHAN_SCAN_INTERVAL.in_force(self.orphan_scan_interval, minimum),
+            order_timeout: order.min(Interval(grace.0 / 2)),
+        }
+    }
+}
+
+/// The times in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TimingInForce {
+    /// How long after an order of unknown outcome was first missed its absence may be believed.
+    pub absence_grace_period: Interval,
+    /// Least time between two looks that together prove that something is absent.
+    pub absence_check_interval: Interval,
+    /// Time between polls while a machine is in motion.
+    pub active_poll_interval: Interval,
+    /// Time between polls while no machine is in motion.
+    pub idle_poll_interval: Interval,
+    /// Time between complete listings that look for orphans.
+    pub orphan_scan_interval: Interval,
+    /// How long to wait for the answer to an order.
+    pub order_timeout: Interval,
+}
+
+impl Default for TimingInForce {
+    fn default() -> Self {
+        Timing::default().in_force(Minimum::Kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// All times at once, as they would be written.
+    fn timing(text: &str) -> Timing {
+        let fields = BOUNDS.map(|b| (b.field.to_owned(), Value::from(text)));
+        serde_json::from_value(fields.into_iter().collect::<serde_json::Map<_, _>>().into())
+            .unwrap()
+    }
+
+    #[test]
+    fn what_is_not_written_is_the_default_and_what_is_too_short_the_minimum() {
+        let shown =
+            |timing: Timing, minimum| serde_json::to_value(timing.in_force(minimum)).unwrap();
+        for bounds in BOUNDS {
+            let of = |timing, minimum| shown(timing, minimum)[bounds.field].clone();
+            let text = |interval: Interval| json!(interval.to_string());
+            assert_eq!(of(Timing::default(), Minimum::Kept), text(bounds.default));
+            assert_eq!(of(timing("1ms"), Minimum::Kept), text(bounds.minimum));
+            assert_eq!(of(timing("1ms"), Minimum::Lifted), text(bounds.floor));
+            assert_eq!(of(timing("500h"), Minimum::Kept), text(bounds.maximum));
+            assert_eq!(of(timing("500h"), Minimum::Lifted), text(bounds.maximum));
+            assert!(bounds.floor < bounds.minimum && bounds.minimum < bounds.default);
+            assert!(bounds.default < bounds.maximum);
+        }
+        let default = Timing::default();
+        assert_eq!(
+            shown(default, Minimum::Lifted),
+            shown(default, Minimum::Kept)
+        );
+    }
+
+    #[test]
+    fn an_order_is_never_awaited_for_longer_than_half_the_grace_period() {
+        for (grace, order, minimum, awaited) in [
+            ("1h", "200s", Minimum::Kept, "3m20s"),
+            ("2m", "200s", Minimum::Kept, "1m"),
+            ("1s", "10s", Minimum::Kept, "10s"),
+            ("3s", "1500ms", Minimum::Lifted, "1.5s"),
+            ("1s", "10s", Minimum::Lifted, "500ms"),
+        ] {
+            let written = json!({"absenceGracePeriod": grace, "orderTimeout": order});
+            let timing: Timing = serde_json::from_value(written).unwrap();
+            let in_force = timing.in_force(minimum);
+            assert_eq!(
+                in_force.order_timeout.to_string(),
+                awaited,
+                "{grace} {order}"
+            );
+        }
+    }
+
+    #[test]
+    fn descriptions_tell_the_bounds_that_are_in_force() {
+        let schema = schemars::schema_for!(Timing);
+        for bounds in BOUNDS {
+            let text = schema.as_value()["properties"][bounds.field]["description"]
+                .as_str()
+                .unwrap()
+                .replace('\n', " ");
+            let told = format!(
+                "Minimum {}, default: {}, maximum {}.",
+                bounds.minimum, bounds.default, bounds.maximum
+            );
+            assert!(text.contains(&told), "{}: {text}: {told}", bounds.field);
+        }
+    }
+}
