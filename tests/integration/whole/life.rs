@@ -80,7 +80,7 @@ async fn columns(world: &World, ready: &Value) {
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
     let first = [
-        "NAME", "READY", "STATUS", "IP", "TYPE", "LOCATION", "AGE", "OS", "UUID",
+        "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "AGE", "OS", "UUID",
     ];
     assert_eq!(head[..first.len()], first, "{table}");
     let row = lines.next().unwrap();
@@ -89,6 +89,7 @@ async fn columns(world: &World, ready: &Value) {
     for cell in [
         "one",
         "True",
+        "Delivered",
         "delivered",
         address,
         "bm7.std.8",

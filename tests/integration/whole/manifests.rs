@@ -69,7 +69,11 @@ pub(super) async fn copied(host: &Host) -> World {
     assert_eq!(tags(&machine(&world, uuid(&one)).await), tags(&first));
     // A copy that waits for its order has nothing to give back, although it bears the finalizer.
     let three = yaml.replace("\n  name: one\n", "\n  name: three\n");
-    apply(host, &three.replace("suspend: false", "suspend: true")).await;
+    apply(
+        host,
+        &three.replace("\nspec:\n", "\nspec:\n  suspend: true\n"),
+    )
+    .await;
     held(&world, "three", "Suspended", &[]).await;
     world.delete("three").await;
     world.wait_gone("three", SOON).await;

@@ -112,7 +112,10 @@ async fn without_address(world: &World) {
     let change = json!({"ipAddresses": ["192.0.2.7", "2001:db8::7"]});
     world.simulator.alter(uuid(&object), &change).await;
     let ready = world.wait_ready("unaddressed", SOON).await;
-    let addresses = json!([{"address": "192.0.2.7"}, {"address": "2001:db8::7"}]);
+    let addresses = json!([
+        {"type": "ExternalIP", "address": "192.0.2.7"},
+        {"type": "ExternalIP", "address": "2001:db8::7"},
+    ]);
     assert_eq!(ready["status"]["addresses"], addresses);
 }
 

@@ -153,17 +153,17 @@ async fn the_account_says_what_its_servers_leave_open() {
     let world = World::start(cluster(), "defaults").await;
     let defaults = json!({"deletionProtection": true, "deletionPolicy": "Retain"});
     set_account(&world, "default", &json!({"defaults": defaults})).await;
-    world.create(&server("open")).await;
-    world
-        .create(&with("own", &json!({"deletionProtection": false})))
-        .await;
-    for (name, protected) in [("open", true), ("own", false)] {
+    let open = with("open", &json!({"deletionPolicy": "Release"}));
+    let own = with("own", &json!({"deletionProtection": false}));
+    world.create(&open).await;
+    world.create(&own).await;
+    for (name, policy, protected) in [("open", "Release", true), ("own", "Retain", false)] {
         let ready = world.wait_ready(name, SOON).await;
         let in_force = json!({
-            "deletionPolicy": "Retain", "deletionProtection": protected, "suspend": false,
+            "deletionPolicy": policy, "deletionProtection": protected, "suspend": false,
         });
         assert_eq!(ready["status"]["policies"], in_force, "{name}");
-        assert!(ready["spec"].get("deletionPolicy").is_none(), "{name}");
+        assert!(ready["spec"].get("suspend").is_none(), "{name}");
     }
     let own = world.get("own").await.unwrap();
     world.delete("own").await;
@@ -176,7 +176,6 @@ async fn the_account_says_what_its_servers_leave_open() {
     world.delete("open").await;
     let words = ["spec.defaults of the account"];
     stuck(&world, "open", "Protected", &words).await;
-    // Both are lifted at once: the next look releases.
     set_account(&world, "default", &json!({"defaults": null})).await;
     world.wait_gone("open", SOON).await;
     assert_eq!(machine_of(&world, &open).await["status"], "released");
