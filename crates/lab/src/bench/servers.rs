@@ -32,7 +32,8 @@ type Seen = HashMap<String, bool>;
 /// All servers of the benchmark.
 pub(crate) struct Servers {
     api: Api<DynamicObject>,
-    number: u32,
+    /// How many.
+    pub(crate) number: u32,
 }
 
 impl Servers {
@@ -119,7 +120,7 @@ impl Servers {
 
 fn server(number: u32) -> DynamicObject {
     let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", "BareMetalServer");
-    DynamicObject::new(&format!("server-{number:04}"), &ApiResource::from_gvk(&kind)).data(json!({
+    DynamicObject::new(&format!("server-{number:05}"), &ApiResource::from_gvk(&kind)).data(json!({
         "spec": {
             "location": LOCATION,
             "instanceType": INSTANCE_TYPE,
