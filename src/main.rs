@@ -39,7 +39,9 @@ struct Flags {
     log_format: LogFormat,
 }
 
-#[tokio::main]
+// Two, however many cores a node has: the work is small and mostly waiting, and the allocator keeps
+// a pool of memory for each thread.
+#[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
     clock::start();
     let flags = Flags::parse();
