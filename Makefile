@@ -9,6 +9,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LAB := $(TARGET)/debug/lab
 TOOLS := tests/tools/install.sh
+SERVERS ?= 1000
 
 .PHONY: help
 help: ## List the commands
@@ -36,9 +37,9 @@ page: ## Test the simulator's page in Chromium and save target/page.png
 	driver=$$($(TOOLS) chromedriver) && $(LAB) page --driver $$driver --out $(TARGET)/page.png
 
 .PHONY: bench
-bench: control-plane ## Measure 1,000 servers from order to release and write benchmarks/
+bench: control-plane ## Measure 1,000 servers (SERVERS=10000: so many) from order to release and write benchmarks/
 	$(CARGO) build --locked --release --workspace --bins
-	$(TARGET)/release/lab bench
+	$(TARGET)/release/lab bench --servers $(SERVERS)
 
 .PHONY: bench-simulator
 bench-simulator: ## Measure the simulator: single requests, load, memory per machine

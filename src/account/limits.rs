@@ -1,10 +1,6 @@
 //! How many orders may go out: reservations and recent orders against the limits of the account.
 
-use super::{
-    AccountKey,
-    machines::{Snapshot, marks},
-    view::Proof,
-};
+use super::{AccountKey, machines::Snapshot, view::Proof};
 use crate::{kinds::account::Limits, runtime::Moment};
 use hosting::OrderOutcome;
 use std::{
@@ -155,10 +151,8 @@ impl Reservations {
 
     /// Live machines of the cluster that are not retained, and orders whose machine is not seen yet.
     fn machines(&self, ordering: &str, snapshot: &Snapshot) -> usize {
-        let live = snapshot
-            .ours()
-            .filter(|s| s.server.status.is_live() && !marks::is_retained(&s.server))
-            .count();
+        let counts = snapshot.sums().counts();
+        let live = counts.live - counts.retained;
         let open = self.open.values();
         let open = open.filter(|o| !o.is_settled_for(ordering));
         let unseen = open.filter(|open| match &open.sent {
@@ -174,10 +168,7 @@ impl Reservations {
     /// Machines made within the hour, and attempts that made none (that we know of).
     fn recent(&self, snapshot: &Snapshot, now: Moment) -> usize {
         let since = now.wall - i64::try_from(HOUR.as_secs()).unwrap_or(i64::MAX);
-        let made = snapshot
-            .ours()
-            .filter(|s| s.server.created_at.is_some_and(|at| at >= since))
-            .count();
+        let made = snapshot.sums().created_since(since);
         let attempts = self.recent.iter();
         made + attempts.filter(|a| now.since(a.at) < HOUR).count()
     }

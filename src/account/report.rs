@@ -1,10 +1,6 @@
 //! How an account stands, for the status of its object.
 
-use super::{
-    KeyState,
-    machines::{marks, orphans::Verdict},
-    view::{Proof, Sighting},
-};
+use super::{KeyState, machines::orphans::Verdict, view::Proof};
 use crate::kinds::{Reason, account::KnownMachine};
 use std::sync::Arc;
 
@@ -32,15 +28,4 @@ pub struct Counts {
     pub live: usize,
     /// Live ones that were retained by policy.
     pub retained: usize,
-}
-
-impl Counts {
-    pub(crate) fn of<'a>(machines: impl Iterator<Item = &'a Sighting>) -> Self {
-        let mut counts = Self::default();
-        for machine in machines.filter(|m| m.server.status.is_live()) {
-            counts.live += 1;
-            counts.retained += usize::from(marks::is_retained(&machine.server));
-        }
-        counts
-    }
 }

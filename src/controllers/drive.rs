@@ -20,8 +20,9 @@ use kube::Api;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::task::{Id, JoinSet};
 
-/// Rows of passes at once, without those that wait for an answer of the provider.
-const MOST_ROWS: usize = 256;
+/// Rows of passes at once, without those that wait for an answer of the provider. Enough to keep an
+/// API server busy; each may open a connection to it, which costs some 60 KiB.
+const MOST_ROWS: usize = 64;
 /// Passes of one row; a longer one goes on after a pause.
 const MOST_PASSES: usize = 16;
 /// Pause between two tries of a row while the process ends.

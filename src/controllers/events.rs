@@ -1,13 +1,29 @@
 //! Events of Kubernetes: best effort, capped, with fixed reasons.
 
-use super::report::News;
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Client,
-    runtime::events::{Event, EventType, Recorder, Reporter},
-};
-use std::time::Duration;
+mod recent;
 
+use super::report::News;
+use crate::runtime::clock;
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1::Event},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use kube::{
+    Api, Client, Error,
+    api::{Patch, PatchParams, PostParams},
+};
+use recent::{Recent, Repeat};
+use serde_json::json;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Who publishes.
+const CONTROLLER: &str = "flexmetal-operator";
+/// Longest name of an object of Kubernetes.
+const LONGEST_NAME: usize = 253;
 /// Most bytes of a note; the API server refuses more than 1024.
 const LONGEST_NOTE: usize = 1000;
 /// No event is worth a longer wait.
@@ -23,38 +39,31 @@ pub enum Severity {
 }
 
 /// Publishes events. A failure is logged and has no other consequence: no pass fails for it.
+///
+/// kube's own recorder keeps every event of the last minutes whole and goes through all of them for
+/// each new one; at thousands of objects that is memory and time for nothing.
 #[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
+    client: Client,
+    instance: String,
+    recent: Arc<Mutex<Recent>>,
 }
 
 impl Events {
     /// Publishes in the name of this controller, and of this pod if one is given.
     pub fn new(client: Client, instance: Option<String>) -> Self {
-        let reporter = Reporter {
-            controller: "flexmetal-operator".into(),
-            instance,
-        };
         Self {
-            recorder: Recorder::new(client, reporter),
+            client,
+            instance: instance.unwrap_or_else(|| CONTROLLER.into()),
+            recent: Arc::default(),
         }
     }
 
     /// Says that something happened to an object. Repeats within some minutes are counted in one
-    /// series by the recorder, whatever their note.
+    /// series, whatever their note.
     pub async fn publish(&self, news: &News, object: &ObjectReference) {
         let reason = news.reason;
-        let event = Event {
-            type_: match news.severity {
-                Severity::Normal => EventType::Normal,
-                Severity::Warning => EventType::Warning,
-            },
-            reason: reason.as_str().into(),
-            note: Some(capped(&news.note).into()),
-            action: news.action.into(),
-            secondary: None,
-        };
-        match tokio::time::timeout(DEADLINE, self.recorder.publish(&event, object)).await {
+        match tokio::time::timeout(DEADLINE, self.send(news, object)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(
                 %reason,
@@ -64,19 +73,91 @@ impl Events {
             Err(_) => tracing::debug!(%reason, "event was not published in time"),
         }
     }
+
+    async fn send(&self, news: &News, object: &ObjectReference) -> Result<(), Error> {
+        // Events about what has no namespace stand in this one.
+        let namespace = object.namespace.as_deref().unwrap_or("default");
+        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let now = Timestamp::now();
+        let repeat = self.recent().repeated(news, object, clock::now().mono);
+        if let Some(Repeat { event, count }) = repeat {
+            let series = json!({ "count": count, "lastObservedTime": MicroTime(now) });
+            let patch = Patch::Merge(json!({ "series": series }));
+            match events.patch(&event, &PatchParams::default(), &patch).await {
+                // The API server has forgotten it: this one starts a series of its own.
+                Err(Error::Api(status)) if status.code == 404 => {}
+                done => return done.map(drop),
+            }
+        }
+        let event = self.event(news, object, namespace, now);
+        let name = event.metadata.name.clone().unwrap_or_default();
+        events.create(&PostParams::default(), &event).await?;
+        self.recent().posted(news, object, &name, clock::now().mono);
+        Ok(())
+    }
+
+    fn event(
+        &self,
+        news: &News,
+        object: &ObjectReference,
+        namespace: &str,
+        now: Timestamp,
+    ) -> Event {
+        let severity = match news.severity {
+            Severity::Normal => "Normal",
+            Severity::Warning => "Warning",
+        };
+        Event {
+            metadata: ObjectMeta {
+                name: Some(name(object.name.as_deref().unwrap_or(CONTROLLER), now)),
+                namespace: Some(namespace.into()),
+                ..ObjectMeta::default()
+            },
+            type_: Some(severity.into()),
+            reason: Some(news.reason.as_str().into()),
+            note: Some(capped(&news.note).into()),
+            action: Some(news.action.into()),
+            regarding: Some(object.clone()),
+            event_time: Some(MicroTime(now)),
+            reporting_controller: Some(CONTROLLER.into()),
+            reporting_instance: Some(self.instance.clone()),
+            ..Event::default()
+        }
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The name of an event: that of its object, as far as it fits, and the moment.
+fn name(object: &str, now: Timestamp) -> String {
+    let moment = format!("{:x}", now.as_nanosecond());
+    let fits = LONGEST_NAME - moment.len() - 1;
+    let object = &object[..object.floor_char_boundary(fits)];
+    // What comes before a dot must not end in a mark itself.
+    let object = object.trim_end_matches(['.', '-']);
+    format!("{object}.{moment}")
 }
 
 /// The start of a note that the API server takes, cut between two characters.
 fn capped(note: &str) -> &str {
-    let end = (0..=LONGEST_NOTE.min(note.len()))
-        .rev()
-        .find(|at| note.is_char_boundary(*at));
-    &note[..end.unwrap_or(0)]
+    &note[..note.floor_char_boundary(LONGEST_NOTE)]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_name_of_an_object_leaves_room_for_the_moment() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let long = format!("{}.{}", "a".repeat(235), "b".repeat(17));
+        let cut = name(&long, now);
+        assert!(cut.len() <= LONGEST_NAME, "{cut}");
+        assert!(cut.starts_with(&"a".repeat(235)) && !cut.contains(".."));
+        assert!(name("short", now).starts_with("short."));
+    }
 
     #[test]
     fn notes_are_cut_between_characters() {

@@ -5,6 +5,7 @@
 //! a pass leads to another pass after it.
 
 mod entry;
+mod form;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ mod users;
 mod wakes;
 
 pub use entry::Shown;
+pub(in crate::controllers) use form::slim;
 pub use schedule::{Calling, Ended, Seen};
 
 use super::streams::{self, Guarded};
@@ -20,7 +22,8 @@ use crate::{
     kinds::Kind,
     runtime::clock,
 };
-use entry::{Entry, version};
+use entry::Entry;
+use form::{Form, version};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};
 use std::{
@@ -81,8 +84,9 @@ pub struct Objects<K: Kind, M> {
 }
 
 struct Inner<K: Kind, M> {
-    entries: HashMap<Uid, Entry<K, M>>,
-    aliases: HashMap<String, Uid>,
+    /// Each in a box: a table has room for twice as many as it holds.
+    entries: HashMap<Uid, Box<Entry<K, M>>>,
+    aliases: HashMap<Arc<str>, Uid>,
     /// Who gets a pass next.
     queue: VecDeque<Uid>,
     /// Who gets one at which moment, unless woken before.
@@ -191,22 +195,19 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
         };
         let counted = self.counted(&shown);
-        let account = self.account_of(&shown);
         let listing = inner.listings[watch];
-        let alias = (self.traits.alias)(shown.meta());
+        let alias = (self.traits.alias)(shown.meta()).map(Arc::from);
         let now = clock::now().mono;
         let Some(entry) = inner.entries.get_mut(&uid) else {
-            let mut entry = Entry::new(shown.clone(), watch, triggers);
+            let mut entry = Entry::new(Form::of(&shown), watch, triggers);
             entry.listing = listing.number;
             entry.alias.clone_from(&alias);
-            inner.entries.insert(uid.clone(), entry);
+            entry.counted = counted.map(|counted| inner.users.more(counted));
+            touched.extend(entry.account());
+            inner.entries.insert(uid.clone(), Box::new(entry));
             inner
                 .aliases
                 .extend(alias.map(|alias| (alias, uid.clone())));
-            if let Some(counted) = &counted {
-                inner.users.change(counted, true);
-            }
-            touched.extend(account);
             inner.want(&uid, now, Duration::ZERO);
             return Some(shown);
         };
@@ -226,18 +227,16 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         // after it was last read or written is newer all the same, whatever its number says: then
         // the API server was restored.
         let is_authoritative = listed && listing.started > entry.learned;
-        if is_back || version(&shown) >= version(&entry.shown) || is_authoritative {
-            let former = std::mem::replace(&mut entry.shown, shown);
-            let before = self.counted(&former).filter(|_| !is_back);
-            if before != counted {
-                touched.extend(self.account_of(&former));
-                touched.extend(account);
-                if let Some(before) = &before {
-                    inner.users.change(before, false);
+        if is_back || version(shown.meta()) >= entry.form.version() || is_authoritative {
+            entry.form = Form::of(&shown);
+            if is_back || entry.counted != counted {
+                touched.extend(entry.account());
+                // Of one that was gone nothing was counted any more.
+                if let Some(before) = entry.counted.take().filter(|_| !is_back) {
+                    inner.users.less(&before);
                 }
-                if let Some(counted) = &counted {
-                    inner.users.change(counted, true);
-                }
+                entry.counted = counted.map(|counted| inner.users.more(counted));
+                touched.extend(entry.account());
             }
         }
         let entry = inner.entries.get_mut(&uid)?;
@@ -252,9 +251,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             return;
         };
         entry.gone = true;
-        touched.extend(self.account_of(&entry.shown));
-        if let Some(counted) = self.counted(&entry.shown) {
-            inner.users.change(&counted, false);
+        touched.extend(entry.account());
+        if let Some(counted) = &entry.counted {
+            inner.users.less(counted);
         }
         if let Some(alias) = entry.alias.take() {
             inner.aliases.remove(&alias);
@@ -266,16 +265,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     fn counted(&self, shown: &Shown<K>) -> Option<Counted> {
         let account_of = self.traits.account_of?;
         Some(match shown {
-            Shown::Decoded(object) => Counted::User(account_of(object)),
+            Shown::Decoded(object) => Counted::User(Arc::new(account_of(object))),
             Shown::Undecodable(object) => Counted::Undecodable(object.metadata.namespace.clone()),
         })
-    }
-
-    fn account_of(&self, shown: &Shown<K>) -> Option<AccountKey> {
-        match (shown, self.traits.account_of) {
-            (Shown::Decoded(object), Some(account_of)) => Some(account_of(object)),
-            _ => None,
-        }
     }
 
     /// Whether all watches have had a listing.
@@ -291,7 +283,8 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
 
     /// The second names of all objects, those that are being deleted included.
     pub fn aliases(&self) -> HashSet<String> {
-        self.lock().aliases.keys().cloned().collect()
+        let inner = self.lock();
+        inner.aliases.keys().map(|alias| (**alias).into()).collect()
     }
 
     /// The UID of the object with this second name.
@@ -304,30 +297,34 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     pub fn newest(&self, uid: &str) -> Option<Shown<K>> {
         let inner = self.lock();
         let entry = inner.entries.get(uid).filter(|e| !e.gone)?;
-        Some(entry.shown.clone())
+        let form = entry.form.clone();
+        // To decode it takes a while.
+        drop(inner);
+        Some(form.shown())
     }
 
     /// This process read or wrote the object: it never goes back behind that.
     pub fn keep(&self, mut object: K) -> Arc<K> {
-        object.meta_mut().managed_fields = None;
+        slim(object.meta_mut());
         let object = Arc::new(object);
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let shown = Shown::Decoded(object.clone());
         let counted = self.counted(&shown);
         let inner = &mut *self.lock();
         if let Some(entry) = inner.entries.get_mut(uid)
-            && version(&shown) >= version(&entry.shown)
+            && version(shown.meta()) >= entry.form.version()
         {
-            let former = std::mem::replace(&mut entry.shown, shown);
+            entry.form = Form::of(&shown);
             entry.learned = clock::now().mono;
-            let before = self.counted(&former);
-            // Of one that is gone nothing is counted any more.
-            if before != counted && !entry.gone {
-                for (counted, is_more) in [(before, false), (counted, true)] {
-                    if let Some(counted) = counted {
-                        inner.users.change(&counted, is_more);
-                    }
+            if entry.counted != counted {
+                // Of one that is gone nothing is counted any more.
+                if let Some(before) = entry.counted.take().filter(|_| !entry.gone) {
+                    inner.users.less(&before);
                 }
+                entry.counted = match entry.gone {
+                    true => counted,
+                    false => counted.map(|counted| inner.users.more(counted)),
+                };
             }
         }
         object

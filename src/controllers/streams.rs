@@ -5,6 +5,7 @@
 //! kube's `Controller`, one failing watch puts all its watches to sleep.) kube's shared streams
 //! are not used, since their subscribers never hear of deletions.
 
+use super::objects::slim;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -26,6 +27,14 @@ pub type Guarded<K> = DeserializeGuard<K>;
 /// which drop a quiet connection without a word.
 const WATCH_SECONDS: u32 = 200;
 
+/// Objects in one page of a listing. A page is held as text and decoded at once, and what that leaves
+/// behind in the heap stays: pages of kube's default, 500, cost several MiB for good.
+///
+/// kube's streaming lists would need no pages, but it asks for them at version 0: any state that the
+/// API server has cached, however old. What this process concludes from an absence needs a listing
+/// that is as new as its start.
+const PAGE: u32 = 50;
+
 /// The events of a kind's objects at one place: everything that the API handle covers.
 pub fn watch<K>(
     api: Api<Guarded<K>>,
@@ -33,12 +42,12 @@ pub fn watch<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let config = watcher::Config::default().timeout(WATCH_SECONDS);
+    let config = watcher::Config::default()
+        .timeout(WATCH_SECONDS)
+        .page_size(PAGE);
     watcher(api, config)
         .default_backoff()
-        // Nobody here reads who wrote which field, and as a tree of JSON values that is most of
-        // what an object weighs.
-        .modify(|object| object.meta_mut().managed_fields = None)
+        .modify(|object| slim(object.meta_mut()))
         .filter_map(|event| async move {
             match event {
                 Ok(event) => Some(event),

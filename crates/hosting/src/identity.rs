@@ -1,6 +1,8 @@
 //! Identifiers that are used in paths.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::sync::Arc;
 
 /// A text that is not a UUID in its usual form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +21,7 @@ macro_rules! uuid_identity {
     ($(#[$doc:meta])+ $name:ident) => {
         $(#[$doc])+
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Reads a UUID. The spelling is kept, because the API may be
@@ -30,7 +32,7 @@ macro_rules! uuid_identity {
             /// [`InvalidUuid`] if the text has another form.
             pub fn parse(text: &str) -> Result<Self, InvalidUuid> {
                 if is_uuid(text) {
-                    Ok(Self(text.to_owned()))
+                    Ok(Self(text.into()))
                 } else {
                     Err(InvalidUuid)
                 }
@@ -44,6 +46,13 @@ macro_rules! uuid_identity {
             /// Whether both name the same thing: case does not matter.
             pub fn is_same_as(&self, other: &Self) -> bool {
                 self.0.eq_ignore_ascii_case(&other.0)
+            }
+        }
+
+        /// Compares, sorts and hashes as its text does.
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
             }
         }
 

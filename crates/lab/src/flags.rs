@@ -57,6 +57,8 @@ pub(crate) fn api_server(
     if let Some(audit_log) = audit_log {
         flags.push(path("audit-policy-file", &credentials.audit_policy()));
         flags.push(path("audit-log-path", audit_log));
+        // Megabytes: whoever counts its lines needs all of them in one file.
+        flags.push("--audit-log-maxsize=16384".to_owned());
     }
     flags
 }

@@ -52,21 +52,17 @@ pub(crate) fn refresh(
     let stays = |k: &KnownMachine| {
         trusted.is_none_or(|proof| shows(proof, k) || is_newer(snapshot, k, proof.began))
     };
-    let mut candidates: Vec<&Server> = snapshot
-        .ours()
-        .map(|s| &*s.server)
-        .filter(|s| marks::order_tag(s).is_some() && !before.iter().any(|k| is(k, s)))
-        .collect();
-    // Oldest first: a machine that has lasted is likely to last.
-    candidates.sort_by_key(|s| (s.created_at, s.id.clone()));
-    let (live, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|s| s.status.is_live());
     let is_live = |k: &KnownMachine| {
-        snapshot
-            .ours()
-            .any(|s| is(k, &s.server) && s.server.status.is_live())
+        let now = snapshot.one_of_ours(&k.uuid);
+        now.is_some_and(|s| s.server.status.is_live())
     };
     let (live_before, rest_before): (Vec<_>, Vec<_>) =
         before.iter().filter(|k| stays(k)).partition(|k| is_live(k));
+    let (live, rest) = match live_before.len() {
+        // The usual case: there is no room for others.
+        MOST.. => (Vec::new(), Vec::new()),
+        _ => oldest_others(before, snapshot),
+    };
     live_before
         .into_iter()
         .cloned()
@@ -75,6 +71,31 @@ pub(crate) fn refresh(
         .chain(rest.into_iter().filter_map(remember))
         .take(MOST)
         .collect()
+}
+
+/// Machines with a mark that were not known before, the live ones and the rest: of each the oldest, as
+/// many as are remembered. A machine that has lasted is likely to last.
+fn oldest_others<'a>(
+    before: &[KnownMachine],
+    snapshot: &'a Snapshot,
+) -> (Vec<&'a Server>, Vec<&'a Server>) {
+    let (mut live, mut rest) = (Vec::new(), Vec::new());
+    let others = snapshot.ours().map(|s| &*s.server);
+    for server in
+        others.filter(|s| marks::order_tag(s).is_some() && !before.iter().any(|k| is(k, s)))
+    {
+        let oldest = match server.status.is_live() {
+            true => &mut live,
+            false => &mut rest,
+        };
+        let age = |s: &&Server| (s.created_at, &s.id) <= (server.created_at, &server.id);
+        let place = oldest.partition_point(age);
+        if place < MOST {
+            oldest.insert(place, server);
+            oldest.truncate(MOST);
+        }
+    }
+    (live, rest)
 }
 
 fn remember(server: &Server) -> Option<KnownMachine> {
@@ -93,7 +114,6 @@ fn shows(proof: &Proof, known: &KnownMachine) -> bool {
 }
 
 fn is_newer(snapshot: &Snapshot, known: &KnownMachine, began: Duration) -> bool {
-    snapshot
-        .ours()
-        .any(|s| is(known, &s.server) && s.seen > began)
+    let now = snapshot.one_of_ours(&known.uuid);
+    now.is_some_and(|s| s.seen > began)
 }

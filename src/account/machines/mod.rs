@@ -5,6 +5,7 @@ pub mod orphans;
 
 mod known;
 mod snapshot;
+mod sums;
 
 pub use known::{Identity, identity};
 pub(crate) use snapshot::{Snapshot, Touched};
@@ -53,7 +54,7 @@ impl Machines {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        Counts::of(self.snapshot.ours())
+        self.snapshot.sums().counts()
     }
 
     /// The machines to be known by from now on, given those of before.

@@ -1,6 +1,6 @@
 //! What is known of an account's machines, by identity and by object mark.
 
-use super::{super::view::Sighting, marks};
+use super::{super::view::Sighting, marks, sums::Sums};
 use hosting::{Server, ServerId, ServerStatus};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,7 +15,10 @@ const ADDRESS_WAIT: i64 = 3600;
 pub(crate) struct Snapshot {
     cluster_tag: String,
     records: HashMap<ServerId, Sighting>,
-    by_mark: BTreeMap<String, BTreeSet<ServerId>>,
+    /// In the order of their identity; one in a healthy world.
+    by_mark: BTreeMap<Box<str>, Vec<ServerId>>,
+    /// Over the machines that bear this cluster's mark.
+    sums: Sums,
 }
 
 /// The object marks whose objects have something new to look at.
@@ -27,6 +30,7 @@ impl Snapshot {
             cluster_tag,
             records: HashMap::new(),
             by_mark: BTreeMap::new(),
+            sums: Sums::default(),
         }
     }
 
@@ -47,10 +51,19 @@ impl Snapshot {
         let server = Arc::new(server);
         for mark in marks::object_marks(&server) {
             touched.insert(mark.to_owned());
-            self.by_mark
-                .entry(mark.to_owned())
-                .or_default()
-                .insert(server.id.clone());
+            match self.by_mark.get_mut(mark) {
+                Some(ids) => {
+                    if let Err(at) = ids.binary_search(&server.id) {
+                        ids.insert(at, server.id.clone());
+                    }
+                }
+                None => {
+                    self.by_mark.insert(mark.into(), vec![server.id.clone()]);
+                }
+            }
+        }
+        if server.has_tag(&self.cluster_tag) {
+            self.sums.add(&server);
         }
         let sighting = Sighting {
             server: server.clone(),
@@ -66,15 +79,29 @@ impl Snapshot {
         if let Some(old) = self.records.remove(id) {
             for mark in marks::object_marks(&old.server) {
                 if let Some(ids) = self.by_mark.get_mut(mark) {
-                    ids.remove(id);
+                    ids.retain(|other| other != id);
                     if ids.is_empty() {
                         self.by_mark.remove(mark);
                     }
                 }
                 touched.insert(mark.to_owned());
             }
+            if old.server.has_tag(&self.cluster_tag) {
+                self.sums.remove(&old.server);
+            }
         }
         touched
+    }
+
+    /// Sums over the machines that bear this cluster's mark.
+    pub(crate) fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
+    /// A machine that bears this cluster's mark, by its identity.
+    pub(crate) fn one_of_ours(&self, uuid: &str) -> Option<&Sighting> {
+        let found = self.records.get(uuid)?;
+        found.server.has_tag(&self.cluster_tag).then_some(found)
     }
 
     pub(crate) fn get(&self, id: &ServerId) -> Option<&Sighting> {
@@ -122,5 +149,95 @@ fn is_moving(server: &Server, wall: i64) -> bool {
                     .is_some_and(|at| wall - at < ADDRESS_WAIT)
         }
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLUSTER: &str = "fmo-cluster:0123456789abcdef";
+
+    fn server(number: u8, status: &str, tags: &[&str]) -> Server {
+        Server {
+            id: ServerId::parse(&format!("00000000-0000-4000-8000-0000000000{number:02x}"))
+                .unwrap(),
+            name: "n".into(),
+            status: ServerStatus::parse(status),
+            status_message: String::new(),
+            location_id: None,
+            location: String::new(),
+            instance_type_id: None,
+            instance_type: String::new(),
+            os_slug: String::new(),
+            addresses: Vec::new(),
+            tags: tags.iter().map(|&tag| tag.into()).collect(),
+            created_at: Some(i64::from(number / 2)),
+            delivered_at: None,
+            released_at: None,
+            contract_id: None,
+        }
+    }
+
+    /// The sums as a walk over all machines gives them.
+    fn walked(snapshot: &Snapshot) -> Sums {
+        let mut sums = Sums::default();
+        snapshot.ours().for_each(|s| sums.add(&s.server));
+        sums
+    }
+
+    #[test]
+    fn sums_follow_every_record_that_comes_changes_and_goes() {
+        let mut snapshot = Snapshot::new(CLUSTER.into());
+        let words = ["created", "delivered", "failed", "released"];
+        let tags: [&[&str]; 3] = [
+            &[CLUSTER],
+            &[CLUSTER, crate::kinds::names::RETAINED_TAG],
+            &[],
+        ];
+        for step in 0..200_u8 {
+            let number = step.wrapping_mul(7) % 16;
+            let word = words[usize::from(step / 16) % words.len()];
+            let server = server(number, word, tags[usize::from(step) % tags.len()]);
+            let seen = Duration::from_secs(u64::from(step));
+            match step % 5 {
+                4 => drop(snapshot.remove(&server.id)),
+                // One that was overtaken changes nothing.
+                3 => drop(snapshot.put(server, Duration::ZERO)),
+                _ => drop(snapshot.put(server, seen)),
+            }
+            assert_eq!(*snapshot.sums(), walked(&snapshot), "step {step}");
+        }
+        let since = |at| {
+            snapshot
+                .ours()
+                .filter(|s| s.server.created_at >= Some(at))
+                .count()
+        };
+        assert_eq!(snapshot.sums().created_since(4), since(4));
+        assert!(since(4) > 0 && since(4) < since(0));
+    }
+
+    #[test]
+    fn machines_of_one_mark_come_once_and_in_the_order_of_their_identity() {
+        let tag = format!("fmo-order:{}", "0".repeat(32));
+        let mut snapshot = Snapshot::new(CLUSTER.into());
+        for number in [3, 1, 2, 1] {
+            // The same mark twice, as two epochs of one object would be.
+            let other = format!("fmo-order:{}{}", "0".repeat(24), "1".repeat(8));
+            let server = server(number, "delivered", &[CLUSTER, &tag, &other]);
+            snapshot.put(server, Duration::from_secs(u64::from(number)));
+        }
+        let mark = "0".repeat(24);
+        let found: Vec<ServerId> = snapshot
+            .by_mark(&mark)
+            .iter()
+            .map(|s| s.server.id.clone())
+            .collect();
+        assert_eq!(found, [1, 2, 3].map(|n| server(n, "created", &[]).id));
+        for id in found {
+            snapshot.remove(&id);
+        }
+        assert!(snapshot.by_mark(&mark).is_empty() && snapshot.by_mark.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! What is kept of one object.
 
-use super::Guarded;
+use super::{Guarded, form::Form, users::Counted};
 use crate::{kinds::Kind, runtime::backoff::Backoff};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
@@ -34,7 +34,9 @@ impl<K: Kind> Shown<K> {
 
 /// One object.
 pub(super) struct Entry<K, M> {
-    pub(super) shown: Shown<K>,
+    pub(super) form: Form<K>,
+    /// What it counts as among the users of accounts, in this form.
+    pub(super) counted: Option<Counted>,
     /// Which watch shows it, and which of its listings did last.
     pub(super) watch: usize,
     pub(super) listing: u64,
@@ -42,7 +44,7 @@ pub(super) struct Entry<K, M> {
     pub(super) learned: Duration,
     /// What people say by it, as the watch last showed it.
     pub(super) triggers: u64,
-    pub(super) alias: Option<String>,
+    pub(super) alias: Option<Arc<str>>,
     pub(super) memory: M,
     pub(super) phase: Phase,
     /// Rows of passes in a row that failed.
@@ -63,10 +65,11 @@ pub(super) enum Phase {
     Running { again: bool },
 }
 
-impl<K, M: Default> Entry<K, M> {
-    pub(super) fn new(shown: Shown<K>, watch: usize, triggers: u64) -> Self {
+impl<K: Kind, M: Default> Entry<K, M> {
+    pub(super) fn new(form: Form<K>, watch: usize, triggers: u64) -> Self {
         Self {
-            shown,
+            form,
+            counted: None,
             watch,
             listing: 0,
             learned: Duration::ZERO,
@@ -79,11 +82,4 @@ impl<K, M: Default> Entry<K, M> {
             gone: false,
         }
     }
-}
-
-/// Resource versions are opaque by contract and ordered numbers in fact; one that is no number
-/// counts as oldest.
-pub(super) fn version<K: Kind>(shown: &Shown<K>) -> u64 {
-    let version = shown.meta().resource_version.as_deref();
-    version.and_then(|v| v.parse().ok()).unwrap_or(0)
 }

@@ -91,11 +91,17 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let uid = inner.queue.pop_front()?;
         let entry = inner.entries.get_mut(&uid)?;
         entry.phase = Phase::Running { again: false };
-        let seen = match entry.shown.clone() {
-            shown if entry.gone => Seen::Gone(shown),
-            shown => shown.into(),
-        };
-        Some((uid, seen))
+        let (is_gone, form) = (entry.gone, entry.form.clone());
+        drop(inner);
+        let shown = form.shown();
+        Some((
+            uid,
+            if is_gone {
+                Seen::Gone(shown)
+            } else {
+                shown.into()
+            },
+        ))
     }
 
     /// A row of passes has ended; `last` says that it was the one of an object that is gone.

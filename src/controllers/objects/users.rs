@@ -6,13 +6,13 @@ use crate::{
     kinds::Kind,
     runtime::clock,
 };
-use std::collections::HashMap;
+use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 /// Who names which account. Kept, since every pass over an account asks: a count over all objects
 /// would let one tenant's many accounts hold up everybody.
 #[derive(Default)]
 pub(super) struct Counts {
-    by_account: HashMap<AccountKey, usize>,
+    by_account: HashMap<Arc<AccountKey>, usize>,
     /// Objects that do not decode, by namespace: each may name any account that it could.
     undecodable: HashMap<Option<String>, usize>,
     all_undecodable: usize,
@@ -21,24 +21,35 @@ pub(super) struct Counts {
 /// What an object counts as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    User(AccountKey),
+    User(Arc<AccountKey>),
     Undecodable(Option<String>),
 }
 
 impl Counts {
-    pub(super) fn change(&mut self, counted: &Counted, is_more: bool) {
-        let count = match counted {
-            Counted::User(account) => self.by_account.entry(account.clone()).or_default(),
-            Counted::Undecodable(namespace) => {
-                step(&mut self.all_undecodable, is_more);
-                self.undecodable.entry(namespace.clone()).or_default()
+    /// One more of them. Returns the same, with a name that all objects of the account share.
+    pub(super) fn more(&mut self, counted: Counted) -> Counted {
+        match counted {
+            Counted::User(account) => {
+                let known = self.by_account.get_key_value(&account);
+                let account = known.map_or(account, |(known, _)| known.clone());
+                *self.by_account.entry(account.clone()).or_default() += 1;
+                Counted::User(account)
             }
-        };
-        step(count, is_more);
-        if *count == 0 {
-            match counted {
-                Counted::User(account) => drop(self.by_account.remove(account)),
-                Counted::Undecodable(namespace) => drop(self.undecodable.remove(namespace)),
+            Counted::Undecodable(namespace) => {
+                self.all_undecodable += 1;
+                *self.undecodable.entry(namespace.clone()).or_default() += 1;
+                Counted::Undecodable(namespace)
+            }
+        }
+    }
+
+    /// One less of them.
+    pub(super) fn less(&mut self, counted: &Counted) {
+        match counted {
+            Counted::User(account) => less(&mut self.by_account, account),
+            Counted::Undecodable(namespace) => {
+                self.all_undecodable = self.all_undecodable.saturating_sub(1);
+                less(&mut self.undecodable, namespace);
             }
         }
     }
@@ -53,12 +64,27 @@ impl Counts {
     }
 }
 
-fn step(count: &mut usize, is_more: bool) {
-    *count = if is_more {
-        *count + 1
-    } else {
-        count.saturating_sub(1)
-    };
+fn less<T: Eq + Hash>(counts: &mut HashMap<T, usize>, what: &T) {
+    if let Some(count) = counts.get_mut(what) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(what);
+        }
+    }
+}
+
+impl<K, M> Entry<K, M> {
+    /// The account that the object names, where it can be read.
+    pub(super) fn account(&self) -> Option<AccountKey> {
+        self.names().cloned()
+    }
+
+    fn names(&self) -> Option<&AccountKey> {
+        match &self.counted {
+            Some(Counted::User(account)) => Some(account),
+            _ => None,
+        }
+    }
 }
 
 impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
@@ -77,8 +103,8 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
             Wake::List(_, list) if !self.traits.lists.contains(list) => return,
             Wake::Account(account) | Wake::List(account, _) => {
                 let inner = self.lock();
-                let of_it = |e: &Entry<K, M>| self.account_of(&e.shown).as_ref() == Some(account);
-                let all = inner.entries.iter().filter(|(_, entry)| of_it(entry));
+                let all = inner.entries.iter();
+                let all = all.filter(|(_, entry)| entry.names() == Some(account));
                 all.map(|(uid, _)| uid.clone()).collect()
             }
         };

@@ -1,9 +1,6 @@
 //! Who is to have a pass, and when.
 
-use super::{
-    Inner, Uid,
-    entry::{Entry, Phase},
-};
+use super::{Inner, Uid, entry::Phase};
 use crate::{kinds::Kind, runtime::clock};
 use std::time::Duration;
 
@@ -41,8 +38,8 @@ impl<K: Kind, M> Inner<K, M> {
 
     /// An object that is queued goes next.
     pub(super) fn goes_next(&mut self, uid: &Uid) {
-        let is_queued = |e: &Entry<K, M>| matches!(e.phase, Phase::Queued);
-        if self.entries.get(uid).is_some_and(is_queued)
+        let entry = self.entries.get(uid);
+        if entry.is_some_and(|e| matches!(e.phase, Phase::Queued))
             && let Some(at) = self.queue.iter().position(|queued| queued == uid)
         {
             self.queue.remove(at);

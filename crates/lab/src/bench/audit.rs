@@ -1,8 +1,9 @@
 //! Writes to Kubernetes, as the API server's audit log shows them.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -41,25 +42,54 @@ struct Answer {
     code: u16,
 }
 
-/// How many lines the log has: where a stretch starts.
-pub(crate) fn length(log: &Path) -> io::Result<usize> {
-    Ok(std::fs::read_to_string(log)?.lines().count())
+/// The log of one user's writes. It grows to some hundred megabytes, so each look reads only what
+/// was added since the last.
+pub(crate) struct Log {
+    file: PathBuf,
+    user: &'static str,
+    /// Where the first line starts that was not counted yet.
+    read: u64,
+    total: Writes,
 }
 
-/// The writes of `user` in the lines `from..to`.
-pub(crate) fn writes(log: &Path, user: &str, from: usize, to: usize) -> io::Result<Writes> {
-    let text = std::fs::read_to_string(log)?;
-    Ok(count(text.lines().take(to).skip(from), user))
+impl Log {
+    /// Nothing is counted yet.
+    pub(crate) fn new(file: PathBuf, user: &'static str) -> Self {
+        Self {
+            file,
+            user,
+            read: 0,
+            total: Writes::default(),
+        }
+    }
+
+    /// All writes up to now.
+    pub(crate) fn writes(&mut self) -> io::Result<&Writes> {
+        let mut file = File::open(&self.file)?;
+        file.seek(SeekFrom::Start(self.read))?;
+        let mut lines = BufReader::new(file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = lines.read_until(b'\n', &mut line)?;
+            // A line that is still being written is counted by a later look.
+            if line.last() != Some(&b'\n') {
+                return Ok(&self.total);
+            }
+            self.read += u64::try_from(length).unwrap_or_default();
+            self.total.count(&line, self.user);
+        }
+    }
 }
 
-fn count<'a>(lines: impl Iterator<Item = &'a str>, user: &str) -> Writes {
-    let mut writes = Writes::default();
-    for line in lines {
-        let Ok(entry) = serde_json::from_str::<Entry>(line) else {
-            continue;
+impl Writes {
+    /// Counts one line of the log, if it is about this user.
+    fn count(&mut self, line: &[u8], user: &str) {
+        let Ok(entry) = serde_json::from_slice::<Entry>(line) else {
+            return;
         };
         if entry.user.username != user {
-            continue;
+            return;
         }
         let object = entry.object_ref.map_or_else(String::new, |object| {
             let sub = object.subresource.map(|sub| format!("/{sub}"));
@@ -67,19 +97,29 @@ fn count<'a>(lines: impl Iterator<Item = &'a str>, user: &str) -> Writes {
         });
         let code = entry.response_status.map_or(0, |answer| answer.code);
         let (counts, kind) = if (200..300).contains(&code) {
-            (&mut writes.by_kind, format!("{} {object}", entry.verb))
+            (&mut self.by_kind, format!("{} {object}", entry.verb))
         } else {
-            (
-                &mut writes.refused,
-                format!("{} {object} ({code})", entry.verb),
-            )
+            let kind = format!("{} {object} ({code})", entry.verb);
+            (&mut self.refused, kind)
         };
         *counts.entry(kind).or_default() += 1;
     }
-    writes
-}
 
-impl Writes {
+    /// What came after `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let less = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
+            now.iter()
+                .map(|(kind, number)| (kind, number - then.get(kind).copied().unwrap_or_default()))
+                .filter(|(_, number)| *number > 0)
+                .map(|(kind, number)| (kind.clone(), number))
+                .collect()
+        };
+        Self {
+            by_kind: less(&self.by_kind, &earlier.by_kind),
+            refused: less(&self.refused, &earlier.refused),
+        }
+    }
+
     /// All that were accepted.
     pub(crate) fn total(&self) -> u64 {
         self.by_kind.values().sum()
@@ -137,10 +177,27 @@ mod tests {
             line("operator", "events", 201),
             "half a li".to_owned(),
         ];
-        let writes = count(lines.iter().map(String::as_str), "operator");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("audit.log");
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        let mut log = Log::new(file.clone(), "operator");
+        let first = log.writes().unwrap().clone();
         assert_eq!(
-            (writes.total(), writes.of("servers"), writes.refused()),
+            (first.total(), first.of("servers"), first.refused()),
             (2, 1, 1)
         );
+        // The line that was half written is another one by now, and more follow.
+        let more = [
+            &lines[..4],
+            &[line("operator", "servers", 200), String::new()],
+        ]
+        .concat();
+        std::fs::write(&file, more.join("\n")).unwrap();
+        let later = log.writes().unwrap().since(&first);
+        assert_eq!(
+            (later.total(), later.of("servers"), later.refused()),
+            (1, 1, 0)
+        );
+        assert_eq!(log.writes().unwrap().total(), 3);
     }
 }

@@ -11,6 +11,8 @@ use crate::results::{Figure, table};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Run {
     pub(crate) machine: String,
+    /// Other work on the machine: the load of the last five minutes before the run.
+    pub(crate) load_before: String,
     pub(crate) date: String,
     pub(crate) operator: String,
     pub(crate) servers: u32,
@@ -27,19 +29,22 @@ impl Run {
     /// The same as a page for people.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!(
-            "# First figures\n\n\
+            "# {} servers\n\n\
              Written by `make bench`; the numbers stand in the JSON file of the same name too.\n\n\
              - Workload: {} servers, from apply to Ready, a quiet time of {:.0} s, then all released.\n\
              - Pace: every interval of the account is a {:.0}th of its default, and the simulator's clock runs {:.0} times as fast. \
              The quiet time stands for {:.0} minutes.\n\
-             - Machine: {}. Control plane, simulator, operator and the benchmark share it.\n\
+             - Machine: {}. Control plane, simulator, operator and the benchmark share it. \
+             Processes that were ready to run before the start, as a mean over five minutes: {}.\n\
              - Operator: {}. Date: {}.\n\n",
+            self.servers,
             self.servers,
             self.quiet_seconds,
             self.pace,
             self.pace,
             self.quiet_seconds * self.pace / 60.0,
             self.machine,
+            self.load_before,
             self.operator,
             self.date,
         );

@@ -1,5 +1,7 @@
 //! The least that any client could do, computed from what happened in the run.
 
+use std::time::Duration;
+
 /// One machine's life, in virtual Unix seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Life {
@@ -14,7 +16,7 @@ const PAGE: usize = 50;
 /// POST, one GET before the DELETE (whose machine is it?), DELETE.
 pub(crate) const CALLS_PER_LIFE: usize = 3;
 /// Orders a second, and orders at once after a rest, that one account's budget
-/// allows: the default of `src/account/budget.rs`.
+/// allows: the default of `src/account/turns/bucket.rs`.
 const ORDERS_PER_SECOND: f64 = 20.0;
 const ORDERS_AT_ONCE: f64 = 40.0;
 
@@ -42,6 +44,15 @@ pub(crate) fn pages_in_motion(spans: &[(f64, f64)], interval: f64) -> usize {
         before = now;
     }
     pages
+}
+
+/// How long a phase may take in which each server needs `calls` of the account's budget: three
+/// times what the budget allows, and the time that one machine takes at most.
+pub(crate) fn patience(servers: u32, calls: u32) -> Duration {
+    /// Start, delivery or release of one machine, and the last looks.
+    const ONE: Duration = Duration::from_secs(240);
+    let seconds = 3.0 * f64::from(servers) * f64::from(calls) / ORDERS_PER_SECOND;
+    ONE + Duration::from_secs_f64(seconds)
 }
 
 /// From order to delivery, of every machine.

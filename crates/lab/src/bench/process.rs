@@ -56,3 +56,10 @@ pub(crate) fn machine() -> String {
         kernel.trim()
     )
 }
+
+/// How many processes were ready to run, as a mean over the last five minutes.
+pub(crate) fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let mean = load.split_whitespace().nth(1);
+    mean.unwrap_or("unknown").to_owned()
+}

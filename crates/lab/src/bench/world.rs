@@ -44,7 +44,8 @@ const SIMULATOR_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct World {
     plane: ControlPlane,
     parts: Supervisor,
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
+    audit: audit::Log,
     operator: u32,
     pub(crate) client: Client,
     pub(crate) provider: Provider,
@@ -71,7 +72,8 @@ impl World {
             Ok((client, provider, operator)) => Ok(Self {
                 plane,
                 parts,
-                folder,
+                audit: audit::Log::new(folder.path().join("audit.log"), OPERATOR_USER),
+                _folder: folder,
                 operator,
                 client,
                 provider,
@@ -89,18 +91,9 @@ impl World {
         self.operator
     }
 
-    fn audit_log(&self) -> PathBuf {
-        self.folder.path().join("audit.log")
-    }
-
-    /// Where the audit log stands.
-    pub(crate) fn audited(&self) -> std::io::Result<usize> {
-        audit::length(&self.audit_log())
-    }
-
-    /// What the operator wrote in a stretch of the audit log.
-    pub(crate) fn writes(&self, from: usize, to: usize) -> std::io::Result<audit::Writes> {
-        audit::writes(&self.audit_log(), OPERATOR_USER, from, to)
+    /// What the operator has written so far.
+    pub(crate) fn writes(&mut self) -> std::io::Result<&audit::Writes> {
+        self.audit.writes()
     }
 
     /// Completes when a part ends, which none should do.

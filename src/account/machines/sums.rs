@@ -1,0 +1,52 @@
+//! Sums over the machines of ours, kept up to date with each record. Every order asks for them, so going
+//! through all machines would make many orders cost the square of their number.
+
+use super::marks;
+use crate::account::report::Counts;
+use hosting::Server;
+use std::collections::BTreeMap;
+
+/// How many machines there are, and when they were made.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    counts: Counts,
+    /// By the second in which they were made.
+    created: BTreeMap<i64, usize>,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, server: &Server) {
+        self.counts.live += usize::from(server.status.is_live());
+        self.counts.retained += usize::from(is_retained(server));
+        if let Some(at) = server.created_at {
+            *self.created.entry(at).or_default() += 1;
+        }
+    }
+
+    /// Takes back what [`Sums::add`] added for this very record.
+    pub(super) fn remove(&mut self, server: &Server) {
+        self.counts.live -= usize::from(server.status.is_live());
+        self.counts.retained -= usize::from(is_retained(server));
+        if let Some(at) = server.created_at
+            && let Some(number) = self.created.get_mut(&at)
+        {
+            *number -= 1;
+            if *number == 0 {
+                self.created.remove(&at);
+            }
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How many were made at or after this Unix second.
+    pub(crate) fn created_since(&self, since: i64) -> usize {
+        self.created.range(since..).map(|(_, number)| number).sum()
+    }
+}
+
+fn is_retained(server: &Server) -> bool {
+    server.status.is_live() && marks::is_retained(server)
+}

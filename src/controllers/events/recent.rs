@@ -1,0 +1,163 @@
+//! What was published within the last minutes, so that a repeat is counted instead of posted again.
+//!
+//! Bounded: with more objects than this has room for, what was published longest ago is forgotten
+//! first. A repeat of it is then posted once more, and counted from there on.
+
+use crate::controllers::report::News;
+use k8s_openapi::api::core::v1::ObjectReference;
+use std::{
+    collections::{HashMap, hash_map::RandomState},
+    hash::{BuildHasher as _, Hash as _, Hasher as _},
+    time::Duration,
+};
+
+/// So long after the last one an event is a repeat.
+const SERIES: Duration = Duration::from_secs(360);
+/// Most that is remembered.
+const MOST: usize = 512;
+
+/// What was published lately.
+#[derive(Default)]
+pub(super) struct Recent {
+    posted: HashMap<u64, Posted>,
+    state: RandomState,
+}
+
+struct Posted {
+    event: String,
+    count: i32,
+    last: Duration,
+}
+
+/// An event that is published once more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Repeat {
+    /// The name of the event that counts.
+    pub(super) event: String,
+    /// How often it happened, this time included.
+    pub(super) count: i32,
+}
+
+impl Recent {
+    /// Counts the news where the same was published within the last minutes.
+    pub(super) fn repeated(
+        &mut self,
+        news: &News,
+        object: &ObjectReference,
+        now: Duration,
+    ) -> Option<Repeat> {
+        let key = self.key(news, object);
+        let posted = self.posted.get_mut(&key)?;
+        if now.saturating_sub(posted.last) >= SERIES {
+            return None;
+        }
+        posted.count = posted.count.saturating_add(1);
+        posted.last = now;
+        Some(Repeat {
+            event: posted.event.clone(),
+            count: posted.count,
+        })
+    }
+
+    /// The news was posted as an event of this name.
+    pub(super) fn posted(
+        &mut self,
+        news: &News,
+        object: &ObjectReference,
+        event: &str,
+        now: Duration,
+    ) {
+        let key = self.key(news, object);
+        if self.posted.len() >= MOST && !self.posted.contains_key(&key) {
+            let longest_ago = self.posted.iter().min_by_key(|(_, posted)| posted.last);
+            if let Some(key) = longest_ago.map(|(key, _)| *key) {
+                self.posted.remove(&key);
+            }
+        }
+        let event = event.to_owned();
+        let posted = Posted {
+            event,
+            count: 1,
+            last: now,
+        };
+        self.posted.insert(key, posted);
+    }
+
+    /// One number for what makes two events the same: all but the note and the moment. Its key is
+    /// random, so nobody can make two objects share one.
+    fn key(&self, news: &News, object: &ObjectReference) -> u64 {
+        let mut hash = self.state.build_hasher();
+        (news.severity as u8, news.reason.as_str(), news.action).hash(&mut hash);
+        (&object.kind, &object.namespace, &object.name, &object.uid).hash(&mut hash);
+        hash.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{controllers::events::Severity, kinds::Reason};
+
+    fn object(name: &str) -> ObjectReference {
+        ObjectReference {
+            name: Some(name.into()),
+            ..ObjectReference::default()
+        }
+    }
+
+    fn news(note: &str) -> News {
+        News {
+            severity: Severity::Warning,
+            reason: Reason::WriteFailed,
+            action: "Hold",
+            note: note.into(),
+        }
+    }
+
+    fn secs(s: u64) -> Duration {
+        Duration::from_secs(s)
+    }
+
+    #[test]
+    fn a_repeat_is_counted_whatever_its_note_and_for_its_object_alone() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.repeated(&news("1"), &object("a"), secs(0)), None);
+        recent.posted(&news("1"), &object("a"), "a.1", secs(0));
+        let repeat = |count| {
+            Some(Repeat {
+                event: "a.1".into(),
+                count,
+            })
+        };
+        assert_eq!(
+            recent.repeated(&news("2"), &object("a"), secs(300)),
+            repeat(2)
+        );
+        assert_eq!(
+            recent.repeated(&news("3"), &object("a"), secs(600)),
+            repeat(3)
+        );
+        assert_eq!(recent.repeated(&news("1"), &object("b"), secs(600)), None);
+        let other = News {
+            reason: Reason::Undecodable,
+            ..news("1")
+        };
+        assert_eq!(recent.repeated(&other, &object("a"), secs(600)), None);
+        // A series that was silent for long is over.
+        assert_eq!(recent.repeated(&news("4"), &object("a"), secs(960)), None);
+    }
+
+    #[test]
+    fn it_is_bounded_and_forgets_the_oldest_first() {
+        let mut recent = Recent::default();
+        for number in 0..MOST as u64 + 1 {
+            let object = object(&number.to_string());
+            recent.posted(&news("1"), &object, "e", Duration::from_millis(number));
+        }
+        assert_eq!(recent.posted.len(), MOST);
+        let now = secs(1);
+        assert_eq!(recent.repeated(&news("1"), &object("0"), now), None);
+        let kept = ["1", "512"].map(|name| recent.repeated(&news("1"), &object(name), now));
+        assert!(kept.iter().all(Option::is_some));
+    }
+}

@@ -1,0 +1,203 @@
+//! An object at rest: packed, since most objects rest most of the time.
+//!
+//! A decoded object takes several times the memory of its text: each of its many optional fields has a
+//! place, and each text and map is an allocation of its own. So an entry keeps the text alone, and a
+//! pass, which needs the object for moments, decodes it again.
+
+use super::Shown;
+use crate::kinds::Kind;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::error_boundary::InvalidObject;
+use std::{marker::PhantomData, sync::Arc};
+
+/// What `kubectl apply` keeps for itself: the whole manifest once more.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Takes off what nobody here reads and what weighs as much as all the rest.
+pub(in crate::controllers) fn slim(meta: &mut ObjectMeta) {
+    meta.managed_fields = None;
+    if let Some(annotations) = &mut meta.annotations
+        && annotations.remove(LAST_APPLIED).is_some()
+        && annotations.is_empty()
+    {
+        meta.annotations = None;
+    }
+}
+
+/// One form of an object, packed.
+pub(super) struct Form<K> {
+    packed: Packed,
+    /// Its resource version.
+    version: u64,
+    kind: PhantomData<fn() -> K>,
+}
+
+#[derive(Clone)]
+enum Packed {
+    Text(Arc<[u8]>),
+    /// One that does not decode is rare, and keeps its error.
+    Undecodable(Arc<InvalidObject>),
+}
+
+// Not derived: that would ask for the same of K.
+impl<K> Clone for Form<K> {
+    fn clone(&self) -> Self {
+        Self {
+            packed: self.packed.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<K: Kind> Form<K> {
+    pub(super) fn of(shown: &Shown<K>) -> Self {
+        let packed = match shown {
+            Shown::Decoded(object) => match serde_json::to_vec(&**object) {
+                Ok(text) => Packed::Text(text.into()),
+                Err(error) => invalid(object.meta().clone(), &error),
+            },
+            Shown::Undecodable(object) => Packed::Undecodable(object.clone()),
+        };
+        Self {
+            packed,
+            version: version(shown.meta()),
+            kind: PhantomData,
+        }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The object as it was packed.
+    pub(super) fn shown(&self) -> Shown<K> {
+        match &self.packed {
+            Packed::Undecodable(object) => Shown::Undecodable(object.clone()),
+            Packed::Text(text) => match serde_json::from_slice(text) {
+                Ok(object) => Shown::Decoded(Arc::new(object)),
+                // What was decoded and encoded by the same types decodes. Should it not, nothing
+                // is done to the object, and it is told on the object itself.
+                Err(error) => Shown::Undecodable(Arc::new(InvalidObject {
+                    metadata: metadata(text),
+                    error: error.to_string(),
+                })),
+            },
+        }
+    }
+}
+
+fn invalid(metadata: ObjectMeta, error: &serde_json::Error) -> Packed {
+    Packed::Undecodable(Arc::new(InvalidObject {
+        metadata,
+        error: error.to_string(),
+    }))
+}
+
+fn metadata(text: &[u8]) -> ObjectMeta {
+    #[derive(serde::Deserialize)]
+    struct Object {
+        metadata: ObjectMeta,
+    }
+    let object: Result<Object, _> = serde_json::from_slice(text);
+    object.map(|object| object.metadata).unwrap_or_default()
+}
+
+/// Resource versions are opaque by contract and ordered numbers in fact; one that is no number
+/// counts as oldest.
+pub(super) fn version(meta: &ObjectMeta) -> u64 {
+    let version = meta.resource_version.as_deref();
+    version.and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{BareMetalServer, ProviderAccount};
+    use serde_json::{Value, json};
+
+    /// Packs and unpacks an object, which must show all that was written.
+    fn come_back<K: Kind>(written: &Value) {
+        let object: K = serde_json::from_value(written.clone()).unwrap();
+        let form = Form::of(&Shown::Decoded(Arc::new(object.clone())));
+        assert_eq!(form.version(), 7);
+        let Shown::Decoded(back) = form.shown() else {
+            panic!("{object:?} does not come back");
+        };
+        assert_eq!(format!("{back:?}"), format!("{object:?}"));
+        assert_eq!(serde_json::to_value(&*back).unwrap(), *written);
+    }
+
+    #[test]
+    fn an_object_comes_back_as_it_was() {
+        let meta = json!({
+            "name": "a", "namespace": "n", "uid": "1", "resourceVersion": "7", "generation": 3,
+            "creationTimestamp": "2026-11-22T02:55:47Z", "deletionTimestamp": "2026-11-22T03:55:47Z",
+            "annotations": {"flexmetal.dev/order": "{\"cluster\":\"42d8fe46304fa3f1\"}"},
+            "labels": {"a": "b"}, "finalizers": ["flexmetal.dev/server"],
+        });
+        let condition = json!({
+            "type": "Ready", "status": "True", "reason": "Delivered", "message": "the machine is \"there\"",
+            "lastTransitionTime": "2026-11-22T03:09:25Z", "observedGeneration": 3,
+        });
+        come_back::<BareMetalServer>(&json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "metadata": meta,
+            "spec": {
+                "location": "EU: Rotterdam", "instanceType": "bm7.std.8", "hostname": "ä",
+                "os": {"slug": "ubuntu-2404-lts"}, "tags": ["team:bench"], "overflow": false,
+                "sshKeys": [{"publicKey": "ssh-ed25519 AAAA bench@example.com"}],
+                "deletionPolicy": "Release", "deletionProtection": true, "suspend": false,
+            },
+            "status": {
+                "observedGeneration": 3, "conditions": [condition],
+                "providerStatus": "delivered", "statusMessage": "m", "duplicates": ["2"],
+                "uuid": "01a201a7-e71f-7566-bb61-639de35a7c02",
+                "addresses": [{"address": "198.18.34.252"}],
+                "account": {"kind": "ProviderAccount", "name": "default"},
+                "createdAt": "2026-11-22T05:08:30Z", "deliveredAt": "2026-11-22T05:12:51Z",
+                "observed": {
+                    "hostname": "a", "location": "l", "instanceType": "t", "osSlug": "o", "tags": ["t"],
+                },
+                "order": {
+                    "cluster": "42d8fe46304fa3f1", "uid": "1", "mark": "bee4d8cea17e800cd9725d40",
+                    "epoch": 1_795_316_915, "attempt": "081f", "sendBy": 1_795_316_930,
+                    "unknownBefore": 1, "outcome": "Created", "settledAt": 1_795_316_920,
+                    "failures": 2, "message": "m", "sshKeysHash": "73dc2a21c0262dd0",
+                },
+            },
+        }));
+    }
+
+    #[test]
+    fn one_that_does_not_decode_keeps_its_error() {
+        let invalid = InvalidObject {
+            metadata: serde_json::from_value(json!({"name": "a", "resourceVersion": "7"})).unwrap(),
+            error: "no".into(),
+        };
+        let shown: Shown<ProviderAccount> = Shown::Undecodable(Arc::new(invalid));
+        let Shown::Undecodable(back) = Form::of(&shown).shown() else {
+            panic!("it decodes");
+        };
+        assert_eq!(back.error, "no");
+        assert_eq!(back.metadata.name.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn only_what_nobody_reads_is_taken_off() {
+        let meta = |annotations: Value, managed: bool| -> ObjectMeta {
+            let mut meta = json!({"name": "a", "annotations": annotations});
+            if managed {
+                meta["managedFields"] = json!([{"manager": "kubectl"}]);
+            }
+            serde_json::from_value(meta).unwrap()
+        };
+        let mut both = meta(json!({LAST_APPLIED: "{}", "a": "b"}), true);
+        slim(&mut both);
+        assert_eq!(both, meta(json!({"a": "b"}), false));
+        let mut alone = meta(json!({LAST_APPLIED: "{}"}), true);
+        slim(&mut alone);
+        assert_eq!(alone.annotations, None);
+        let mut other = meta(json!({}), false);
+        slim(&mut other);
+        assert_eq!(other, meta(json!({}), false));
+    }
+}
