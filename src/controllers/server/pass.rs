@@ -18,8 +18,9 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The backstop of an object that waits for its turn: its account wakes it before.
-const QUEUED: Duration = Duration::from_secs(60);
+/// The backstop of an object that waits for its turn: its account wakes it before. Long, since thousands
+/// may wait at once, and each pass of one that waits costs as much as one that acts.
+const QUEUED: Duration = Duration::from_secs(600);
 
 /// One pass.
 pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -> Again {
