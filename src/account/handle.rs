@@ -137,6 +137,7 @@ impl Account {
             servers: None,
             used_before: self.inner.used_before,
             last_error: None,
+            is_unreachable: false,
             no_orders: self.why_no_orders(),
             defaults: settings.defaults,
         };
@@ -148,6 +149,7 @@ impl Account {
             let state = live.core.state();
             key = state.key.state().clone();
             view.proof = state.machines.proof().cloned();
+            view.is_unreachable = state.schedule.error().is_some();
             view.last_error = state.schedule.error().cloned().or(list_error);
         }
         let reason = match (&settings.block, key) {

@@ -28,6 +28,8 @@ pub struct View {
     pub used_before: bool,
     /// The last exchange went wrong: the reason, and what a person should read.
     pub last_error: Option<(Reason, String)>,
+    /// Whether the machines have not been seen for a while: polls fail. A list that fails is another matter.
+    pub is_unreachable: bool,
     /// Why nothing may be ordered, though releases go on.
     pub no_orders: Option<(Reason, String)>,
     /// What its servers do where they do not say it themselves; None: that was not read yet.

@@ -28,7 +28,7 @@ pub enum Standing {
     Reconciling,
     /// Something that it refers to does not exist. That may just be applied in another order, so it
     /// reads as Reconciling at first, and as Stalled when [`Patience`] is over.
-    Awaiting,
+    Missing,
     /// A person has stopped it, who needs not be called.
     Suspended,
     /// A person is needed.
@@ -47,8 +47,8 @@ impl Cause {
     }
 
     /// Waiting for an object that is referred to.
-    pub fn awaits(reason: Reason, message: impl Into<String>) -> Self {
-        Self::new(Standing::Awaiting, reason, message)
+    pub fn missing(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(Standing::Missing, reason, message)
     }
 
     /// Stopped by a person.
@@ -78,7 +78,7 @@ impl Cause {
         now: Duration,
         before: &[Condition],
     ) -> (Self, Option<Duration>) {
-        if self.standing != Standing::Awaiting {
+        if self.standing != Standing::Missing {
             return (self, None);
         }
         let is_told = |c: &Condition| {
@@ -102,7 +102,7 @@ impl Cause {
                 self.reason,
                 Reason::Provisioning | Reason::WaitingForAddress
             ),
-            Standing::Awaiting | Standing::Suspended | Standing::Stalled => false,
+            Standing::Missing | Standing::Suspended | Standing::Stalled => false,
         }
     }
 
@@ -114,7 +114,7 @@ impl Cause {
             standing,
         } = self;
         let standing = match standing {
-            Standing::Awaiting => Standing::Reconciling,
+            Standing::Missing => Standing::Reconciling,
             other => other,
         };
         let flag = |kind, of| {
@@ -141,7 +141,7 @@ mod tests {
             (Cause::ready(Reason::Delivered, "m"), [true, false, false]),
             (Cause::waits(Reason::Ordering, "m"), [false, true, false]),
             (
-                Cause::awaits(Reason::SecretNotFound, "m"),
+                Cause::missing(Reason::SecretNotFound, "m"),
                 [false, true, false],
             ),
             (Cause::suspended("m"), [false, false, false]),
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_is_awaited_needs_a_person_after_two_minutes_and_stays_so_after_a_restart() {
         let at = Duration::from_secs;
-        let cause = || Cause::awaits(Reason::SecretNotFound, "m");
+        let cause = || Cause::missing(Reason::SecretNotFound, "m");
         let mut patience = Patience::default();
         let (first, rest) = cause().judged(&patience, at(1000), &[]);
         assert_eq!(
@@ -182,7 +182,7 @@ mod tests {
         let shown = crate::kinds::conditions::merge(&[], &shown, None, jiff::Timestamp::MIN);
         let (again, _) = cause().judged(&Patience::default(), at(1), &shown);
         assert_eq!(again.standing, Standing::Stalled);
-        let other = Cause::awaits(Reason::AccountNotFound, "m");
+        let other = Cause::missing(Reason::AccountNotFound, "m");
         let (other, _) = other.judged(&Patience::default(), at(1), &shown);
         assert_eq!(other.standing, Standing::Reconciling);
     }

@@ -1,10 +1,10 @@
-//! A positive span of time, written as in Go: `90s`, `10m`, `1h30m`.
+//! A span of time, written as in Go: `90s`, `10m`, `1h30m`.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, str::FromStr, time::Duration};
 
-/// A positive span of time. In manifests a string such as `90s`, `10m` or `1h30m`.
+/// A span of time. In manifests a string such as `90s`, `10m` or `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interval(pub Duration);
 
@@ -30,7 +30,10 @@ impl FromStr for Interval {
         let parsed: kube::core::Duration = text
             .parse()
             .map_err(|e| format!("{text:?} is not a duration such as 90s or 10m: {e}"))?;
-        Ok(Self(parsed.into()))
+        // As fine as it is written, so that what was read and written is the same.
+        let millis = std::time::Duration::from(parsed).as_millis();
+        let millis = u64::try_from(millis).map_err(|_| format!("{text:?} is too long"))?;
+        Ok(Self(Duration::from_millis(millis)))
     }
 }
 
@@ -105,6 +108,7 @@ mod tests {
             ("1.5s", "1.5s"),
             ("1500ms", "1.5s"),
             ("300ms", "300ms"),
+            ("30000.5ms", "30s"),
             ("1.05s", "1.05s"),
             ("0.5h", "30m"),
             ("24h", "24h"),

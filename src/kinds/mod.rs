@@ -27,7 +27,7 @@ pub mod timing;
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use interval::Interval;
 pub use kind::Kind;
-pub use policies::Policies;
+pub use policies::{Policies, PoliciesInForce};
 pub use reason::Reason;
 pub use server::BareMetalServer;
 

@@ -14,25 +14,36 @@ pub enum DeletionPolicy {
     Retain,
 }
 
-/// Policies of a server. Each may be unset.
+/// Policies as somebody states them. Each may be unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policies {
-    /// What happens to the machine when the server object is deleted: `Release` or `Retain`. Where neither the server
-    /// nor its account says it: `Release`. Mutable until the release has begun.
+    /// What happens to the machine when a server object is deleted that does not say it: `Release` or `Retain`.
+    /// Default: `Release`. Mutable; for a server until its release has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DeletionPolicy")]
     pub deletion_policy: Option<DeletionPolicy>,
 
-    /// While true, the machine of a deleted server object stays, and so does the object. Where neither the server nor
-    /// its account says it: false. Mutable.
+    /// Whether the machine of a deleted server object stays, and the object with it, where the object does not say it.
+    /// Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<bool>,
 
-    /// While true, nothing is ordered or released for a server; reading goes on. Where neither the server nor its
-    /// account says it: false. Mutable.
+    /// Whether nothing is ordered or released for a server that does not say it; reading goes on. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+}
+
+/// The policies in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PoliciesInForce {
+    /// What happens to the machine when the object is deleted: `Release` or `Retain`.
+    pub deletion_policy: DeletionPolicy,
+    /// Whether the machine stays when the object is deleted, and the object with it.
+    pub deletion_protection: bool,
+    /// Whether nothing is ordered or released for the object.
+    pub suspend: bool,
 }
 
 impl Policies {
@@ -46,7 +57,19 @@ impl Policies {
         }
     }
 
-    /// Whether each is set.
+    /// These, and the others where these are unset. The operator's own are the default of what is in force.
+    #[must_use]
+    pub fn over(self, others: PoliciesInForce) -> PoliciesInForce {
+        PoliciesInForce {
+            deletion_policy: self.deletion_policy.unwrap_or(others.deletion_policy),
+            deletion_protection: self
+                .deletion_protection
+                .unwrap_or(others.deletion_protection),
+            suspend: self.suspend.unwrap_or(others.suspend),
+        }
+    }
+
+    /// Whether each is set, so that nobody else is asked.
     pub fn are_complete(self) -> bool {
         let Self {
             deletion_policy,
@@ -55,29 +78,17 @@ impl Policies {
         } = self;
         deletion_policy.is_some() && deletion_protection.is_some() && suspend.is_some()
     }
+}
 
-    /// What is done where the policy is unset everywhere else.
-    pub fn of_operator() -> Self {
-        Self {
-            deletion_policy: Some(DeletionPolicy::default()),
-            deletion_protection: Some(false),
-            suspend: Some(false),
-        }
-    }
-
+impl PoliciesInForce {
     /// Whether the machine stays when its object goes.
-    pub fn retains(self) -> bool {
-        self.deletion_policy.unwrap_or_default() == DeletionPolicy::Retain
+    pub fn retain(self) -> bool {
+        self.deletion_policy == DeletionPolicy::Retain
     }
 
-    /// Whether the machine may not be released.
-    pub fn protects(self) -> bool {
-        self.deletion_protection.unwrap_or(false)
-    }
-
-    /// Whether nothing is sent.
-    pub fn suspends(self) -> bool {
-        self.suspend.unwrap_or(false)
+    /// Whether a release may begin.
+    pub fn allow_release(self) -> bool {
+        !self.retain() && !self.deletion_protection && !self.suspend
     }
 }
 
@@ -96,12 +107,15 @@ mod tests {
             deletion_policy: Some(DeletionPolicy::Retain),
             ..Policies::default()
         };
-        let in_force = object.or(account).or(Policies::of_operator());
-        assert!(!object.or(account).are_complete() && in_force.are_complete());
-        assert!(in_force.suspends() && in_force.retains() && !in_force.protects());
-        assert_eq!(
-            object.or(Policies::of_operator()).deletion_policy,
-            Some(DeletionPolicy::Release)
-        );
+        let in_force = object.or(account).over(PoliciesInForce::default());
+        assert!(in_force.suspend && in_force.retain() && !in_force.deletion_protection);
+        let own = object.over(PoliciesInForce::default());
+        assert_eq!(own.deletion_policy, DeletionPolicy::Release);
+        assert!(!object.or(account).are_complete());
+        let protected = Policies {
+            deletion_protection: Some(false),
+            ..Policies::default()
+        };
+        assert!(object.or(account).or(protected).are_complete());
     }
 }

@@ -4,7 +4,7 @@ pub use super::address::{Address, AddressType};
 use super::kind::{Kind, namespaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
 pub use super::policies::DeletionPolicy;
-use super::policies::Policies;
+use super::policies::{Policies, PoliciesInForce};
 pub use super::references::PinnedAccount;
 use super::references::{AccountRef, SshKeySource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -97,8 +97,8 @@ use serde::{Deserialize, Serialize};
 )]
 #[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
 #[kube(validation = Rule::new("has(self.spec.hostname) || !self.metadata.name.matches('[^.]{64}')").message("metadata.name is no host name, a part of it is longer than 63 characters: set spec.hostname"))]
-#[kube(validation = until_ordered("location", "self.spec.location == oldSelf.spec.location"))]
-#[kube(validation = until_ordered("instanceType", "self.spec.instanceType == oldSelf.spec.instanceType"))]
+#[kube(validation = until_ordered("location", "self.spec.location == oldSelf.spec.location || (has(self.status) && has(self.status.observed) && self.spec.location == self.status.observed.location)"))]
+#[kube(validation = until_ordered("instanceType", "self.spec.instanceType == oldSelf.spec.instanceType || (has(self.status) && has(self.status.observed) && self.spec.instanceType == self.status.observed.instanceType)"))]
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
 #[x_kube(validation = Rule::new("(has(self.accountRef) && has(self.accountRef.kind) ? self.accountRef.kind : 'ProviderAccount') == (has(oldSelf.accountRef) && has(oldSelf.accountRef.kind) ? oldSelf.accountRef.kind : 'ProviderAccount') && (has(self.accountRef) && has(self.accountRef.name) ? self.accountRef.name : 'default') == (has(oldSelf.accountRef) && has(oldSelf.accountRef.name) ? oldSelf.accountRef.name : 'default')").message("accountRef is immutable: create a new server instead").field_path(".accountRef"))]
@@ -176,13 +176,13 @@ pub struct BareMetalServerSpec {
     pub suspend: Option<bool>,
 }
 
-/// The rule of a field that may change while no machine was ordered and no order is open: a mistake is
-/// mended by the next apply. `same` says that it did not change.
+/// The rule of a field that may change while no order is open and no machine exists: a mistake is
+/// corrected by the next apply. `same` says that it did not change, or changes to what the machine shows.
 fn until_ordered(field: &str, same: &str) -> Rule {
     let open = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.order) || (has(self.status.order.outcome) && self.status.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
     Rule::new(format!("{same} || {open}"))
         .message(&*format!(
-            "{field} can no longer change, since a machine was ordered: create a new server instead"
+            "{field} can change only while no order is open and no machine exists: create a new server instead"
         ))
         .field_path(format!(".spec.{field}"))
 }
@@ -249,10 +249,10 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderRecord>,
 
-    /// The policies in force: the object's own, else its account's `spec.defaults`, else the operator's. One that is
-    /// unset depends on an account that was not found yet.
+    /// The policies in force: the object's own, else its account's `spec.defaults`, else the operator's. Unset while the
+    /// account that says them was not found.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub policies: Option<Policies>,
+    pub policies: Option<PoliciesInForce>,
 
     /// The account that `accountRef` referred to when the order started.
     #[serde(skip_serializing_if = "Option::is_none")]

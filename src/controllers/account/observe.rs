@@ -87,7 +87,7 @@ async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec,
     let had_one = memory
         .reading
         .as_ref()
-        .is_some_and(|(_, which, r)| *which == wanted && r.key.is_some());
+        .is_some_and(|(_, which, _)| *which == wanted);
     if let SecretFact::Unread(why) = &reading.fact
         && had_one
     {

@@ -65,7 +65,7 @@ async fn tend<K: AccountObject>(
     }
     let Gathered { facts, connection } = observe(ctx, secrets, memory, &**object).await;
     let decision = decide(&facts);
-    memory.patience.note(decision.waits_for, facts.now);
+    memory.patience.note(decision.patience_for, facts.now);
     let is_new = connection.is_some();
     let uid = object.uid().unwrap_or_default();
     let settings = settings(&facts, &decision, &**object);

@@ -180,9 +180,10 @@ async fn read(permit: &mut Permit, id: &ServerId, not_listed: Option<Duration>) 
     answers::of_read(&answer, not_listed, at)
 }
 
-/// A machine is not retained once its release was noted.
+/// A machine is retained only where that is the policy at this very moment, and not once its release was
+/// noted.
 async fn may_retain(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
-    let fresh = reread(ctx, facts).await?;
+    let fresh = with_live_policies(ctx, reread(ctx, facts).await?).await?;
     match fence::may_retain(&fresh) {
         true => Ok(()),
         false => Err(Observation::Stale),
@@ -260,15 +261,21 @@ async fn begin_release(
 }
 
 /// The facts with the policies that the account gives now, where the object leaves one to it.
-async fn with_live_policies(ctx: &ServerContext, mut fresh: Facts) -> Result<Facts, Observation> {
+pub(super) async fn with_live_policies(
+    ctx: &ServerContext,
+    mut fresh: Facts,
+) -> Result<Facts, Observation> {
     if fresh.object.spec.policies().are_complete() {
         return Ok(fresh);
     }
     match observe::live_defaults(ctx, &fresh.object).await {
-        Ok(defaults) => {
+        Ok(Some(defaults)) => {
             fresh.set_defaults(defaults);
             Ok(fresh)
         }
+        Ok(None) => Err(Observation::Failed(Trouble::unexpected(
+            "the account that says what the object leaves open is not there",
+        ))),
         Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
     }
 }

@@ -6,7 +6,7 @@ use crate::controllers::mark::{ClusterId, Mark};
 use crate::{
     account::view::{Sighting, View},
     kinds::{
-        BareMetalServer, Policies,
+        BareMetalServer, Policies, PoliciesInForce,
         names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
         server::{BareMetalServerStatus, Intent},
     },
@@ -131,26 +131,33 @@ impl Facts {
             .unwrap_or_else(|| self.name())
     }
 
-    /// The policies that are known: the object's own, else its account's, else the operator's. While the
-    /// account is not known, what was in force last stays, and what was not is unset.
-    pub fn known_policies(&self) -> Policies {
+    /// The policies in force: the object's own, else its account's, else the operator's. While the account
+    /// is not known, what was in force last stays; None: nobody knows.
+    pub fn known_policies(&self) -> Option<PoliciesInForce> {
         let own = self.object.spec.policies();
         if let Some(defaults) = self.view().and_then(|view| view.defaults) {
-            return own.or(defaults).or(Policies::of_operator());
+            return Some(own.or(defaults).over(PoliciesInForce::default()));
         }
-        let last = self.object.status.as_ref().and_then(|s| s.policies);
-        own.or(last.unwrap_or_default())
+        let status = self.object.status.as_ref();
+        let last = status.and_then(|s| s.policies);
+        match last {
+            Some(last) => Some(own.over(last)),
+            None if own.are_complete() => Some(own.over(PoliciesInForce::default())),
+            None => None,
+        }
     }
 
-    /// The policies in force.
-    pub fn policies(&self) -> Policies {
-        self.known_policies().or(Policies::of_operator())
+    /// The policies in force, with the operator's where nobody knows them. Not for what cannot be undone.
+    pub fn policies(&self) -> PoliciesInForce {
+        let own = self.object.spec.policies();
+        let unknown = || own.over(PoliciesInForce::default());
+        self.known_policies().unwrap_or_else(unknown)
     }
 
     /// Takes in what the account says of policies.
-    pub fn set_defaults(&mut self, defaults: Option<Policies>) {
+    pub fn set_defaults(&mut self, defaults: Policies) {
         if let AccountFacts::Found { view, .. } = &mut self.account {
-            view.defaults = defaults;
+            view.defaults = Some(defaults);
         }
     }
 

@@ -117,8 +117,8 @@ fn account_of(object: &BareMetalServer) -> PinnedAccount {
     pinned.unwrap_or_else(|| PinnedAccount::of(object.spec.account_ref.as_ref()))
 }
 
-/// What the account says now of policies that the object leaves to it. Asked for right before a release
-/// begins: the watch of the accounts may be behind that of the servers. None: it is not there.
+/// What the account says now of policies that the object leaves to it. Asked for right before what costs
+/// money or a machine: the watch of the accounts may be behind that of the servers. None: it is not there.
 ///
 /// # Errors
 /// When the API server does not give it.

@@ -6,7 +6,7 @@
 //! `docs/architecture.md`.
 
 use super::{
-    ServerContext, answers,
+    ServerContext, act, answers,
     decide::{NewOrder, fence, intent},
     facts::Facts,
     memory::{Observation, Trouble},
@@ -104,6 +104,7 @@ impl OrderStart {
             ..facts.clone()
         };
         observe::recall(ctx, &mut fresh, Some(account));
+        let fresh = act::with_live_policies(ctx, fresh).await?;
         let window = account.view().times.send_window;
         let nonce = uuid::Uuid::new_v4().simple().to_string();
         let Some(intent) = fence::start(&fresh, planned, &nonce, window) else {

@@ -49,7 +49,7 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         memory.wants_keys = decision.wants_keys;
         memory
             .patience
-            .note(decision.draft.waits_for, facts.now.mono);
+            .note(decision.draft.patience_for, facts.now.mono);
     });
     let Some(effect) = &decision.effect else {
         if !waits_for_facts(&decision) {
@@ -69,7 +69,11 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     let observation = match asked {
         // The first steps of a new object are not worth a write.
         Asked::Queued if is_new(&facts) => return Again::After(QUEUED),
-        Asked::Queued => return say(ctx, &facts, &decision, Again::After(QUEUED)).await,
+        Asked::Queued => {
+            let patience = decision.draft.patience.unwrap_or(QUEUED);
+            let again = Again::After(QUEUED.min(patience));
+            return say(ctx, &facts, &decision, again).await;
+        }
         Asked::Refused(observation) => observation,
         Asked::Now(permission) => act(ctx, &facts, account.as_ref(), effect, permission).await,
     };

@@ -24,10 +24,7 @@ impl KeyError {
     fn cause(&self, index: usize) -> Cause {
         let message = format!("spec.sshKeys[{index}]: {self}");
         match self {
-            Self::Value(ValueError::Unreadable { .. }) => {
-                Cause::waits(Reason::ReferenceNotFound, message)
-            }
-            Self::Value(_) => Cause::awaits(Reason::ReferenceNotFound, message),
+            Self::Value(_) => Cause::missing(Reason::ReferenceNotFound, message),
             Self::NotOneLine { .. } | Self::Nothing => {
                 Cause::needs_person(Reason::InvalidSpec, message)
             }

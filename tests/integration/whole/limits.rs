@@ -172,7 +172,7 @@ async fn a_request_that_made_no_machine_is_mended_by_the_next_apply() {
     assert!(
         refused
             .to_string()
-            .contains("location can no longer change"),
+            .contains("location can change only while"),
         "{refused}"
     );
     judge(&world).await;

@@ -79,6 +79,7 @@ pub fn facts(s: &Sight) -> Facts {
         }),
         used_before: s.used_before,
         last_error: None,
+        is_unreachable: false,
         no_orders: None,
         defaults: Some(defaults(&s.object)),
     };

@@ -45,7 +45,7 @@ pub struct Decision {
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
     /// What the account waits for with [`Patience`](crate::controllers::patience::Patience).
-    pub waits_for: Option<Reason>,
+    pub patience_for: Option<Reason>,
     /// When to look again.
     pub again: Duration,
 }
@@ -74,7 +74,7 @@ pub enum Effect {
 /// Decides.
 pub fn decide(facts: &Facts) -> Decision {
     let identity = known_identity(facts);
-    let (trouble, waits_for) = judged(facts, trouble::trouble(facts, identity));
+    let (trouble, patience_for) = judged(facts, trouble::trouble(facts, identity));
     let block = trouble.as_ref().and_then(|t| trouble::blocks(facts, t));
     let no_orders = trouble::no_orders(facts, trouble.as_ref());
     // What is seen through a wrong key or URL says nothing of this account.
@@ -101,7 +101,7 @@ pub fn decide(facts: &Facts) -> Decision {
         }),
         endpoint,
         known,
-        waits_for,
+        patience_for,
         again: again(facts, trouble.as_ref()),
     }
 }
@@ -111,10 +111,10 @@ fn judged(facts: &Facts, trouble: Option<Cause>) -> (Option<Cause>, Option<Reaso
     let Some(trouble) = trouble else {
         return (None, None);
     };
-    let waits_for = (trouble.standing == Standing::Awaiting).then_some(trouble.reason);
+    let patience_for = (trouble.standing == Standing::Missing).then_some(trouble.reason);
     // An absent Secret is looked for more often than patience lasts: nobody has to look for its end.
     let (trouble, _) = trouble.judged(&facts.patience, facts.now, &facts.status.conditions);
-    (Some(trouble), waits_for)
+    (Some(trouble), patience_for)
 }
 
 fn known_identity(facts: &Facts) -> Identity {

@@ -14,7 +14,7 @@ use crate::{
 pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     let needs_person = |reason, message: String| Some(Cause::needs_person(reason, message));
     let waits = |reason, message: String| Some(Cause::waits(reason, message));
-    let awaits = |reason, message: String| Some(Cause::awaits(reason, message));
+    let awaits = |reason, message: String| Some(Cause::missing(reason, message));
     if let Err(message) = &facts.endpoint {
         return needs_person(Reason::InvalidEndpoint, format!("spec.{message}"));
     }

@@ -92,7 +92,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             ),
         ),
     );
-    if facts.policies().suspends() {
+    if facts.policies().suspend {
         let cause = Cause::suspended(remedy::suspended(facts, "nothing is taken over"));
         return Decision::hold(facts, cause);
     }

@@ -21,7 +21,7 @@ pub struct Draft {
     /// The conditions; empty: they stay as they are.
     pub conditions: Vec<Wanted>,
     /// What the object waits for with [`Patience`](crate::controllers::patience::Patience).
-    pub waits_for: Option<Reason>,
+    pub patience_for: Option<Reason>,
     /// What is left of the patience, where that changes what is said.
     pub patience: Option<Duration>,
 }
@@ -32,7 +32,7 @@ impl Draft {
         Self {
             status: facts.status(),
             conditions: Vec::new(),
-            waits_for: None,
+            patience_for: None,
             patience: None,
         }
     }
@@ -46,7 +46,7 @@ impl Draft {
 
     /// Sets the four conditions from one cause. `synced` overrides what Synced says.
     pub fn set(&mut self, facts: &Facts, cause: Cause, synced: Option<(bool, Reason, String)>) {
-        self.waits_for = (cause.standing == Standing::Awaiting).then_some(cause.reason);
+        self.patience_for = (cause.standing == Standing::Missing).then_some(cause.reason);
         let before = &self.status.conditions;
         let (cause, rest) = cause.judged(&facts.memory.patience, facts.now.mono, before);
         self.patience = rest;

@@ -6,6 +6,7 @@ use super::{super::facts::Facts, Effect, NewOrder, decide};
 use crate::controllers::mark::{Mark, marks_of, parse_order_tag};
 use crate::{
     kinds::{
+        PoliciesInForce,
         names::{ORDER_TAG, RETAINED_TAG},
         server::Intent,
     },
@@ -40,10 +41,9 @@ pub fn start(fresh: &Facts, planned: &NewOrder, attempt: &str, window: Duration)
 pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
     fresh.deleting()
         && fresh.kind_deleting == Some(false)
-        && fresh.known_policies().are_complete()
-        && !fresh.policies().retains()
-        && !fresh.policies().protects()
-        && !fresh.policies().suspends()
+        && fresh
+            .known_policies()
+            .is_some_and(PoliciesInForce::allow_release)
         && bears(record, &fresh.mark())
         && !record.has_tag(RETAINED_TAG)
 }
@@ -62,7 +62,9 @@ pub fn follows_the_note(record: &Server) -> bool {
 /// Whether a machine may be tagged as retained, on a fresh object: its release must not have been noted
 /// in the meantime.
 pub fn may_retain(fresh: &Facts) -> bool {
-    fresh.deleting() && fresh.release_begun().is_none()
+    let by_policy = |policies: PoliciesInForce| policies.retain() && !policies.suspend;
+    let is_due = fresh.kind_deleting == Some(true) || fresh.known_policies().is_some_and(by_policy);
+    fresh.deleting() && fresh.release_begun().is_none() && is_due
 }
 
 /// Whether this machine may be released: the object says so, and a record that was asked for at

@@ -102,7 +102,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     if !facts.has_finalizer() || facts.annotation() != Some(Ok(record.intent.clone())) {
         return decision.with(Effect::WriteIntent(Box::new(record.intent)));
     }
-    if account.is_err() || facts.policies().suspends() || !server.status.is_live() {
+    if account.is_err() || facts.policies().suspend || !server.status.is_live() {
         return decision;
     }
     match marks_to_mend(facts, server) {
@@ -113,15 +113,15 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
 
 /// Nothing to do but to say so when the account has not been reached for a while: what is shown of the
 /// machine may not be true any more.
-fn out_of_touch(facts: &Facts, mut draft: Draft) -> Decision {
+pub(super) fn out_of_touch(facts: &Facts, mut draft: Draft) -> Decision {
     let reason = Reason::AccountNotReady;
     let is_failing = |view: &View| match &view.state {
         // An operator that has just started has not tried the key yet.
         State::Blocked(why, _) => *why != Reason::Pending,
-        State::Usable => view.last_error.is_some(),
+        State::Usable => view.is_unreachable,
     };
     if facts.view().is_none_or(is_failing) {
-        draft.waits_for = Some(reason);
+        draft.patience_for = Some(reason);
         let rest = facts.memory.patience.rest(reason, facts.now.mono);
         let said = facts.status().conditions;
         let is_told =
@@ -228,7 +228,7 @@ fn cause(facts: &Facts, machine: &Machine) -> Cause {
         ),
         other => {
             let mut message = format!("the provider says {:?}{said}", other.as_str());
-            if facts.policies().suspends() {
+            if facts.policies().suspend {
                 message.push_str("; ");
                 message.push_str(&remedy::suspended(facts, "nothing is sent"));
             }
@@ -248,7 +248,7 @@ pub fn said(server: &Server) -> String {
 
 /// What Synced says of a machine with which all goes well, when it is not simply in sync.
 fn pending(facts: &Facts, record: &OrderRecord, server: &Server) -> Option<(bool, Reason, String)> {
-    if facts.policies().suspends() {
+    if facts.policies().suspend {
         return Some((
             false,
             Reason::Suspended,

@@ -2,7 +2,7 @@
 
 use super::{
     super::facts::Facts, Again, Decision, Effect, control, draft::Draft, evidence::Attempt,
-    fence::TagProof, remedy, usable_account,
+    fence::TagProof, machine::out_of_touch, remedy, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::{
@@ -26,7 +26,7 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
         return marks_missing(facts, attempt, sighting);
     }
     let Ok(view) = usable_account(facts, false) else {
-        return Decision::unchanged(facts);
+        return out_of_touch(facts, Draft::unchanged(facts));
     };
     match progress(facts, view, attempt) {
         Disappearance::Gone => {
@@ -45,8 +45,8 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
             decision
         }
         Disappearance::Looking(effect, proof) => {
-            let mut decision =
-                Decision::of(Draft::unchanged(facts)).again(view.times.absence_check_interval);
+            let mut decision = out_of_touch(facts, Draft::unchanged(facts))
+                .again(view.times.absence_check_interval);
             decision.effect = effect;
             decision.wants_proof = proof;
             decision
@@ -137,7 +137,7 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
     // One of the two marks still says whose it is: the other may be put back.
     if server.has_tag(&cluster_tag)
         && server.status.is_live()
-        && !facts.policies().suspends()
+        && !facts.policies().suspend
         && !facts.deleting()
         && usable_account(facts, false).is_ok()
     {

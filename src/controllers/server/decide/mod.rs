@@ -202,7 +202,7 @@ impl Decision {
 /// The account when it may be called; else why not. `orders` asks for more than reading and releasing.
 fn usable_account(facts: &Facts, orders: bool) -> Result<&View, Cause> {
     match &facts.account {
-        AccountFacts::Missing(which) => Err(Cause::awaits(
+        AccountFacts::Missing(which) => Err(Cause::missing(
             Reason::AccountNotFound,
             format!("spec.accountRef: {which} does not exist; create it"),
         )),
@@ -215,29 +215,25 @@ fn usable_account(facts: &Facts, orders: bool) -> Result<&View, Cause> {
         )),
         AccountFacts::Found { view, .. } => match &view.state {
             State::Usable => match &view.no_orders {
-                Some((reason, message)) if orders => Err(Cause::waits(*reason, message.clone())),
+                Some((reason, message)) if orders => Err(held_by_account(*reason, message.clone())),
                 _ => Ok(view),
             },
-            State::Blocked(reason @ Reason::SecretNotFound, message) => {
-                Err(Cause::awaits(*reason, message.clone()))
-            }
-            State::Blocked(reason, message) if needs_person(*reason) => {
-                Err(Cause::needs_person(*reason, message.clone()))
-            }
-            State::Blocked(reason, message) => Err(Cause::waits(*reason, message.clone())),
+            State::Blocked(reason, message) => Err(held_by_account(*reason, message.clone())),
         },
     }
 }
 
-/// Whether a blocked account needs a person, or a little time.
-fn needs_person(reason: Reason) -> bool {
-    !matches!(
-        reason,
+/// What a reason of the account is to an object that waits for it.
+fn held_by_account(reason: Reason, message: String) -> Cause {
+    match reason {
+        Reason::SecretNotFound => Cause::missing(reason, message),
         Reason::Pending
-            | Reason::ProviderUnreachable
-            | Reason::RateLimited
-            | Reason::WaitingForListing
-    )
+        | Reason::ProviderUnreachable
+        | Reason::RateLimited
+        | Reason::WaitingForListing
+        | Reason::AccountNotReady => Cause::waits(reason, message),
+        _ => Cause::needs_person(reason, message),
+    }
 }
 
 /// The machine that shows that a listing tells the truth: one that we know, and that the listing shows.

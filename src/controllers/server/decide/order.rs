@@ -4,8 +4,13 @@
 //! and the object moves on by itself when the cause is gone.
 
 use super::{
-    super::facts::Facts, Decision, Effect, NewOrder, draft::Draft, evidence::Evidence,
-    machine::pinned, remedy, request, usable_account,
+    super::facts::{AccountFacts, Facts},
+    Decision, Effect, NewOrder,
+    draft::Draft,
+    evidence::Evidence,
+    held_by_account,
+    machine::pinned,
+    remedy, request, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::{
@@ -29,7 +34,10 @@ const SLOWEST: Duration = Duration::from_secs(1800);
 
 /// Decides for an object that may order.
 pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
-    if facts.policies().suspends() {
+    // What an account said that is not there any more holds nothing.
+    let is_remembered =
+        facts.object.spec.suspend.is_none() && matches!(facts.account, AccountFacts::Missing(_));
+    if facts.policies().suspend && !is_remembered {
         let cause = Cause::suspended(remedy::suspended(facts, "nothing is ordered"));
         return Decision::hold(facts, cause);
     }
@@ -142,9 +150,9 @@ fn declined(facts: &Facts, view: &View) -> Option<Decision> {
         return None;
     }
     let message = declined.message.clone();
-    let cause = match stalled {
-        true => Cause::needs_person(declined.reason, message),
-        false => Cause::waits(declined.reason, message),
+    let cause = match declined.reason {
+        Reason::Ordering => Cause::waits(declined.reason, message),
+        reason => held_by_account(reason, message),
     };
     let wait = if declined.reason == Reason::Ordering {
         Decision::hold_quietly(facts, cause)

@@ -12,7 +12,11 @@ use super::{
     missing, order, remedy, resolve, sending, usable_account,
 };
 use crate::controllers::cause::Cause;
-use crate::kinds::{Reason, names::RETAINED_TAG, server::OrderOutcome};
+use crate::kinds::{
+    Reason,
+    names::RETAINED_TAG,
+    server::{DeletionPolicy, OrderOutcome},
+};
 use hosting::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 
@@ -126,25 +130,13 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         )
         .again(CANNOT_SEE);
     };
-    if kind_deleting || policies.retains() {
-        if !server.status.is_live() || server.has_tag(RETAINED_TAG) {
-            return match facts
-                .own
-                .iter()
-                .find(|s| s.server.status.is_live() && !s.server.has_tag(RETAINED_TAG))
-            {
-                Some(other) => retain(facts, &other.server),
-                None => showing(
-                    facts,
-                    server,
-                    Cause::waits(Reason::Retained, "the machine stays, by policy"),
-                )
-                .with(Effect::LetGo),
-            };
-        }
-        return retain(facts, server);
+    if policies.suspend && !kind_deleting {
+        let cause = Cause::suspended(remedy::suspended(facts, "nothing is released"));
+        return showing(facts, server, cause);
     }
-    if policies.protects() {
+    // Who deletes the object and writes Retain on it means the one thing that protection leaves to do.
+    let is_own_word = facts.object.spec.deletion_policy == Some(DeletionPolicy::Retain);
+    if policies.deletion_protection && !is_own_word && !kind_deleting {
         return showing(
             facts,
             server,
@@ -161,9 +153,23 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             ),
         );
     }
-    if policies.suspends() {
-        let cause = Cause::suspended(remedy::suspended(facts, "nothing is released"));
-        return showing(facts, server, cause);
+    if kind_deleting || policies.retain() {
+        if !server.status.is_live() || server.has_tag(RETAINED_TAG) {
+            return match facts
+                .own
+                .iter()
+                .find(|s| s.server.status.is_live() && !s.server.has_tag(RETAINED_TAG))
+            {
+                Some(other) => retain(facts, &other.server),
+                None => showing(
+                    facts,
+                    server,
+                    Cause::waits(Reason::Retained, "the machine stays, by policy"),
+                )
+                .with(Effect::LetGo),
+            };
+        }
+        return retain(facts, server);
     }
     if let Some(effect) = unretain(server) {
         return Decision::unchanged(facts).with(effect);
@@ -208,7 +214,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
         Err(cause) => return Decision::hold(facts, cause),
     };
     let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-    let retained = facts.policies().retains() || facts.kind_deleting == Some(true);
+    let retained = facts.policies().retain() || facts.kind_deleting == Some(true);
     match missing::progress(facts, view, attempt) {
         missing::Disappearance::Gone => Decision::unchanged(facts).with(Effect::LetGo),
         // Retain needs no proof of the end, only a look.

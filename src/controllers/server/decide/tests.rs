@@ -24,7 +24,7 @@ use crate::{
     account::view::{Catalogue, Proof, Sighting, Times},
     controllers::server::memory::Memory,
     kinds::{
-        BareMetalServer, Policies,
+        BareMetalServer, Policies, PoliciesInForce,
         conditions::Type,
         names::{
             ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_TAG,
@@ -128,6 +128,7 @@ impl Case {
             servers: Some((began, Arc::default())),
             used_before: true,
             last_error: None,
+            is_unreachable: false,
             no_orders: None,
             defaults: Some(Policies::default()),
         };

@@ -177,7 +177,10 @@ fn edits_after_the_order_send_nothing_and_are_named() {
 fn an_account_that_does_not_answer_is_told_by_synced_alone() {
     let ready = || kept(ServerStatus::Delivered);
     let away = |case: Case| {
-        case.view(|v| v.last_error = Some((Reason::ProviderUnreachable, "away".into())))
+        case.view(|v| {
+            v.is_unreachable = true;
+            v.last_error = Some((Reason::ProviderUnreachable, "away".into()));
+        })
     };
     let synced = |case: Case| {
         let decision = case.decide();
@@ -204,13 +207,27 @@ fn an_account_that_does_not_answer_is_told_by_synced_alone() {
     assert_eq!(said, None, "the operator has just started");
     let (_, said, _) = synced(waited(ready()));
     assert_eq!(said, in_sync, "it answers again");
+    let list = |case: Case| case.view(|v| v.last_error = Some((Reason::RateLimited, "no".into())));
+    assert_eq!(
+        synced(waited(list(ready()))).1,
+        in_sync,
+        "only a list fails"
+    );
+    // After a restart nothing was seen yet, and all the same silence is told.
+    let unseen = || Case::new().ordered(Some(OrderOutcome::Created), Some(1));
+    let (shown, said, _) = synced(waited(unseen().blocked(Reason::ProviderUnreachable)));
+    assert_eq!((shown, said), (None, out_of_touch));
+    let no_account = unseen().facts(|f| f.account = unsaid("default"));
+    assert_eq!(synced(waited(no_account)).1, out_of_touch);
+    assert_eq!(synced(waited(away(unseen()))).1, out_of_touch);
 
     // What one failure is called in may differ from the next, and must not be written each time.
     let text = |case: Case| {
         let draft = case.decide().draft;
         draft.condition(Type::Synced).unwrap().message.clone()
     };
-    let other = |case: Case| case.view(|v| v.last_error = Some((Reason::RateLimited, "no".into())));
+    let other =
+        |case: Case| away(case).view(|v| v.last_error = Some((Reason::RateLimited, "no".into())));
     assert_eq!(text(waited(away(ready()))), text(waited(other(ready()))));
     assert!(
         text(waited(away(ready()))).contains("kubectl describe provideraccount default -n shop")
@@ -225,12 +242,13 @@ fn the_policies_in_force_stand_in_status_and_an_unread_account_leaves_them() {
         ..Policies::default()
     };
     let ready = || kept(ServerStatus::Delivered);
-    assert_eq!(shown(ready()), Some(Policies::of_operator()));
+    let operators = PoliciesInForce::default();
+    assert_eq!(shown(ready()), Some(operators));
     let by_account = ready().view(|v| v.defaults = Some(retain));
-    let in_force = retain.or(Policies::of_operator());
+    let in_force = retain.over(operators);
     assert_eq!(shown(by_account.clone()), Some(in_force));
     let by_object = by_account.spec(|s| s.deletion_policy = Some(DeletionPolicy::Release));
-    assert_eq!(shown(by_object), Some(Policies::of_operator()));
+    assert_eq!(shown(by_object), Some(operators));
     // A new object waits for the first account; nothing is claimed of what that will say.
     let waiting = Case::new().facts(|f| f.account = unsaid("default"));
     assert_eq!(shown(waiting.clone()), None);

@@ -425,9 +425,9 @@ fn no_order_starts_on_a_policy_that_nobody_has_read() {
     let unread = || Case::new().view(|v| v.defaults = None);
     let last = |case: Case| {
         case.object(|o| {
-            o.status.get_or_insert_default().policies = Some(Policies {
-                suspend: Some(true),
-                ..Policies::default()
+            o.status.get_or_insert_default().policies = Some(PoliciesInForce {
+                suspend: true,
+                ..PoliciesInForce::default()
             });
         })
     };

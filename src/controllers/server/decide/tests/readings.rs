@@ -93,7 +93,7 @@ fn before_the_order() -> Vec<Case> {
         message: "no".into(),
         at: RUNNING,
     };
-    let missing = |message: &str| Cause::awaits(Reason::ReferenceNotFound, message);
+    let missing = |message: &str| Cause::missing(Reason::ReferenceNotFound, message);
     let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
     let no_secret = || blocked(Reason::SecretNotFound);
     vec![
@@ -149,7 +149,7 @@ fn with_a_machine() -> Vec<Case> {
         ready().spec(|s| s.tags = vec!["later".into()]),
         ready().spec(|s| s.suspend = Some(true)),
         ready()
-            .view(|v| v.last_error = Some((Reason::ProviderUnreachable, "away".into())))
+            .view(|v| v.is_unreachable = true)
             .waited_for(Reason::AccountNotReady),
         kept(ServerStatus::Failed),
         kept(ServerStatus::Released),

@@ -470,15 +470,15 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
         (
             "retain, as the account says by now",
             deleted(ServerStatus::Delivered).facts(|f| {
-                f.set_defaults(Some(Policies {
+                f.set_defaults(Policies {
                     deletion_policy: Some(DeletionPolicy::Retain),
                     ..Policies::default()
-                }));
+                });
             }),
         ),
         (
-            "the account is gone, and nobody knows what it said",
-            deleted(ServerStatus::Delivered).facts(|f| f.set_defaults(None)),
+            "nobody knows what the account says",
+            deleted(ServerStatus::Delivered).view(|v| v.defaults = None),
         ),
     ] {
         assert!(!fence::may_begin_release(&case.0, &machine), "{what}");
