@@ -70,7 +70,15 @@ fn adding(entries: &[AllowedNamespaces], namespace: &str) -> String {
         Some((at, entry)) if entry.names.is_empty() => (format!("{at}/names"), json!([namespace])),
         Some((at, _)) => (format!("{at}/names/-"), json!(namespace)),
     };
-    let patch =
-        json!([{"op": "add", "path": format!("/spec/allowedNamespaces/{path}"), "value": value}]);
+    let add =
+        json!({"op": "add", "path": format!("/spec/allowedNamespaces/{path}"), "value": value});
+    // A place in a list that may have changed meanwhile: never into the entry of somebody else.
+    let patch = match namesake {
+        Some((at, entry)) => {
+            let path = format!("/spec/allowedNamespaces/{at}/name");
+            json!([{"op": "test", "path": path, "value": entry.name}, add])
+        }
+        None => json!([add]),
+    };
     format!("--type=json -p '{patch}'")
 }

@@ -127,7 +127,7 @@ pub struct Settlement {
     /// The outcome; none while it is not known.
     pub outcome: Option<Outcome>,
     /// Unix second of the outcome.
-    pub settled_at: Option<i64>,
+    pub outcome_at: Option<i64>,
     /// The outcome in words, where it needs some.
     pub message: Option<String>,
     /// How many attempts in a row made nothing, which sets the pace of the next.
@@ -139,7 +139,7 @@ impl Answer {
     pub fn entry(self, failures: i32, now: i64) -> Settlement {
         let closed = |outcome, message, failures| Settlement {
             outcome: Some(outcome),
-            settled_at: Some(now),
+            outcome_at: Some(now),
             message,
             failures,
         };
@@ -149,7 +149,7 @@ impl Answer {
             Self::NotSent(why) => closed(Outcome::NotSent, Some(why), failures.saturating_add(1)),
             Self::Unknown => Settlement {
                 outcome: None,
-                settled_at: None,
+                outcome_at: None,
                 message: None,
                 failures,
             },

@@ -45,7 +45,7 @@ pub(crate) fn row(stage: &str, conditions: &[Wanted], is_deleting: bool) -> Stri
     });
     format!(
         "| {stage} | `{}` | {} | {} | {} | {synced} | {read} |",
-        find(Type::Ready).map_or(Reason::Pending, |c| c.reason),
+        find(Type::Ready).expect("Ready is always told").reason,
         state(Type::Ready),
         state(Type::Reconciling),
         state(Type::Stalled),

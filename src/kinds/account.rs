@@ -4,6 +4,7 @@ use super::{
     allowed::AllowedNamespaces,
     kind::{Kind, namespaced},
     policies::Policies,
+    references::OBJECT_NAME,
     timing::{Timing, TimingInForce},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -194,7 +195,7 @@ fn is_unset<T: Default + PartialEq>(part: &T) -> bool {
 #[serde(rename_all = "camelCase")]
 pub struct ApiKeySecretRef {
     /// Name of the Secret: in the same namespace, or in the operator's for the cluster kind.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: String,
     /// Key inside the Secret. Default: `apiKey`.
     #[serde(default = "default_key")]

@@ -12,7 +12,7 @@ pub struct Address {
     /// the provider gives a name.
     #[serde(rename = "type")]
     pub kind: AddressType,
-    /// IPv4 or IPv6 address.
+    /// IPv4 or IPv6 address, or a host name.
     pub address: String,
 }
 

@@ -40,7 +40,7 @@ pub struct OrderRecord {
     /// What was intended.
     #[serde(flatten)]
     pub intent: Intent,
-    /// Outcome of the order: `Created`, `Refused`, `NotSent` or `Absent`. Absent while it is not known.
+    /// Outcome of the order: `Created`, `Refused`, `NotSent` or `Absent`. Unset while it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OrderOutcome")]
     pub outcome: Option<OrderOutcome>,
@@ -51,7 +51,7 @@ pub struct OrderRecord {
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "rfc3339::schema")]
-    pub settled_at: Option<i64>,
+    pub outcome_at: Option<i64>,
     /// Details of the outcome, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -72,7 +72,7 @@ impl OrderRecord {
         Self {
             intent,
             outcome: None,
-            settled_at: None,
+            outcome_at: None,
             message: None,
             failures: 0,
             request_hash: None,

@@ -86,7 +86,7 @@ reasons! {
     RateLimited,
     /// The first complete listing of the account is not done yet.
     WaitingForListing,
-    /// `spec.suspend` holds the object.
+    /// `suspend` holds the object: its own, or its account's default.
     Suspended,
     /// The spec was edited after the order, and nothing acts on the edits.
     PendingChanges,

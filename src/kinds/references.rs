@@ -4,6 +4,10 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What the name of an object can be (RFC 1123). Any other would become another path.
+pub(super) const OBJECT_NAME: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
 /// Kinds of account that a server can use.
 #[derive(
     Clone,
@@ -48,7 +52,7 @@ pub struct AccountRef {
     pub kind: Option<AccountKind>,
     /// Name of the account. Default: `default`. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: Option<String>,
 }
 
@@ -81,7 +85,7 @@ impl PinnedAccount {
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct KeySelector {
     /// Name of the Secret or ConfigMap.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: String,
     /// Key inside it.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]

@@ -135,11 +135,11 @@ pub struct BareMetalServerSpec {
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
     pub ssh_keys: Vec<SshKeySource>,
 
-    /// Tags of the server, at most 57; the prefix `fmo-` is the operator's own. Default: none.
+    /// Tags of the server, at most 56; the prefix `fmo-` is the operator's own. Default: none.
     /// A change after the order is reported as pending and sends nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
-        length(max = 57),
+        length(max = 56),
         inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_:-]{1,64}$"))
     )]
     #[x_kube(merge_strategy = ListMerge::Set)]

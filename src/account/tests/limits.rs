@@ -216,11 +216,11 @@ async fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_
         ),
         (
             vec![entry("others", &[]), entry("n", &["elsewhere"])],
-            r#"--type=json -p '[{"op":"add","path":"/spec/allowedNamespaces/1/names/-","value":"n"}]'"#,
+            r#"--type=json -p '[{"op":"test","path":"/spec/allowedNamespaces/1/name","value":"n"},{"op":"add","path":"/spec/allowedNamespaces/1/names/-","value":"n"}]'"#,
         ),
         (
             vec![entry("n", &[])],
-            r#"--type=json -p '[{"op":"add","path":"/spec/allowedNamespaces/0/names","value":["n"]}]'"#,
+            r#"--type=json -p '[{"op":"test","path":"/spec/allowedNamespaces/0/name","value":"n"},{"op":"add","path":"/spec/allowedNamespaces/0/names","value":["n"]}]'"#,
         ),
     ] {
         let message = not_allowed(&rig, entries);

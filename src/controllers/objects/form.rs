@@ -151,7 +151,7 @@ mod tests {
                 "observedGeneration": 3, "conditions": [condition],
                 "providerStatus": "delivered", "statusMessage": "m", "duplicates": ["2"],
                 "uuid": "01a201a7-e71f-7566-bb61-639de35a7c02",
-                "addresses": [{"address": "198.18.34.252"}],
+                "addresses": [{"type": "ExternalIP", "address": "198.18.34.252"}],
                 "account": {"kind": "ProviderAccount", "name": "default"},
                 "createdAt": "2026-11-22T05:08:30Z", "deliveredAt": "2026-11-22T05:12:51Z",
                 "observed": {
@@ -159,9 +159,9 @@ mod tests {
                 },
                 "order": {
                     "cluster": "42d8fe46304fa3f1", "uid": "1", "mark": "bee4d8cea17e800cd9725d40",
-                    "epoch": 1_795_316_915, "attempt": "081f", "sendBy": 1_795_316_930,
-                    "unknownBefore": 1, "outcome": "Created", "settledAt": 1_795_316_920,
-                    "failures": 2, "message": "m", "sshKeysHash": "73dc2a21c0262dd0",
+                    "epoch": 1_795_316_915, "attempt": "081f", "sendBy": "2026-11-22T03:08:50Z",
+                    "unknownBefore": 1, "outcome": "Created", "outcomeAt": "2026-11-22T03:08:40Z",
+                    "failures": 2, "requestHash": "0e84bc3231763920", "message": "m", "sshKeysHash": "73dc2a21c0262dd0",
                 },
             },
         }));

@@ -85,9 +85,9 @@ fn the_permission_ends_by_either_clock() {
 
 #[test]
 fn the_record_follows_from_the_answer() {
-    let entry = |outcome, settled_at, message: Option<&str>, failures| Settlement {
+    let entry = |outcome, outcome_at, message: Option<&str>, failures| Settlement {
         outcome,
-        settled_at,
+        outcome_at,
         message: message.map(str::to_owned),
         failures,
     };

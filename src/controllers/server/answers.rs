@@ -44,7 +44,7 @@ pub fn of_unsent(record: OrderRecord, closed: Closed, now: i64) -> Observation {
 fn settled(record: OrderRecord, answer: Answer, now: i64) -> OrderRecord {
     let Settlement {
         outcome,
-        settled_at,
+        outcome_at,
         message,
         failures,
     } = answer.entry(record.failures, now);
@@ -55,7 +55,7 @@ fn settled(record: OrderRecord, answer: Answer, now: i64) -> OrderRecord {
     });
     OrderRecord {
         outcome,
-        settled_at,
+        outcome_at,
         message,
         failures,
         ..record

@@ -159,21 +159,42 @@ fn times_of_an_account_have_no_default_in_the_schema() {
 }
 
 #[test]
-fn every_field_of_a_spec_tells_its_default_or_is_required() {
+fn every_field_of_a_spec_tells_its_default_or_is_required_and_what_a_change_does() {
+    let mut gaps = Vec::new();
     for crd in crds() {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
         let spec = &root(&crd)["properties"]["spec"];
-        let required: Vec<&str> = spec["required"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        for (name, field) in spec["properties"].as_object().unwrap() {
-            let text = field["description"].as_str().unwrap();
-            let told = text.contains("efault") || field["properties"].is_object();
-            assert!(told || required.contains(&name.as_str()), "{name}: {text}");
+        gaps.extend(untold(spec, kind, false));
+    }
+    assert!(gaps.is_empty(), "{gaps:#?}");
+}
+
+/// The fields below that do not say what they should. What a change does may be said by the field that
+/// holds them.
+fn untold(schema: &Value, path: &str, is_told: bool) -> Vec<String> {
+    const CHANGES: [&str; 3] = ["Mutable", "Immutable", "A change after the order"];
+    let required = schema["required"].as_array();
+    let is_required = |name: &str| required.into_iter().flatten().any(|r| r == name);
+    // Of these exactly one is given.
+    let is_choice = path.ends_with(".sshKeys[]");
+    let mut gaps = Vec::new();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        let text = field["description"].as_str().unwrap_or_default();
+        let is_told = is_told || CHANGES.iter().any(|word| text.contains(word));
+        let holds_fields = field["properties"].is_object();
+        if !holds_fields && !is_told {
+            gaps.push(format!("{path}: what a change does: {text}"));
+        }
+        if !holds_fields && !is_required(name) && !is_choice && !text.contains("Default: ") {
+            gaps.push(format!("{path}: its default: {text}"));
+        }
+        gaps.extend(untold(field, &path, is_told));
+        if field["items"]["properties"].is_object() {
+            gaps.extend(untold(&field["items"], &format!("{path}[]"), is_told));
         }
     }
+    gaps
 }
 
 #[test]

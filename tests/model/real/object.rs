@@ -48,7 +48,7 @@ pub fn intent_of(i: &Intent) -> IntentA {
 pub fn record(r: &RecordA) -> OrderRecord {
     OrderRecord {
         outcome: r.outcome,
-        settled_at: r.outcome.map(|_| BASE + i64::from(r.settled)),
+        outcome_at: r.outcome.map(|_| BASE + i64::from(r.settled)),
         failures: i32::from(r.failures),
         ..OrderRecord::open(intent(&r.intent))
     }
@@ -60,7 +60,7 @@ pub fn record_of(r: &OrderRecord) -> RecordA {
         intent: intent_of(&r.intent),
         outcome: r.outcome,
         settled: if paced {
-            offset(r.settled_at.unwrap_or(BASE))
+            offset(r.outcome_at.unwrap_or(BASE))
         } else {
             0
         },

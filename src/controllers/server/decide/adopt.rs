@@ -9,6 +9,7 @@ use super::{
 };
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::Mark;
+use crate::kinds::Interval;
 use crate::kinds::{
     Reason,
     names::{ORDER_ANNOTATION, RETAINED_TAG},
@@ -76,7 +77,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
                 format!(
                     "machine {} of an earlier object of this name is taken over once nobody has claimed it for {}",
                     live.server.id,
-                    remedy::span(window)
+                    Interval(window)
                 ),
             ),
         )

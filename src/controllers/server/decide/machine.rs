@@ -160,7 +160,7 @@ fn record(facts: &Facts, evidence: &Evidence, server: &Server) -> OrderRecord {
     };
     if record.outcome != Some(OrderOutcome::Created) {
         record.outcome = Some(OrderOutcome::Created);
-        record.settled_at = Some(facts.now.wall);
+        record.outcome_at = Some(facts.now.wall);
         record.message = None;
         record.failures = 0;
     }
@@ -273,12 +273,18 @@ fn pending_paths(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<&'
     let spec = &facts.object.spec;
     let same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
     let mut paths = Vec::new();
-    // These two can differ only where the object lost what kept them from being edited.
+    // These can differ where the request was changed and a machine of the former one appeared after all, or
+    // where the object lost its status.
     if !server.location.is_empty() && !same(&spec.location, &server.location) {
         paths.push("spec.location");
     }
     if !server.instance_type.is_empty() && !same(&spec.instance_type, &server.instance_type) {
         paths.push("spec.instanceType");
+    }
+    // What came from the on-demand pool shows no contract.
+    let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
+    if server.contract_id.is_some() && server.contract_id.as_deref() != contract {
+        paths.push("spec.contractID");
     }
     if !same(facts.hostname(), &server.name) {
         paths.push("spec.hostname");

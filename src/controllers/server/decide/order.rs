@@ -13,6 +13,7 @@ use super::{
     remedy, request, usable_account,
 };
 use crate::controllers::cause::Cause;
+use crate::kinds::Interval;
 use crate::{
     account::view::{Proof, View},
     controllers::server::memory::LONGEST_PAUSE,
@@ -173,7 +174,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
             Reason::WaitingForListing,
             format!(
                 "this object is older than the operator's process; waiting until {} after the start of that process, the absence grace period, so that no earlier order can still arrive",
-                remedy::span(grace)
+                Interval(grace)
             ),
         );
         let rest = match grace.saturating_sub(facts.now.mono) {
@@ -273,7 +274,7 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
         OrderOutcome::Created | OrderOutcome::Absent => return None,
     };
     // Wall time, because the pause outlives a restart; a clock that was turned back must not make it endless.
-    let settled = record.settled_at.unwrap_or_default().min(facts.now.wall);
+    let settled = record.outcome_at.unwrap_or_default().min(facts.now.wall);
     let waited = Duration::from_secs(u64::try_from(facts.now.wall - settled).unwrap_or(0));
     let rest = pause.checked_sub(waited).filter(|r| !r.is_zero())?;
     let message = record

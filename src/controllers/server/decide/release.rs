@@ -12,6 +12,7 @@ use super::{
     missing, order, remedy, resolve, sending, usable_account,
 };
 use crate::controllers::cause::Cause;
+use crate::kinds::Interval;
 use crate::kinds::{
     Reason,
     names::RETAINED_TAG,
@@ -124,7 +125,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
                 Reason::Releasing,
                 format!(
                     "whether the kind itself is being deleted cannot be seen now; until then nothing is released or retained; tried again every {}",
-                    remedy::span(CANNOT_SEE)
+                    Interval(CANNOT_SEE)
                 ),
             ),
         )
@@ -237,7 +238,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
                     Reason::MachineNotFound,
                     format!(
                         "machine {uuid} is not shown; making sure that it is gone; looked at every {}",
-                        remedy::span(view.times.absence_check_interval)
+                        Interval(view.times.absence_check_interval)
                     ),
                 )
             };

@@ -8,7 +8,6 @@ use crate::{
         names::{ORDER_ANNOTATION, SERVER_FINALIZER},
     },
 };
-use std::time::Duration;
 
 /// Forget the order that the annotation tells of.
 pub fn remove_annotation(facts: &Facts) -> String {
@@ -37,16 +36,27 @@ pub fn suspended(facts: &Facts, what: &str) -> String {
 pub fn stated(facts: &Facts, field: &str, is_set: impl FnOnce(Policies) -> bool) -> String {
     match is_set(facts.object.spec.policies()) {
         true => format!("spec.{field} is true"),
-        false => format!("{field} is true in spec.defaults of the account"),
+        false => {
+            let patch =
+                format!("--type=merge -p '{{\"spec\":{{\"defaults\":{{\"{field}\":false}}}}}}'");
+            let lift = account(facts).command("patch", &patch);
+            format!(
+                "{field} is true in spec.defaults of the account (to lift it for all its servers: {lift}; what follows is for this one alone)"
+            )
+        }
     }
 }
 
 /// See why the account is as it is.
 pub fn describe_account(facts: &Facts) -> String {
+    account(facts).command("describe", "")
+}
+
+fn account(facts: &Facts) -> AccountKey {
     let status = facts.object.status.as_ref();
     let pinned = status.and_then(|s| s.account.clone());
     let account = pinned.unwrap_or_else(|| machine::pinned(facts));
-    AccountKey::of(&account, facts.namespace()).command("describe", "")
+    AccountKey::of(&account, facts.namespace())
 }
 
 /// Delete the object.
@@ -62,40 +72,7 @@ pub fn remove_finalizer(facts: &Facts) -> String {
     command(facts, "patch", &format!("--type=merge -p '{rest}'"))
 }
 
-/// A span of time as in manifests: `30s`, `10m`.
-pub fn span(span: Duration) -> String {
-    let seconds = span.as_secs();
-    if span.subsec_millis() > 0 {
-        format!("{}ms", span.as_millis())
-    } else if seconds > 0 && seconds.is_multiple_of(60) {
-        format!("{}m", seconds / 60)
-    } else {
-        format!("{seconds}s")
-    }
-}
-
 fn command(facts: &Facts, verb: &str, rest: &str) -> String {
     let (name, namespace) = (facts.name(), facts.namespace());
     format!("kubectl {verb} baremetalserver {name} -n {namespace} {rest}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_are_written_as_in_manifests() {
-        let cases = [
-            (0, "0s"),
-            (250, "250ms"),
-            (1500, "1500ms"),
-            (30_000, "30s"),
-            (60_000, "1m"),
-            (90_000, "90s"),
-            (600_000, "10m"),
-        ];
-        for (millis, text) in cases {
-            assert_eq!(span(Duration::from_millis(millis)), text);
-        }
-    }
 }

@@ -9,6 +9,7 @@ use super::{
     fence, remedy, usable_account,
 };
 use crate::controllers::cause::Cause;
+use crate::kinds::Interval;
 use crate::{
     account::view::View,
     controllers::server::memory::Obstacle,
@@ -150,7 +151,7 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
             Reason::OutcomeUnknown,
             format!(
                 "{unknown}; looking for it, decided {} after it was first missed at the earliest",
-                remedy::span(view.times.absence_grace_period)
+                Interval(view.times.absence_grace_period)
             ),
         ),
     };
@@ -190,7 +191,7 @@ fn absent(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
     );
     let mut record = attempt.record.clone();
     record.outcome = Some(OrderOutcome::Absent);
-    record.settled_at = Some(facts.now.wall);
+    record.outcome_at = Some(facts.now.wall);
     record.message = Some(how.into());
     draft.status.order = Some(record);
     Decision::of(draft).at_once()

@@ -10,6 +10,7 @@ use super::{
     remedy,
 };
 use crate::controllers::cause::Cause;
+use crate::kinds::Interval;
 use crate::{account::view::View, kinds::Reason};
 use hosting::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
@@ -34,7 +35,7 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 format!(
                     "the provider does not release the machine while it is {:?}; asking again every {}",
                     server.status.as_str(),
-                    remedy::span(view.times.active_poll_interval)
+                    Interval(view.times.active_poll_interval)
                 ),
             );
             match retry(at, view.times.active_poll_interval) {
@@ -51,7 +52,7 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 Reason::Releasing,
                 format!(
                     "the release was sent; waiting for the provider; if nothing changes it is sent again after {}",
-                    remedy::span(pause)
+                    Interval(pause)
                 ),
             );
             match retry(at, pause) {
@@ -124,7 +125,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                     Reason::Releasing,
                     format!(
                         "the release of the failed machine was sent; waiting for the provider, {} at most",
-                        remedy::span(pause * 5)
+                        Interval(pause * 5)
                     ),
                 ),
             )
@@ -151,7 +152,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 Reason::Releasing,
                 format!(
                     "the machine failed and cannot be released; making sure that it was never delivered; looked at every {}",
-                    remedy::span(spacing)
+                    Interval(spacing)
                 ),
             );
             match reads

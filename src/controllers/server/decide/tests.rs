@@ -220,7 +220,7 @@ impl Case {
         let intent = self.intent();
         let record = OrderRecord {
             outcome,
-            settled_at: outcome.map(|_| EPOCH),
+            outcome_at: outcome.map(|_| EPOCH),
             failures: i32::from(matches!(
                 outcome,
                 Some(OrderOutcome::Refused | OrderOutcome::NotSent)

@@ -140,12 +140,12 @@ fn an_order_is_noted_by_what_is_certain() {
     use hosting::OrderOutcome::{Created, NotSent, Refused, Unknown};
     let record = OrderRecord {
         outcome: None,
-        settled_at: None,
+        outcome_at: None,
         failures: 2,
         ..Case::new().ordered(None, None).0.status().order.unwrap()
     };
     let made = Created(Box::new(server(1, ServerStatus::Created, &[])));
-    for (answer, outcome, settled_at, failures, machine) in [
+    for (answer, outcome, outcome_at, failures, machine) in [
         (made, Some(OrderOutcome::Created), Some(9), 0, Some(uuid(1))),
         (
             Refused(error(422)),
@@ -167,7 +167,7 @@ fn an_order_is_noted_by_what_is_certain() {
         else {
             panic!("{answer:?}")
         };
-        assert_eq!((order.outcome, order.settled_at), (outcome, settled_at));
+        assert_eq!((order.outcome, order.outcome_at), (outcome, outcome_at));
         assert_eq!((order.failures, uuid), (failures, machine), "{answer:?}");
         assert_eq!(order.intent, record.intent);
     }

@@ -435,4 +435,10 @@ fn no_order_starts_on_a_policy_that_nobody_has_read() {
     let reason = |case: Case| case.decide().draft.condition(Type::Ready).unwrap().reason;
     assert_eq!(reason(last(unread())), Reason::Suspended);
     assert_eq!(reason(last(Case::new())), Reason::Ordering, "it was read");
+    let no_account = last(Case::new()).facts(|f| f.account = unsaid("default"));
+    assert_eq!(
+        reason(no_account),
+        Reason::AccountNotFound,
+        "nobody says it any more"
+    );
 }

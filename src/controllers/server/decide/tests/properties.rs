@@ -52,7 +52,7 @@ fn record() -> impl Strategy<Value = OrderRecord> {
     )
         .prop_map(|(intent, outcome, failures, settled)| OrderRecord {
             outcome,
-            settled_at: settled.map(|s| START + s),
+            outcome_at: settled.map(|s| START + s),
             failures,
             ..OrderRecord::open(intent)
         })

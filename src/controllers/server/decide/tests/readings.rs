@@ -25,6 +25,11 @@ fn blocked(reason: Reason) -> Case {
     told(Case::new()).blocked(reason)
 }
 
+/// The account releases with its last good key, and orders nothing.
+fn no_orders(reason: Reason) -> Case {
+    Case::new().view(|v| v.no_orders = Some((reason, "no".into())))
+}
+
 fn keys(cause: Cause) -> Case {
     Case::new().facts(|f| f.ssh_keys = Some(Err(cause)))
 }
@@ -87,7 +92,7 @@ fn in_doubt() -> Case {
     })
 }
 
-fn before_the_order() -> Vec<Case> {
+fn without_a_machine() -> Vec<Case> {
     let limit = Declined {
         reason: Reason::LimitReached,
         message: "no".into(),
@@ -112,9 +117,10 @@ fn before_the_order() -> Vec<Case> {
                 *not_allowed = Some("not this one".into());
             }
         }),
-        Case::new().view(|v| {
-            v.no_orders = Some((Reason::AccountNotReady, "it is being deleted".into()));
-        }),
+        no_orders(Reason::AccountNotReady),
+        no_orders(Reason::SecretNotFound),
+        no_orders(Reason::SecretNotFound).waited_for(Reason::SecretNotFound),
+        no_orders(Reason::InvalidKey),
         blocked(Reason::InvalidKey),
         blocked(Reason::InvalidEndpoint),
         blocked(Reason::KeyRejected),
@@ -144,6 +150,7 @@ fn with_a_machine() -> Vec<Case> {
     let ready = || kept(ServerStatus::Delivered);
     vec![
         kept(ServerStatus::Provisioning),
+        kept(ServerStatus::Provisioning).spec(|s| s.tags = vec!["later".into()]),
         bare(),
         ready(),
         ready().spec(|s| s.tags = vec!["later".into()]),
@@ -194,7 +201,7 @@ fn being_deleted() -> Vec<Case> {
 #[test]
 fn every_reason_reads_as_the_page_says() {
     let stages = [
-        ("before the order", before_the_order()),
+        ("without a machine", without_a_machine()),
         ("with a machine", with_a_machine()),
         ("being deleted", being_deleted()),
     ];

@@ -99,6 +99,45 @@ fn a_release_takes_its_steps_in_order() {
             false,
         ),
         (
+            "retain and protection by the account",
+            delivered().view(|v| {
+                let defaults = v.defaults.as_mut().unwrap();
+                defaults.deletion_policy = Some(DeletionPolicy::Retain);
+                defaults.deletion_protection = Some(true);
+            }),
+            None,
+            Some(Reason::Protected),
+            true,
+        ),
+        (
+            "retain by the object, protected by the account",
+            delivered()
+                .spec(retain)
+                .view(|v| v.defaults.as_mut().unwrap().deletion_protection = Some(true)),
+            Some("AddTag"),
+            None,
+            false,
+        ),
+        (
+            "suspended, and retain",
+            delivered().spec(retain).spec(|s| s.suspend = Some(true)),
+            None,
+            Some(Reason::Suspended),
+            false,
+        ),
+        (
+            "suspended and protected, and the kind is deleted",
+            delivered()
+                .spec(|s| {
+                    s.suspend = Some(true);
+                    s.deletion_protection = Some(true);
+                })
+                .facts(|f| f.kind_deleting = Some(true)),
+            Some("AddTag"),
+            None,
+            false,
+        ),
+        (
             "retain by the account, and release by the object",
             delivered()
                 .spec(|s| s.deletion_policy = Some(DeletionPolicy::Release))
@@ -502,9 +541,18 @@ fn tags_are_changed_only_on_what_is_ours() {
 #[test]
 fn a_machine_is_let_go_only_while_its_release_is_not_noted() {
     let may = |case: Case| fence::may_retain(&case.0);
-    assert!(may(deleted(ServerStatus::Delivered)));
+    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
+    assert!(may(deleted(ServerStatus::Delivered).spec(retain)));
+    let kind = |f: &mut Facts| f.kind_deleting = Some(true);
+    assert!(may(deleted(ServerStatus::Delivered).facts(kind)));
+    // The account said Retain when that was decided, and does not any more.
+    assert!(!may(deleted(ServerStatus::Delivered)));
+    let suspended = |s: &mut BareMetalServerSpec| s.suspend = Some(true);
+    assert!(!may(deleted(ServerStatus::Delivered)
+        .spec(retain)
+        .spec(suspended)));
     assert!(
-        !may(begun(ServerStatus::Delivered)),
+        !may(begun(ServerStatus::Delivered).spec(retain)),
         "retain comes too late"
     );
     assert!(!may(Case::new()), "a living object keeps its machine");
