@@ -63,7 +63,7 @@ impl Hand<'_> {
         if effect.lets_stay() {
             let fresh = self.get(object).map(|o| self.facts(&o));
             let may = fresh.is_some_and(|f| fence::may_retain(&f));
-            if !may && self.variant != Variant::LateRetain {
+            if !may && !matches!(self.variant, Variant::LateRetain | Variant::FormerPolicy) {
                 return self.done(Observation::Stale);
             }
         }
@@ -71,6 +71,8 @@ impl Hand<'_> {
             Ok(record) if when.holds(&self.facts(object), &record) => {}
             _ => return self.failed(),
         }
+        // As it is at this moment, in the object or in its account: what the process saw may be older.
+        let is_policy = self.world.objects[self.slot].is_some_and(|o| o.retain);
         let noted = self.world.objects[self.slot].is_some_and(|o| o.begun == Some(number));
         if effect.lets_stay() && noted {
             self.world.broken = Some(Broken::LateRetain);
@@ -80,7 +82,7 @@ impl Hand<'_> {
             (TagA::Cluster, on) => m.cluster = on,
             (TagA::Retained, on) => {
                 m.retained = on;
-                m.by_policy = on && object.retain;
+                m.by_policy = on && is_policy;
             }
             (TagA::Order(who, epoch), true) => {
                 if let Some(free) = m.marks.iter_mut().find(|x| x.is_none()) {

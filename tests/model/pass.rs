@@ -43,6 +43,8 @@ pub enum Variant {
     StatusNotConfirmed,
     /// A machine is retained although its release was noted.
     LateRetain,
+    /// A machine is retained by a policy that was turned meanwhile.
+    FormerPolicy,
     /// A 5xx to a DELETE counts as a refusal.
     ErrorRefusesRelease,
     /// A 404 to a DELETE counts as a refusal.

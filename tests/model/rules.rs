@@ -140,7 +140,7 @@ pub fn reason(o: &Obj) -> &'static str {
 /// The bounds, in words.
 pub fn bounds(scene: &Scene) -> String {
     format!(
-        "{} process(es), {} ticks of {TICK} s, absence grace period {SETTLE}, send window, way and lag 1 each, {} writes{}{}; {:?}",
+        "{} process(es), {} ticks of {TICK} s, absence grace period {GRACE}, send window, way and lag 1 each, {} writes{}{}; {:?}",
         scene.processes,
         scene.ticks,
         scene.writes,

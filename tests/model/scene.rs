@@ -105,7 +105,7 @@ impl Model for Scene {
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        let start = if self.aged { 2 * SETTLE } else { 0 };
+        let start = if self.aged { 2 * GRACE } else { 0 };
         if world.now < start + self.ticks
             && (self.slow || !world.wire.iter().any(|w| outside::is_due(w, world.now)))
         {

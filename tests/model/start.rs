@@ -26,7 +26,7 @@ pub fn world(scene: &Scene) -> World {
     let mut first = object(WHO, 0);
     let mut machines = Vec::new();
     let mut posts = Vec::new();
-    let start = if scene.aged { 2 * SETTLE } else { 0 };
+    let start = if scene.aged { 2 * GRACE } else { 0 };
     if scene.aged {
         let reason = real::reason_number(Reason::Suspended);
         first.status = Some(StatusA {

@@ -202,3 +202,16 @@ fn an_unknown_machine_taken_for_the_refusal_of_a_release_is_caught() {
     };
     caught(Variant::NotFoundRefusesRelease, rules::HELD, scene);
 }
+
+#[test]
+fn a_machine_retained_by_a_former_policy_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        stale: true,
+        regular: true,
+        ticks: 1,
+        faults: vec![(Delete, 1), (Edit, 2)],
+        ..Scene::default()
+    };
+    caught(Variant::FormerPolicy, rules::IN_SIGHT, scene);
+}

@@ -10,8 +10,8 @@ use flexmetal_operator::kinds::server::OrderOutcome;
 pub type Tick = u8;
 /// Seconds of one tick.
 pub const TICK: i64 = 10;
-/// Settle time in ticks. The send window, the way of a request and the listing lag are one tick each.
-pub const SETTLE: Tick = 3;
+/// Absence grace period in ticks. The send window, the way of a request and the listing lag are one tick each.
+pub const GRACE: Tick = 3;
 /// Wall time of tick 0.
 pub const BASE: i64 = 1_790_000_000;
 /// Most machines at once; no configuration needs more.

@@ -186,7 +186,7 @@ fn untold(schema: &Value, path: &str, is_told: bool) -> Vec<String> {
         if !holds_fields && !is_told {
             gaps.push(format!("{path}: what a change does: {text}"));
         }
-        if !holds_fields && !is_required(name) && !is_choice && !text.contains("Default: ") {
+        if !holds_fields && !is_required(name) && !is_choice && !text.contains("efault: ") {
             gaps.push(format!("{path}: its default: {text}"));
         }
         gaps.extend(untold(field, &path, is_told));

@@ -133,7 +133,7 @@ pub fn moment(now: Tick, started: Tick) -> Moment {
 
 pub fn times() -> Times {
     Times {
-        absence_grace_period: ticks(SETTLE),
+        absence_grace_period: ticks(GRACE),
         absence_check_interval: ticks(1),
         send_window: ticks(1),
         order_timeout: ticks(1),

@@ -86,11 +86,11 @@ pub(crate) fn until_delivered(lives: &[Life], clock_speed: f64) -> f64 {
     bound
 }
 
-/// Reads that polling every `still` and sweeping every `sweep` may cost in
+/// Reads that polling every `still` and scanning for orphans every `scan` may cost in
 /// `window` (real seconds), with this many servers: a poll listing is one page
-/// for each 50 servers, a sweep ends with one more, empty page. Intervals that
+/// for each 50 servers, a scan ends with one more, empty page. Intervals that
 /// have only started count in full.
-pub(crate) fn poll_budget(servers: usize, window: f64, still: f64, sweep: f64) -> f64 {
+pub(crate) fn poll_budget(servers: usize, window: f64, still: f64, scan: f64) -> f64 {
     #[expect(
         clippy::cast_precision_loss,
         reason = "pages of a benchmark, far below 2^52"
@@ -98,7 +98,7 @@ pub(crate) fn poll_budget(servers: usize, window: f64, still: f64, sweep: f64) -
     let pages = servers.div_ceil(PAGE) as f64;
     // Pages overlap by one record, so that a shifted listing shows.
     let overlapping = pages * 50.0 / 49.0;
-    (window / still).ceil() * overlapping.ceil() + (window / sweep).ceil() * (pages + 1.0)
+    (window / still).ceil() * overlapping.ceil() + (window / scan).ceil() * (pages + 1.0)
 }
 
 #[cfg(test)]

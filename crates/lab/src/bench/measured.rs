@@ -7,7 +7,7 @@ use super::floor;
 use super::process::Use;
 use super::provider::Call;
 use super::servers::Reached;
-use super::world::{PACE, POLL_MOVING, POLL_STILL, SWEEP};
+use super::world::{ACTIVE_POLL, IDLE_POLL, ORPHAN_SCAN, PACE};
 use crate::results::Figure;
 
 /// Memory in MiB at 1,000 and at 10,000 servers.
@@ -81,7 +81,7 @@ impl Figures<'_> {
         let bound = delivered.max(written);
         let took = measured.ready.took.as_secs_f64();
         let quiet = measured.quiet_time.as_secs_f64();
-        let allowed = floor::poll_budget(servers, quiet, POLL_STILL, SWEEP);
+        let allowed = floor::poll_budget(servers, quiet, IDLE_POLL, ORPHAN_SCAN);
         let mib = |usage: Option<Use>, part: fn(Use) -> u64| {
             usage.map_or(f64::NAN, |usage| part(usage) as f64 / 1024.0)
         };
@@ -100,7 +100,7 @@ impl Figures<'_> {
                 Some(1.10),
                 format!(
                     "{calls} calls; floor {least} = {} a server (POST, one GET before the DELETE, DELETE) + {pages} pages to see \
-                     every machine move at a look each {POLL_MOVING:.0} s + 1 listing before the first order",
+                     every machine move at a look each {ACTIVE_POLL:.0} s + 1 listing before the first order",
                     floor::CALLS_PER_LIFE
                 ),
             ),
@@ -203,7 +203,7 @@ impl Figures<'_> {
                 "",
                 Some(allowed),
                 format!(
-                    "goal: the poll budget, a listing each {POLL_STILL:.0} s and a sweep each {SWEEP:.0} s in {quiet:.0} s"
+                    "goal: the poll budget, a listing each {IDLE_POLL:.0} s and an orphan scan each {ORPHAN_SCAN:.0} s in {quiet:.0} s"
                 ),
             ),
             figure(

@@ -26,8 +26,8 @@ use self::figures::Run;
 use self::floor::patience;
 use self::measured::{Figures, Measured, Stretch};
 use self::servers::Servers;
+use self::world::{ACTIVE_POLL, PACE, World};
 pub(crate) use self::world::{INSTANCE_TYPE, LOCATION};
-use self::world::{PACE, POLL_MOVING, World};
 use crate::results::publish;
 
 /// Quiet means that nothing is written for the first time span; it must set in
@@ -207,8 +207,8 @@ async fn conclude(
             faults.push(format!("{what} {fault}"));
         }
     }
-    let pages = floor::pages_in_motion(&floor::deliveries(&lives), POLL_MOVING * PACE)
-        + floor::pages_in_motion(&floor::releases(&lives), POLL_MOVING * PACE);
+    let pages = floor::pages_in_motion(&floor::deliveries(&lives), ACTIVE_POLL * PACE)
+        + floor::pages_in_motion(&floor::releases(&lives), ACTIVE_POLL * PACE);
     // One more, because nothing is ordered before one complete listing.
     let least = floor::CALLS_PER_LIFE * wanted + pages + 1;
     let figures = Figures {

@@ -24,9 +24,9 @@ use crate::{ports, programs};
 /// runs faster by the same factor.
 pub(crate) const PACE: f64 = 10.0;
 /// The account's own times at that pace, in seconds.
-pub(crate) const POLL_MOVING: f64 = 3.0;
-pub(crate) const POLL_STILL: f64 = 30.0;
-pub(crate) const SWEEP: f64 = 180.0;
+pub(crate) const ACTIVE_POLL: f64 = 3.0;
+pub(crate) const IDLE_POLL: f64 = 30.0;
+pub(crate) const ORPHAN_SCAN: f64 = 180.0;
 
 pub(crate) const NAMESPACE: &str = "bench";
 pub(crate) const LOCATION: &str = "EU: Rotterdam";
@@ -193,8 +193,8 @@ async fn bring_up(
 /// Namespaces, the operator's user, and the account.
 fn objects(api: &str, key: &str) -> serde_json::Value {
     let timing = json!({
-        "activePollInterval": format!("{POLL_MOVING}s"), "idlePollInterval": format!("{POLL_STILL}s"),
-        "orphanScanInterval": format!("{SWEEP}s"), "absenceCheckInterval": "6s", "orderTimeout": "18s",
+        "activePollInterval": format!("{ACTIVE_POLL}s"), "idlePollInterval": format!("{IDLE_POLL}s"),
+        "orphanScanInterval": format!("{ORPHAN_SCAN}s"), "absenceCheckInterval": "6s", "orderTimeout": "18s",
         "absenceGracePeriod": "60s",
     });
     json!({ "apiVersion": "v1", "kind": "List", "items": [
