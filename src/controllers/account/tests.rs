@@ -472,7 +472,8 @@ fn every_reason_reads_as_the_page_says() {
         })
     };
     let deleted = || Some(Time(Timestamp::MIN));
-    let cases: [(&str, &dyn Fn(&mut Facts)); 12] = [
+    type Make<'a> = &'a dyn Fn(&mut Facts);
+    let cases: [(&str, Make); 12] = [
         ("in use", &|_| {}),
         ("in use", &|f| f.report = None),
         ("in use", &missing),

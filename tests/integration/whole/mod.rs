@@ -84,26 +84,30 @@ async fn held(world: &World, name: &str, reason: &str, words: &[&str]) -> String
     let object = world
         .wait_for_condition(name, "Ready", "False", Some(reason), SOON)
         .await;
-    let message = text(&condition(&object, "Ready").expect("it was there")["message"]);
+    said(name, &object, words)
+}
+
+/// Like [`held`], and a person is needed. What may just come in another order is waited for first.
+async fn stuck(world: &World, name: &str, reason: &str, words: &[&str]) -> String {
+    let kind = match reason {
+        "AccountNotFound" | "SecretNotFound" | "ReferenceNotFound" => "Reconciling",
+        _ => "Stalled",
+    };
+    let object = world
+        .wait_for_condition(name, kind, "True", Some(reason), SOON)
+        .await;
+    said(name, &object, words)
+}
+
+/// The message of Ready, which holds all of `words`.
+fn said(name: &str, object: &Value, words: &[&str]) -> String {
+    let message = text(&condition(object, "Ready").expect("it is told")["message"]);
     for word in words {
         assert!(
             message.contains(word),
             "{name}: {word:?} is not in {message:?}"
         );
     }
-    message
-}
-
-/// Like [`held`], and a person is needed. What may just come in another order is waited for first.
-async fn stuck(world: &World, name: &str, reason: &str, words: &[&str]) -> String {
-    let message = held(world, name, reason, words).await;
-    let kind = match reason {
-        "AccountNotFound" | "SecretNotFound" | "ReferenceNotFound" => "Reconciling",
-        _ => "Stalled",
-    };
-    world
-        .wait_for_condition(name, kind, "True", Some(reason), SOON)
-        .await;
     message
 }
 
