@@ -1,6 +1,6 @@
 //! What must hold in every state, and the walk that must end.
 
-use super::{outside, scene::Scene, step::Answer, world::*};
+use super::{outside, real, scene::Scene, step::Answer, world::*};
 use flexmetal_operator::kinds::Reason;
 use stateright::Property;
 use std::{
@@ -60,7 +60,9 @@ fn in_sight(m: &Machine) -> bool {
 /// Whether nothing is left to do for an object but what a person has to.
 fn at_rest(o: &Obj) -> bool {
     let Some(status) = o.status else { return false };
-    status.stalled || (!o.deleting && status.ready.is_some_and(|r| r.on))
+    let suspended = real::reason_number(Reason::Suspended);
+    let is_suspended = o.suspend && status.ready.is_some_and(|r| r.reason == suspended);
+    status.stalled || is_suspended || (!o.deleting && status.ready.is_some_and(|r| r.on))
 }
 
 fn ends(scene: &Scene, world: &World) -> bool {
