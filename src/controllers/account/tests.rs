@@ -122,6 +122,17 @@ fn secret(facts: &mut Facts, key: Result<String, KeyFault>, deleting: bool, has_
     };
 }
 
+fn rejected() -> KeyState {
+    KeyState::Rejected(Refusal {
+        status: 403,
+        code: None,
+        message: String::new(),
+        fields: vec![],
+        retry_after: None,
+        idempotent: true,
+    })
+}
+
 /// Reason and state of a condition.
 fn condition(facts: &Facts, kind: Type) -> (&'static str, Reason, String) {
     let decision = decide(facts);
@@ -195,14 +206,7 @@ fn every_trouble_names_its_field_and_remedy() {
             true,
             &["Secret n/api", "status 403", PUT_KEY],
             |f| {
-                f.report.as_mut().unwrap().key = KeyState::Rejected(Refusal {
-                    status: 403,
-                    code: None,
-                    message: String::new(),
-                    fields: vec![],
-                    retry_after: None,
-                    idempotent: true,
-                });
+                f.report.as_mut().unwrap().key = rejected();
             },
         ),
         (
@@ -460,16 +464,6 @@ fn every_reason_reads_as_the_page_says() {
     let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
     let error = |f: &mut Facts, reason| {
         f.report.as_mut().unwrap().error = Some((reason, "no".into()));
-    };
-    let rejected = || {
-        KeyState::Rejected(Refusal {
-            status: 403,
-            code: None,
-            message: String::new(),
-            fields: vec![],
-            retry_after: None,
-            idempotent: true,
-        })
     };
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
