@@ -56,6 +56,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         events: Events::new(clients.calls.clone(), std::env::var("POD_NAME").ok()),
         client: clients.calls,
         watch_client: clients.watches,
+        watch_times: clients.watch_times,
         cluster,
         namespace: options.namespace,
         watched: options.watched,

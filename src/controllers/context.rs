@@ -5,6 +5,7 @@ use crate::{
     account::Accounts,
     controllers::{events::Events, mark::ClusterId, streams::Guarded},
     kinds::{Kind, timing::Minimum},
+    runtime::clients::WatchTimes,
 };
 use kube::{Api, Client};
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -17,6 +18,8 @@ pub struct Process {
     pub client: Client,
     /// For watches; silence is no failure.
     pub watch_client: Client,
+    /// How long watches last and wait.
+    pub watch_times: WatchTimes,
     /// The accounts.
     pub accounts: Accounts,
     /// Identity of the cluster.

@@ -12,7 +12,7 @@ use super::{
     again::Again,
     context::Context,
     objects::{Ended, Seen, Uid},
-    streams::{self, Guarded},
+    streams::{self, Guarded, Heard},
 };
 use crate::{kinds::Kind, runtime::clock};
 use futures::{FutureExt as _, StreamExt as _, stream::select_all};
@@ -45,9 +45,10 @@ pub async fn drive<K, M, P, F>(
     F: Future<Output = Again> + Send + 'static,
 {
     let streams = watches.into_iter().enumerate();
-    let mut shown = select_all(
-        streams.map(|(index, api)| streams::watch(api).map(move |event| (index, event)).boxed()),
-    );
+    let mut shown = select_all(streams.map(|(index, api)| {
+        let heard = streams::watch(api, ctx.watch_times, ctx.objects.relists());
+        heard.map(move |heard| (index, heard)).boxed()
+    }));
     let mut ready = std::pin::pin!(ready.fuse());
     let mut is_ready = false;
     let mut rows = Rows {
@@ -67,11 +68,15 @@ pub async fn drive<K, M, P, F>(
             () = ctx.shutdown.cancelled() => break,
             () = &mut ready => is_ready = true,
             Some(ended) = rows.tasks.join_next_with_id() => rows.ended(&ctx, ended),
-            Some((index, event)) = shown.next() => {
-                for account in ctx.objects.take_in(index, event) {
-                    ctx.accounts.users_changed(&account);
+            Some((index, heard)) = shown.next() => match heard {
+                Heard::Event(event) => {
+                    for account in ctx.objects.take_in(index, event) {
+                        ctx.accounts.users_changed(&account);
+                    }
                 }
-            }
+                Heard::Life => ctx.objects.hears(index, true),
+                Heard::Silence => ctx.objects.hears(index, false),
+            },
             () = ctx.objects.changed() => {}
             () = clock::sleep_until(due) => {}
         }

@@ -21,6 +21,7 @@ use crate::{
         conditions::{self, Type, Wanted},
         references::KeySelector,
     },
+    runtime::clients::WatchTimes,
 };
 use axum::{
     Router,
@@ -98,6 +99,7 @@ impl Floor {
             events: Events::new(client.clone(), None),
             client: client.clone(),
             watch_client: client,
+            watch_times: WatchTimes::default(),
             accounts: Accounts::new("0123456789abcdef", Rate::default()),
             cluster: ClusterId::of_namespace_uid("u"),
             namespace: "n".into(),

@@ -41,9 +41,10 @@ impl Controllers {
         }
     }
 
-    /// Whether the first listings of all kinds are in.
+    /// Whether the first listings of all kinds are in, and every watch hears something.
     pub fn is_ready(&self) -> bool {
-        self.accounts.is_ready() && self.servers.objects.is_complete()
+        let servers = &self.servers.objects;
+        self.accounts.is_ready() && servers.is_complete() && !servers.is_deaf()
     }
 
     /// Runs every kind until shutdown; passes under way are finished.

@@ -6,6 +6,7 @@
 
 mod entry;
 mod form;
+mod listings;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ mod wakes;
 
 pub use entry::Shown;
 pub(in crate::controllers) use form::slim;
+pub use listings::Sight;
 pub use schedule::{Calling, Ended, Seen};
 
 use super::streams::{self, Guarded};
@@ -26,6 +28,7 @@ use entry::Entry;
 use form::{Form, version};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};
+use listings::Listing;
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::DefaultHasher},
     hash::Hash as _,
@@ -79,6 +82,8 @@ pub struct Objects<K: Kind, M> {
     /// There may be a pass to start.
     changed: Notify,
     complete: watch::Sender<bool>,
+    /// Counts the wishes for fresh listings.
+    relists: watch::Sender<u64>,
     /// Passes that wait for an answer of the provider.
     calling: AtomicUsize,
 }
@@ -93,15 +98,6 @@ struct Inner<K: Kind, M> {
     due: BTreeSet<(Duration, Uid)>,
     listings: Vec<Listing>,
     users: Counts,
-}
-
-/// The listing of one watch that is under way, or the last one.
-#[derive(Clone, Copy, Default)]
-struct Listing {
-    number: u64,
-    started: Duration,
-    /// One was read to its end.
-    done: bool,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
@@ -119,6 +115,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }),
             changed: Notify::new(),
             complete: watch::Sender::new(false),
+            relists: watch::Sender::new(0),
             calling: AtomicUsize::new(0),
         }
     }
@@ -130,6 +127,10 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let mut new = None;
         {
             let mut inner = self.lock();
+            // A listing that begins is no answer yet.
+            if !matches!(event, Event::Init) {
+                inner.listings[watch].is_deaf = false;
+            }
             match event {
                 Event::Init => {
                     let listing = &mut inner.listings[watch];
@@ -159,8 +160,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                     for uid in missing {
                         self.vanish(&mut inner, &uid, &mut touched);
                     }
-                    inner.listings[watch].done = true;
-                    if inner.listings.iter().all(|l| l.done) {
+                    let listing = &mut inner.listings[watch];
+                    listing.completed = Some(listing.started);
+                    if inner.listings.iter().all(|l| l.completed.is_some()) {
                         self.complete.send_replace(true);
                     }
                 }
@@ -199,7 +201,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let alias = (self.traits.alias)(shown.meta()).map(Arc::from);
         let now = clock::now().mono;
         let Some(entry) = inner.entries.get_mut(&uid) else {
-            let mut entry = Entry::new(Form::of(&shown), watch, triggers);
+            let sight = Sight {
+                first_seen: now,
+                absent_from: listing.completed,
+            };
+            let mut entry = Entry::new(Form::of(&shown), watch, triggers, sight);
             entry.listing = listing.number;
             entry.alias.clone_from(&alias);
             entry.counted = counted.map(|counted| inner.users.more(counted));

@@ -1,66 +1,120 @@
-//! What the API server shows of a kind, as a stream of events.
+//! What the API server shows of a kind, as a stream of what is heard.
 //!
 //! Every kind has a watch and a back-off of its own. Errors end here: they are logged, the watch
 //! backs off and goes on, and nothing downstream ever sees one. (Where errors are passed on to
 //! kube's `Controller`, one failing watch puts all its watches to sleep.) kube's shared streams
 //! are not used, since their subscribers never hear of deletions.
+//!
+//! A watch that hears nothing looks like a quiet world. So signs of life are passed on beside the
+//! events, and long silence is too.
+
+mod follow;
+#[cfg(test)]
+mod tests;
 
 use super::objects::slim;
-use futures::{Stream, StreamExt as _};
+use crate::runtime::{clients::WatchTimes, clock};
+use follow::Follower;
+use futures::{Stream, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{
-    Api, Resource,
-    core::DeserializeGuard,
-    runtime::{WatchStreamExt as _, watcher},
-};
+use kube::{Api, Resource, core::DeserializeGuard, runtime::watcher::Event};
 use serde::de::DeserializeOwned;
 use std::{
     collections::hash_map::DefaultHasher,
     fmt::Debug,
     hash::{Hash, Hasher},
+    time::Duration,
 };
+use tokio::sync::watch::Receiver;
 
 /// An object, or what is left of one that does not decode: its metadata and the error.
 pub type Guarded<K> = DeserializeGuard<K>;
 
-/// Seconds after which a watch is started again. Below the idle limit of common load balancers,
-/// which drop a quiet connection without a word.
-const WATCH_SECONDS: u32 = 200;
+/// What is heard of a watch.
+pub enum Heard<K> {
+    /// A listing begins, shows an object, or ends; or an object changed.
+    Event(Event<Guarded<K>>),
+    /// Nothing changed, and it would have been told: the watch was started, or bears a bookmark.
+    Life,
+    /// Nothing was heard for three watch periods. The watch starts again, with a fresh listing.
+    Silence,
+}
 
-/// Objects in one page of a listing. A page is held as text and decoded at once, and what that leaves
-/// behind in the heap stays: pages of kube's default, 500, cost several MiB for good.
-///
-/// kube's streaming lists would need no pages, but it asks for them at version 0: any state that the
-/// API server has cached, however old. What this process concludes from an absence needs a listing
-/// that is as new as its start.
-const PAGE: u32 = 50;
-
-/// The events of a kind's objects at one place: everything that the API handle covers.
+/// What is heard of a kind's objects at one place: everything that the API handle covers. The watch
+/// starts again, with a fresh listing, whenever `relists` changes.
 pub fn watch<K>(
     api: Api<Guarded<K>>,
-) -> impl Stream<Item = watcher::Event<Guarded<K>>> + Send + 'static
+    times: WatchTimes,
+    relists: Receiver<u64>,
+) -> impl Stream<Item = Heard<K>> + Send + 'static
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let config = watcher::Config::default()
-        .timeout(WATCH_SECONDS)
-        .page_size(PAGE);
-    watcher(api, config)
-        .default_backoff()
-        .modify(|object| slim(object.meta_mut()))
-        .filter_map(|event| async move {
-            match event {
-                Ok(event) => Some(event),
-                Err(error) => {
+    let watch = Watch {
+        follower: Follower::new(api.clone(), times),
+        api,
+        times,
+        relists,
+        heard: clock::now().mono,
+    };
+    stream::unfold(watch, |mut watch| async move {
+        let heard = watch.next().await;
+        Some((heard, watch))
+    })
+}
+
+/// A watch that starts again when it is told to, and when it hears nothing.
+struct Watch<K> {
+    follower: Follower<K>,
+    api: Api<Guarded<K>>,
+    times: WatchTimes,
+    relists: Receiver<u64>,
+    /// When something was heard last.
+    heard: Duration,
+}
+
+impl<K> Watch<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    async fn next(&mut self) -> Heard<K> {
+        loop {
+            tokio::select! {
+                biased;
+                // Once nobody can wish any more, this is off.
+                Ok(()) = self.relists.changed() => self.start_again(),
+                () = clock::sleep_until(self.heard + self.times.silence()) => {
                     tracing::warn!(
                         kind = %K::kind(&()),
-                        error = &error as &dyn std::error::Error,
-                        "a watch failed and starts again after a pause"
+                        silence = ?self.times.silence(),
+                        "a watch has heard nothing and starts again"
                     );
-                    None
+                    self.heard = clock::now().mono;
+                    self.start_again();
+                    return Heard::Silence;
                 }
+                heard = self.follower.next() => return self.take(heard),
             }
-        })
+        }
+    }
+
+    fn start_again(&mut self) {
+        self.follower = Follower::new(self.api.clone(), self.times);
+    }
+
+    fn take(&mut self, mut heard: Heard<K>) -> Heard<K> {
+        // The first of a listing comes from here, not from the API server.
+        if !matches!(heard, Heard::Event(Event::Init)) {
+            self.heard = clock::now().mono;
+        }
+        if let Heard::Event(
+            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object),
+        ) = &mut heard
+        {
+            slim(object.meta_mut());
+        }
+        heard
+    }
 }
 
 /// Everything that people or other programs say by an object, as one number: spec, finalizers,
@@ -76,34 +130,4 @@ pub fn triggers(meta: &ObjectMeta, more: impl FnOnce(&mut DefaultHasher)) -> u64
     meta.deletion_timestamp.is_some().hash(&mut hash);
     more(&mut hash);
     hash.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kinds::ProviderAccount;
-    use serde_json::json;
-
-    #[test]
-    fn a_status_write_is_no_intent() {
-        let plain: ProviderAccount = serde_json::from_value(json!({
-            "apiVersion": "flexmetal.dev/v1alpha1",
-            "kind": "ProviderAccount",
-            "metadata": {"name": "a", "namespace": "n", "uid": "1"},
-            "spec": {"baseURL": "u", "apiKeySecretRef": {"name": "s"}},
-        }))
-        .unwrap();
-        let said = |object: &ProviderAccount| triggers(&object.metadata, |_| ());
-        let mut with_status = plain.clone();
-        with_status.status = Some(Default::default());
-        with_status.metadata.resource_version = Some("7".into());
-        assert_eq!(said(&plain), said(&with_status));
-        let mut held = plain.clone();
-        held.metadata.finalizers = Some(vec!["f".into()]);
-        assert_ne!(said(&plain), said(&held));
-        assert_ne!(
-            said(&plain),
-            triggers(&plain.metadata, |hash| true.hash(hash))
-        );
-    }
 }

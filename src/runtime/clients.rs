@@ -26,8 +26,41 @@ pub struct Source {
 pub struct Clients {
     /// For calls. Every one has a deadline and is sent once.
     pub calls: Client,
-    /// For watches. Silence is not a failure.
+    /// For watches. Silence is not a failure: who watches bounds what has to be.
     pub watches: Client,
+    /// How long watches last and wait.
+    pub watch_times: WatchTimes,
+}
+
+/// How long watches last, and wait.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchTimes {
+    /// After this time a watch is started again; whole seconds. Below the idle limit of common load
+    /// balancers, which drop a quiet connection without a word.
+    pub period: Duration,
+    /// How long the API server may take for a page of a listing, or to start a watch.
+    pub answer: Duration,
+}
+
+impl Default for WatchTimes {
+    fn default() -> Self {
+        Self {
+            period: Duration::from_secs(200),
+            answer: ANSWER,
+        }
+    }
+}
+
+impl WatchTimes {
+    /// A watch that has heard nothing for this long is taken for deaf.
+    pub fn silence(&self) -> Duration {
+        3 * self.period
+    }
+
+    /// The period as the API server is told it.
+    pub fn seconds(&self) -> u32 {
+        u32::try_from(self.period.as_secs()).unwrap_or(u32::MAX)
+    }
 }
 
 /// No client could be made.
@@ -59,6 +92,7 @@ impl Clients {
         Ok(Self {
             calls: make(config)?,
             watches,
+            watch_times: WatchTimes::default(),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What the process answers over HTTP: `/livez` says that it runs, `/readyz` that its first
-//! listings are in.
+//! listings are in and its watches hear something. An API server that is away costs readiness only:
+//! a restart would lose the answers of the hosting API that are awaited.
 //!
 //! The pod network reaches this port, so a connection has a deadline and carries one request, and
 //! their number is limited. A caller that holds them all makes the probes fail and nothing else.
@@ -91,7 +92,7 @@ fn route(path: &str, ready: &Ready) -> (StatusCode, &'static str) {
         "/readyz" if ready() => (StatusCode::OK, "ok"),
         "/readyz" => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "the first listing is not in yet",
+            "the first listing is not in yet, or a watch has heard nothing for long",
         ),
         _ => (StatusCode::NOT_FOUND, "there is /livez and /readyz"),
     }

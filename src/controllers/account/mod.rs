@@ -84,9 +84,9 @@ impl Controller {
         );
     }
 
-    /// Whether every account object is known.
+    /// Whether every account object is known, and what changes of them is heard.
     pub fn is_ready(&self) -> bool {
-        *self.known.borrow()
+        *self.known.borrow() && !self.namespaced.is_deaf() && !self.cluster.is_deaf()
     }
 
     async fn drive<K: AccountObject>(

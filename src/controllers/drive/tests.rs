@@ -10,6 +10,7 @@ use crate::{
         objects::{Objects, Traits},
     },
     kinds::ProviderAccount,
+    runtime::clients::WatchTimes,
 };
 use kube::{Client, Config, ResourceExt as _, runtime::watcher::Event};
 use serde_json::json;
@@ -33,6 +34,7 @@ fn process() -> Process {
         events: Events::new(client.clone(), None),
         client: client.clone(),
         watch_client: client,
+        watch_times: WatchTimes::default(),
         accounts: Accounts::new("0123456789abcdef", Rate::default()),
         cluster: ClusterId::of_namespace_uid("u"),
         namespace: "n".into(),

@@ -1,6 +1,6 @@
 //! What is kept of one object.
 
-use super::{Guarded, form::Form, users::Counted};
+use super::{Guarded, Sight, form::Form, users::Counted};
 use crate::{kinds::Kind, runtime::backoff::Backoff};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
@@ -40,6 +40,7 @@ pub(super) struct Entry<K, M> {
     /// Which watch shows it, and which of its listings did last.
     pub(super) watch: usize,
     pub(super) listing: u64,
+    pub(super) sight: Sight,
     /// When this process last read or wrote it.
     pub(super) learned: Duration,
     /// What people say by it, as the watch last showed it.
@@ -66,12 +67,13 @@ pub(super) enum Phase {
 }
 
 impl<K: Kind, M: Default> Entry<K, M> {
-    pub(super) fn new(form: Form<K>, watch: usize, triggers: u64) -> Self {
+    pub(super) fn new(form: Form<K>, watch: usize, triggers: u64, sight: Sight) -> Self {
         Self {
             form,
             counted: None,
             watch,
             listing: 0,
+            sight,
             learned: Duration::ZERO,
             triggers,
             alias: None,

@@ -384,3 +384,35 @@ async fn an_object_that_was_granted_something_goes_next() {
     let (first, _) = objects.start().unwrap();
     assert_eq!(&*first, "7");
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_each_object_it_is_known_since_when_and_from_which_listing_it_was_absent() {
+    let objects = objects();
+    let start = clock::now().mono;
+    let at = |seconds: u64| start + Duration::from_secs(seconds);
+    let sight = |uid: &str| objects.sight(uid).unwrap();
+    pass_time(1).await;
+    objects.take_in(0, Event::Init);
+    pass_time(1).await;
+    objects.take_in(0, Event::InitApply(object("old", "1", 1)));
+    objects.take_in(0, Event::InitDone);
+    assert_eq!(objects.sight("2"), None);
+    let old = Sight {
+        first_seen: at(2),
+        absent_from: None,
+    };
+    assert_eq!(sight("1"), old, "no listing was without it");
+    pass_time(1).await;
+    // A listing that is not at its end says nothing, neither of what the watch shows meanwhile
+    // nor of what is in it.
+    objects.take_in(0, Event::Init);
+    pass_time(1).await;
+    objects.take_in(0, Event::InitApply(object("new", "2", 2)));
+    assert_eq!(sight("2").first_seen, at(4));
+    assert_eq!(sight("2").absent_from, Some(at(1)));
+    objects.take_in(0, Event::InitApply(object("old", "1", 1)));
+    objects.take_in(0, Event::InitDone);
+    feed(&objects, vec![Event::Apply(object("newer", "3", 3))]);
+    assert_eq!(sight("3").absent_from, Some(at(3)));
+    assert_eq!(sight("1"), old, "what is known stays as it is");
+}
