@@ -27,7 +27,6 @@ pub struct Account {
 struct Inner {
     key: AccountKey,
     uid: String,
-    used_before: bool,
     audience: Audience,
     state: Mutex<InForce>,
 }
@@ -35,22 +34,24 @@ struct Inner {
 /// What is in force for the object.
 struct InForce {
     connected: Option<Connected>,
+    /// The word for that connection, which orders name.
+    word: Option<String>,
     settings: Arc<Settings>,
     /// Whether account and Secret stay for as long as they are used.
     held: bool,
 }
 
 impl Account {
-    pub(crate) fn new(key: AccountKey, uid: String, used_before: bool, audience: Audience) -> Self {
+    pub(crate) fn new(key: AccountKey, uid: String, audience: Audience) -> Self {
         let settings = Arc::new(Settings::unread(&key));
         Self {
             inner: Arc::new(Inner {
                 key,
                 uid,
-                used_before,
                 audience,
                 state: Mutex::new(InForce {
                     connected: None,
+                    word: None,
                     settings,
                     held: false,
                 }),
@@ -82,6 +83,12 @@ impl Account {
         self.state().connected.clone()
     }
 
+    /// The connection with the word for it.
+    pub(crate) fn connected_as(&self) -> Option<(Connected, String)> {
+        let state = self.state();
+        state.connected.clone().zip(state.word.clone())
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         self.state().held
     }
@@ -91,16 +98,17 @@ impl Account {
         std::mem::replace(&mut self.state().held, held) != held
     }
 
-    /// Puts settings into force, over a new connection or the one that there is. Returns whether those
-    /// who use the account have to look again.
-    pub(crate) fn configure(&self, settings: Settings, connected: Option<Connected>) -> bool {
+    /// Puts settings into force, over a new connection, given with its word, or the one that there is. Returns
+    /// whether those who use the account have to look again.
+    pub(crate) fn configure(&self, settings: Settings, new: Option<(Connected, String)>) -> bool {
         let settings = Arc::new(settings);
-        let is_new = connected.is_some();
+        let is_new = new.is_some();
         let mut state = self.state();
         let is_news = is_new || settings.is_news_after(&state.settings);
         state.settings = settings.clone();
-        if is_new {
-            state.connected = connected;
+        if let Some((connected, word)) = new {
+            state.connected = Some(connected);
+            state.word = Some(word);
         }
         let connected = state.connected.clone();
         drop(state);
@@ -116,6 +124,7 @@ impl Account {
         state.held = false;
         state.settings = Arc::new(Settings::gone(self.key()));
         let connected = state.connected.take();
+        state.word = None;
         drop(state);
         drop(connected);
     }
@@ -135,14 +144,19 @@ impl Account {
             known: settings.known.clone(),
             catalogue: None,
             servers: None,
-            used_before: self.inner.used_before,
+            used_before: settings.used_before,
+            uid: self.inner.uid.clone(),
+            connection: None,
+            lineage: settings.lineage.clone(),
+            open_elsewhere: settings.open_elsewhere,
             last_error: None,
             is_unreachable: false,
             no_orders: self.why_no_orders(),
             defaults: settings.defaults,
         };
         let mut key = KeyState::Untried;
-        if let Some((live, _)) = self.connected() {
+        if let Some(((live, _), word)) = self.connected_as() {
+            view.connection = Some(word);
             let (contents, list_error) = live.core.lists.view();
             view.catalogue = contents.catalogue;
             view.servers = contents.servers;
@@ -186,7 +200,8 @@ impl Account {
     pub fn sighting(&self, id: &ServerId) -> Option<Sighting> {
         let (live, _) = self.connected()?;
         let state = live.core.state();
-        state.machines.snapshot().get(id).cloned()
+        let snapshot = state.machines.snapshot();
+        snapshot.get(id).or_else(|| snapshot.same_as(id)).cloned()
     }
 
     /// A proof listing that starts at or after this monotonic moment is wanted. The object of this mark

@@ -36,6 +36,7 @@ pub enum OrderTurn {
 pub struct OrderPermit {
     permit: Permit,
     reservation: u64,
+    connection: String,
 }
 
 impl Account {
@@ -56,7 +57,7 @@ impl Account {
     }
 
     fn try_order_turn(&self, mark: &str, caller: &Caller) -> Result<OrderTurn, Denied> {
-        let (live, client) = self.may_order()?;
+        let ((live, client), connection) = self.may_order()?;
         let core = &live.core;
         {
             let state = core.state();
@@ -82,6 +83,7 @@ impl Account {
         Ok(OrderTurn::Now(OrderPermit {
             permit,
             reservation,
+            connection,
         }))
     }
 
@@ -101,7 +103,7 @@ impl Account {
         })
     }
 
-    fn may_order(&self) -> Result<Connected, Denied> {
+    fn may_order(&self) -> Result<(Connected, String), Denied> {
         if let State::Blocked(reason, message) = self.view().state {
             return Err(Denied::Blocked(reason, message));
         }
@@ -111,7 +113,7 @@ impl Account {
             }
             return Err(Denied::Blocked(reason, message));
         }
-        self.connected().ok_or_else(|| {
+        self.connected_as().ok_or_else(|| {
             let text = format!(
                 "{} has no usable key or base URL; see {}",
                 self.key(),
@@ -152,13 +154,16 @@ impl Account {
 }
 
 impl OrderPermit {
+    /// The word for the connection that this permit is for.
+    pub fn connection(&self) -> &str {
+        &self.connection
+    }
+
     /// Whether the account still stands on the connection that this permit is for: what was checked
     /// on another one says nothing of it.
     pub fn is_of(&self, account: &Account) -> bool {
-        let core = &self.permit.live().core;
-        account
-            .connected()
-            .is_some_and(|(live, _)| std::sync::Arc::ptr_eq(&live.core, core))
+        let connected = account.connected_as();
+        connected.is_some_and(|(_, word)| word == self.connection)
     }
 }
 

@@ -1,7 +1,7 @@
 //! All account objects, and the live accounts that they stand on.
 
 use super::{
-    Account, AccountKey, AccountReport, Claims, Rate, Settings, Users, Wake,
+    Account, AccountKey, AccountReport, Claims, OnRecord, Rate, Settings, Users, Wake,
     handle::Connected,
     live::{Core, Live},
     machines::marks,
@@ -49,6 +49,8 @@ pub struct Connection {
     pub key: ApiKey,
     /// A client with both.
     pub client: Client,
+    /// The word for all of it, which orders name.
+    pub word: String,
 }
 
 /// What is left of a connection: whoever waited on it has to look again. The live account may end with
@@ -87,6 +89,11 @@ impl Accounts {
         self.inner.audience.count(key)
     }
 
+    /// What all objects that name an account have on record there; None while that is not known.
+    pub fn on_record(&self, key: &AccountKey) -> Option<OnRecord> {
+        self.inner.audience.on_record(key)
+    }
+
     /// The account of an object.
     pub fn get(&self, key: &AccountKey) -> Option<Account> {
         self.entries().get(key).map(|e| e.account.clone())
@@ -101,7 +108,7 @@ impl Accounts {
 
     /// Makes an account object known, before anything else is known of it. A former object of the same
     /// name is gone by that.
-    pub fn announce(&self, key: &AccountKey, uid: &str, used_before: bool) {
+    pub fn announce(&self, key: &AccountKey, uid: &str) {
         let mut entries = self.entries();
         let former = match entries.remove(key) {
             Some(entry) if entry.account.uid() == uid => {
@@ -112,7 +119,7 @@ impl Accounts {
             None => Former::default(),
         };
         let audience = self.inner.audience.clone();
-        let account = Account::new(key.clone(), uid.to_owned(), used_before, audience);
+        let account = Account::new(key.clone(), uid.to_owned(), audience);
         let entry = Entry {
             account,
             place: None,
@@ -142,8 +149,9 @@ impl Accounts {
         };
         let (connected, former) = match connection.zip(live) {
             Some((connection, live)) => {
+                let word = connection.word.clone();
                 let (connected, former) = entry.connect(connection, live);
-                (Some(connected), former)
+                (Some((connected, word)), former)
             }
             None => (None, Former::default()),
         };
@@ -252,6 +260,7 @@ impl Entry {
             base_url,
             key,
             client,
+            word: _,
         } = connection;
         let place = Place {
             base_url,

@@ -25,6 +25,12 @@ pub struct Settings {
     pub defaults: Option<Policies>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
+    /// The lineage to which the present URL and key lead, once that is on record.
+    pub lineage: Option<String>,
+    /// Whether an object has an open order that went to a former lineage.
+    pub open_elsewhere: bool,
+    /// Whether another process has already used the account.
+    pub used_before: bool,
 }
 
 impl Settings {
@@ -38,6 +44,10 @@ impl Settings {
             limits: Limits::default(),
             defaults: None,
             known: Vec::new(),
+            lineage: None,
+            open_elsewhere: false,
+            // Nobody knows, and a wait costs less than a second machine.
+            used_before: true,
         }
     }
 
@@ -60,5 +70,8 @@ impl Settings {
             || self.times != former.times
             || self.limits != former.limits
             || self.defaults != former.defaults
+            || self.lineage != former.lineage
+            || self.open_elsewhere != former.open_elsewhere
+            || self.used_before != former.used_before
     }
 }

@@ -1,6 +1,6 @@
 //! Who uses the accounts: what is asked of them, and what they are told.
 
-use super::{AccountKey, List};
+use super::{AccountKey, List, OnRecord};
 use std::{
     collections::HashSet,
     sync::{Arc, OnceLock, PoisonError, RwLock},
@@ -13,6 +13,10 @@ pub trait Users: Send + Sync {
     ///
     /// None: the first listing is not in yet. An account must not lose its finalizer before that.
     fn count(&self, account: &AccountKey) -> Option<usize>;
+
+    /// What the objects of this kind that name the account have on record there. None: the first listing is not
+    /// in yet. Reads every such object, so it is for the moments when URL or key have changed.
+    fn on_record(&self, account: &AccountKey) -> Option<OnRecord>;
 
     /// Something is new. Must not block; whom the kind does not know, it ignores.
     fn wake(&self, wake: &Wake);
@@ -68,6 +72,19 @@ impl Audience {
             return None;
         }
         kinds.iter().map(|kind| kind.count(account)).sum()
+    }
+
+    /// What all kinds have on record; None while any of them does not know, or there is none.
+    pub(crate) fn on_record(&self, account: &AccountKey) -> Option<OnRecord> {
+        let kinds = self.kinds();
+        if kinds.is_empty() {
+            return None;
+        }
+        let mut all = OnRecord::default();
+        for kind in kinds {
+            all.add(kind.on_record(account)?);
+        }
+        Some(all)
     }
 
     /// Tells every kind. Never called with a lock of an account held: they may ask back.

@@ -23,9 +23,17 @@ pub struct View {
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
     /// Every machine of the account, whatever it bears, with the moment of the look.
     pub servers: Option<(Duration, Arc<Vec<Server>>)>,
-    /// Whether an earlier process has already used this account, as its status shows. Orders of that
-    /// process may still be on their way.
+    /// Whether another process has already used this account, as its status showed when this one began to act.
+    /// Orders of that process may still be on their way.
     pub used_before: bool,
+    /// UID of the account object.
+    pub uid: String,
+    /// The word for the connection in force, which orders name.
+    pub connection: Option<String>,
+    /// The lineage to which that connection leads; None until it is known and on record.
+    pub lineage: Option<String>,
+    /// Whether an object has an open order that went to a former lineage of the account.
+    pub open_elsewhere: bool,
     /// The last exchange went wrong: the reason, and what a person should read.
     pub last_error: Option<(Reason, String)>,
     /// Whether the machines have not been seen for a while: polls fail. A list that fails is another matter.

@@ -67,6 +67,13 @@ impl Process {
         !self.shutdown.is_cancelled()
     }
 
+    /// Since when this process acts for a namespace (None: the cluster-wide objects); None: it does not.
+    // One operator acts from its start until leases come.
+    #[allow(clippy::unused_self)]
+    pub fn acting_since(&self, _namespace: Option<&str>) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
+
     /// The gate for an object in back-off: None when an effect may start, else how long to wait.
     pub fn hold_back(&self, rest: Option<Duration>) -> Option<Duration> {
         /// The process ends before this is over.

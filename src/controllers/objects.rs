@@ -20,7 +20,7 @@ pub use schedule::{Calling, Ended, Seen};
 
 use super::streams::{self, Guarded};
 use crate::{
-    account::{AccountKey, List},
+    account::{AccountKey, List, OnRecord},
     kinds::Kind,
     runtime::clock,
 };
@@ -50,6 +50,8 @@ pub type FirstSight<K> = Box<dyn Fn(&Shown<K>) + Send + Sync>;
 pub struct Traits<K> {
     /// The account that an object names; None for a kind that names none.
     pub account_of: Option<fn(&K) -> AccountKey>,
+    /// Adds what an object has on record at its account; None for a kind that has nothing there.
+    pub on_record: Option<fn(&K, &mut OnRecord)>,
     /// A second name by which an object is woken and claimed, such as its mark.
     pub alias: AliasOf,
     /// Called when an object is shown for the first time, before its first pass.
@@ -66,6 +68,7 @@ impl<K> Default for Traits<K> {
     fn default() -> Self {
         Self {
             account_of: None,
+            on_record: None,
             alias: Box::new(|_| None),
             first_sight: Box::new(|_| ()),
             triggers: |_, _| (),

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Api, Client, CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 /// An account of the hosting API for the servers of its own namespace.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -243,6 +244,10 @@ pub struct AccountStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
 
+    /// A random word for the machines that were ordered here: a new URL or key keeps it only by showing one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<String>,
+
     /// The URL and key (as a short hash) that were last seen to lead to this account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Endpoint>,
@@ -300,6 +305,20 @@ pub struct Endpoint {
     pub key_hash: String,
 }
 
+impl Endpoint {
+    /// The word for the connection that an account object has with this URL and key, 12 hex digits. Orders name it.
+    pub fn connection(&self, account_uid: &str) -> String {
+        let mut hash = Sha256::new();
+        // The version comes first, so that another way to make the word never gives one of these.
+        for part in ["1", account_uid, &self.base_url, &self.key_hash] {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        let digits = hash.finalize();
+        digits[..6].iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
+
 /// A machine that identifies the account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -308,6 +327,9 @@ pub struct KnownMachine {
     pub uuid: String,
     /// Order tag of the machine.
     pub order_tag: String,
+    /// Whether it was live when last seen: a new URL or key has to show such a machine, but no released one.
+    #[serde(default)]
+    pub live: bool,
 }
 
 impl Kind for ProviderAccount {

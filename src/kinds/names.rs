@@ -16,8 +16,11 @@ pub const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
 /// Annotation with the identifier of the machine whose release has begun, written by the operator.
 pub const RELEASE_ANNOTATION: &str = "flexmetal.dev/release-begun";
 /// Annotation by which a person states that an order of unknown outcome made no machine.
-/// Its value is the order tag that the condition's message names.
+/// Its value is the order tag or the mark that the condition's message names. Used up by the next order.
 pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
+/// Annotation on an account by which a person states that its new URL or key is meant, although it shows none
+/// of the machines on record. Its value is the connection that the condition's message names. Used up once.
+pub const ACKNOWLEDGE_ACCOUNT: &str = "flexmetal.dev/acknowledge-account";
 
 /// Prefix of every tag that is reserved for the operator.
 pub const RESERVED_PREFIX: &str = "fmo-";

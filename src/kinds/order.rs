@@ -1,6 +1,6 @@
 //! The order of a server as its object records it: the intent, and the outcome.
 
-use super::rfc3339;
+use super::{references::AccountKind, rfc3339};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,9 +22,62 @@ pub struct Intent {
     #[serde(with = "rfc3339")]
     #[schemars(schema_with = "rfc3339::schema")]
     pub send_by: i64,
+    /// Host name that was ordered.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hostname: String,
+    /// The account that the order goes to. Unset where that is not known any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OrderAccount")]
+    pub account: Option<OrderAccount>,
     /// How many attempts in a row before this one had an unknown outcome and turned out to have made no machine.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_before: i32,
+}
+
+/// The account that an order goes to, so that nothing is concluded from what another one shows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct OrderAccount {
+    /// Kind of the account object.
+    pub kind: AccountKind,
+    /// Name of the account object.
+    pub name: String,
+    /// UID of the account object.
+    pub uid: String,
+    /// Lineage of the account: keys and URLs that were shown to lead to the same machines have the same one.
+    pub lineage: String,
+    /// Connection that the order goes over: 12 hex digits for account object, base URL and key.
+    pub connection: String,
+}
+
+/// The order annotation: the intent, and the outcome of an order that is known to have made no machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrderNote {
+    /// What is intended.
+    #[serde(flatten)]
+    pub intent: Intent,
+    /// How it ended without a machine. Unset while the order is open, or made one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<OrderOutcome>,
+}
+
+impl OrderNote {
+    /// The note of an order that is open, or made a machine.
+    pub fn open(intent: Intent) -> Self {
+        Self {
+            intent,
+            outcome: None,
+        }
+    }
+}
+
+impl OrderOutcome {
+    /// Whether the order is known to have made no machine.
+    pub fn is_closed(self) -> bool {
+        self != Self::Created
+    }
 }
 
 // serde's skip_serializing_if passes a reference.

@@ -44,6 +44,10 @@ reasons! {
     MarksMissing,
     /// The order annotation belongs to another object or cluster.
     OwnershipConflict,
+    /// Something takes finalizer or order annotation off the object again and again.
+    MetadataContested,
+    /// The machine has as many tags as it can have, and the operator needs one more.
+    TagLimit,
     /// More than one live machine bears this object's mark.
     DuplicateServers,
     /// It is not known whether an order made a machine.
@@ -120,6 +124,8 @@ reasons! {
     InUse,
     /// Writes to the API server keep failing.
     WriteFailed,
+    /// The provider refuses what the operator asks of a machine.
+    RequestRefused,
     /// The check right before a change keeps failing.
     ChecksFailed,
     /// All is well and nothing is under way.

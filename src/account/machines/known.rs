@@ -2,40 +2,12 @@
 //! leads to the same account, and that a listing tells the truth.
 
 use super::{super::view::Proof, marks, snapshot::Snapshot};
-use crate::kinds::account::{Endpoint, KnownMachine};
+use crate::kinds::account::KnownMachine;
 use hosting::Server;
 use std::time::Duration;
 
 /// How many are remembered.
 const MOST: usize = 3;
-
-/// Whether an account is the one that it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Identity {
-    /// Nothing speaks against it.
-    Same,
-    /// Key or URL are new, and no complete listing was made with them yet.
-    Unchecked,
-    /// Key or URL are new, and the account shows none of the machines that it was known by.
-    Changed,
-}
-
-/// Compares where the account was last seen with where it is now.
-pub fn identity(
-    recorded: Option<&Endpoint>,
-    present: &Endpoint,
-    known: &[KnownMachine],
-    proof: Option<&Proof>,
-) -> Identity {
-    if known.is_empty() || recorded.is_none_or(|recorded| recorded == present) {
-        return Identity::Same;
-    }
-    match proof {
-        None => Identity::Unchecked,
-        Some(proof) if known.iter().any(|k| shows(proof, k)) => Identity::Same,
-        Some(_) => Identity::Changed,
-    }
-}
 
 /// The machines to remember from now on: live ones of before, then other live ones, then the rest.
 /// As stable as can be, since each change is a write; a released machine gives way to a live one, since
@@ -102,6 +74,7 @@ fn remember(server: &Server) -> Option<KnownMachine> {
     marks::order_tag(server).map(|tag| KnownMachine {
         uuid: server.id.as_str().to_owned(),
         order_tag: tag.to_owned(),
+        live: server.status.is_live(),
     })
 }
 

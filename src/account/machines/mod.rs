@@ -7,7 +7,6 @@ mod known;
 mod snapshot;
 mod sums;
 
-pub use known::{Identity, identity};
 pub(crate) use snapshot::{Snapshot, Touched};
 
 use super::{report::Counts, view::Proof};

@@ -108,6 +108,13 @@ impl Snapshot {
         self.records.get(id)
     }
 
+    /// The machine with the same identity, however it is spelled.
+    pub(crate) fn same_as(&self, id: &ServerId) -> Option<&Sighting> {
+        let mut all = self.records.iter();
+        all.find(|(known, _)| known.is_same_as(id))
+            .map(|(_, sighting)| sighting)
+    }
+
     pub(crate) fn by_mark(&self, mark: &str) -> Vec<Sighting> {
         let ids = self.by_mark.get(mark).into_iter().flatten();
         ids.filter_map(|id| self.records.get(id).cloned()).collect()

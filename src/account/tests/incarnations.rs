@@ -19,7 +19,7 @@ async fn succeeded() -> (Rig, Account, Account) {
     let (rig, former) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered")];
     rig.ready(&former).await;
-    rig.accounts.announce(&key("default"), SECOND, true);
+    rig.accounts.announce(&key("default"), SECOND);
     let present = rig.accounts.get(&key("default")).unwrap();
     (rig, former, present)
 }
@@ -28,7 +28,7 @@ async fn succeeded() -> (Rig, Account, Account) {
 async fn another_object_of_the_name_starts_without_anything() {
     let (rig, former, present) = succeeded().await;
     assert_eq!(present.uid(), SECOND);
-    assert!(present.view().used_before && !former.view().used_before);
+    assert!(present.view().used_before, "unless it is known to be new");
     assert!(matches!(
         present.view().state,
         State::Blocked(Reason::Pending, _)
@@ -49,7 +49,7 @@ async fn another_object_of_the_name_starts_without_anything() {
     );
     // Announced again it stays what it is.
     rig.woken();
-    rig.accounts.announce(&key("default"), SECOND, false);
+    rig.accounts.announce(&key("default"), SECOND);
     assert!(rig.woken().is_empty());
     assert!(rig.resolve("default").view().used_before);
 }

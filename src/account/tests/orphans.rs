@@ -4,11 +4,7 @@ use super::{
     provider::{machine, mark, order_tag, uuid},
     rig::{Rig, account_uid, key},
 };
-use crate::{
-    account::{Identity, identity, orphans::Verdict, view::Proof},
-    kinds::account::{Endpoint, KnownMachine},
-    runtime::clock,
-};
+use crate::{account::orphans::Verdict, kinds::account::KnownMachine, runtime::clock};
 use serde_json::json;
 use std::time::Duration;
 
@@ -111,6 +107,7 @@ fn known(number: usize) -> KnownMachine {
     KnownMachine {
         uuid: uuid(number),
         order_tag: order_tag(number),
+        live: true,
     }
 }
 
@@ -140,36 +137,4 @@ async fn known_machines_are_stable_and_prefer_the_living() {
     rig.provider.world().hidden.clear();
     look(&rig).await;
     assert_eq!(refreshed(&gone), [known(5), known(1), known(3)]);
-}
-
-#[test]
-fn another_account_is_told_by_its_machines() {
-    let endpoint = |key_hash: &str| Endpoint {
-        base_url: "https://api.example.com".into(),
-        key_hash: key_hash.into(),
-    };
-    let empty = Proof {
-        began: Duration::ZERO,
-        ended: Duration::ZERO,
-        servers: vec![],
-    };
-    let (old, new) = (endpoint("a"), endpoint("b"));
-    let known = [known(1)];
-    assert_eq!(
-        identity(Some(&old), &old, &known, Some(&empty)),
-        Identity::Same
-    );
-    assert_eq!(identity(None, &new, &known, Some(&empty)), Identity::Same);
-    assert_eq!(
-        identity(Some(&old), &new, &[], Some(&empty)),
-        Identity::Same
-    );
-    assert_eq!(
-        identity(Some(&old), &new, &known, None),
-        Identity::Unchecked
-    );
-    assert_eq!(
-        identity(Some(&old), &new, &known, Some(&empty)),
-        Identity::Changed
-    );
 }

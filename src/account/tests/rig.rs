@@ -3,8 +3,8 @@
 use super::provider::{CLUSTER, Provider};
 use crate::{
     account::{
-        Account, AccountKey, Accounts, Caller, Claims, Connection, Denied, Lane, OrderPermit,
-        OrderTurn, Permit, Rate, Resolution, Settings, Turn, Users, Wake,
+        Account, AccountKey, Accounts, Caller, Claims, Connection, Denied, Lane, OnRecord,
+        OrderPermit, OrderTurn, Permit, Rate, Resolution, Settings, Turn, Users, Wake,
         view::{State, Times},
     },
     kinds::{
@@ -37,6 +37,10 @@ impl Claims for Objects {
 impl Users for Objects {
     fn count(&self, _: &AccountKey) -> Option<usize> {
         Some(1)
+    }
+
+    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
+        Some(OnRecord::default())
     }
 
     fn wake(&self, wake: &Wake) {
@@ -144,6 +148,7 @@ impl Rig {
         );
         Connection {
             base_url,
+            word: format!("word-of-{}", api_key.fingerprint()),
             key: api_key,
             client,
         }
@@ -166,9 +171,12 @@ impl Rig {
             limits: Limits::default(),
             defaults: Some(Policies::default()),
             known: Vec::new(),
+            lineage: Some("lineage".into()),
+            open_elsewhere: false,
+            used_before: false,
         };
         change(&mut settings);
-        self.accounts.announce(&key, uid, false);
+        self.accounts.announce(&key, uid);
         self.accounts.configure(&key, uid, settings, connection);
         self.accounts.set_held(&key, uid, true);
     }

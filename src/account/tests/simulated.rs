@@ -44,7 +44,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
         ..Times::default()
     };
     let uid = account_uid("default");
-    accounts.announce(&key("default"), &uid, false);
+    accounts.announce(&key("default"), &uid);
     accounts.configure(
         &key("default"),
         &uid,
@@ -56,9 +56,13 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             limits: Limits::default(),
             defaults: None,
             known: Vec::new(),
+            lineage: Some("lineage".into()),
+            open_elsewhere: false,
+            used_before: false,
         },
         Some(Connection {
             base_url,
+            word: "word".into(),
             key: api_key,
             client,
         }),

@@ -1,7 +1,7 @@
 //! Who uses the accounts, over several kinds.
 
 use super::rig::{Rig, account_uid, caller, key};
-use crate::account::{AccountKey, Accounts, Lane, List, Rate, Turn, Users, Wake};
+use crate::account::{AccountKey, Accounts, Lane, List, OnRecord, Rate, Turn, Users, Wake};
 use std::sync::{Arc, Mutex};
 
 /// A kind that may not know yet, and that looks at the account whenever it is woken.
@@ -14,6 +14,10 @@ struct Kind {
 impl Users for Kind {
     fn count(&self, _: &AccountKey) -> Option<usize> {
         self.count
+    }
+
+    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
+        Some(OnRecord::default())
     }
 
     fn wake(&self, wake: &Wake) {

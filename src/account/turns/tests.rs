@@ -5,7 +5,7 @@ use super::{
     bucket::{LONGEST_PAUSE, SLOWEST},
     state::{IN_FLIGHT, ORDERS, TERM},
 };
-use crate::account::{AccountKey, Users, Wake, users::Audience};
+use crate::account::{AccountKey, OnRecord, Users, Wake, users::Audience};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -22,6 +22,10 @@ struct Bell(Mutex<Vec<String>>);
 impl Users for Bell {
     fn count(&self, _: &AccountKey) -> Option<usize> {
         None
+    }
+
+    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
+        Some(OnRecord::default())
     }
 
     fn wake(&self, wake: &Wake) {

@@ -6,7 +6,7 @@ use crate::{
         context::Process,
         writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
     },
-    kinds::names::{ACCOUNT_FINALIZER, HELD_SECRET},
+    kinds::names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -51,6 +51,15 @@ pub async fn act<K: AccountObject>(
             write_account(ctx, target, Some(target.secret)).await
         }
         Effect::LetAccountGo => write_account(ctx, target, None).await,
+        Effect::ForgetAcknowledgement => {
+            let metadata = json!({ "annotations": { ACKNOWLEDGE_ACCOUNT: null } });
+            settle(
+                ctx,
+                target,
+                ctx.write_metadata(&**target.object, metadata).await,
+            )
+            .await
+        }
     }
 }
 
@@ -69,10 +78,18 @@ async fn write_account<K: AccountObject>(
         "finalizers": finalizers,
         "annotations": { HELD_SECRET: secret },
     });
-    match ctx.write_metadata(object, metadata).await {
+    settle(ctx, target, ctx.write_metadata(object, metadata).await).await
+}
+
+async fn settle<K: AccountObject>(
+    ctx: &AccountContext<K>,
+    target: &Target<'_, K>,
+    written: Written<K>,
+) -> Result<bool, Failure> {
+    match written {
         Written::Done(_) => Ok(true),
         // The watch may be behind: the next pass must not try the same again.
-        Written::Stale => ctx.read(object).await.map(|_| false),
+        Written::Stale => ctx.read(&**target.object).await.map(|_| false),
         Written::Unknown(failure) => Err(failure),
     }
 }

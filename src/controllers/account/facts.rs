@@ -1,11 +1,11 @@
 //! What a decision on an account rests on, as plain data.
 
 use crate::{
-    account::{AccountKey, AccountReport, view::Times},
+    account::{AccountKey, AccountReport, OnRecord, view::Times},
     controllers::patience::Patience,
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
-        names::{ACCOUNT_FINALIZER, HELD_SECRET},
+        names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
         timing::TimingInForce,
     },
 };
@@ -39,6 +39,16 @@ pub struct Facts {
     pub secret_is_shared: bool,
     /// Whether a connection was made before, with the last good key.
     pub connected: bool,
+    /// URL and key of the connection in force, which stays while the Secret gives no other.
+    pub in_force: Option<Endpoint>,
+    /// What the objects have on record at the account; None while that is not known, or not asked for.
+    pub on_record: Option<OnRecord>,
+    /// Whether an order is open that did not go to the present lineage.
+    pub open_elsewhere: bool,
+    /// Whether another process has already used the account.
+    pub used_before: bool,
+    /// A random word that nobody has used: the next lineage.
+    pub fresh_word: String,
     /// How the account stands; None before the first connection, and right after a new one.
     pub report: Option<AccountReport>,
     /// Effects that failed in a row, and why the last one did.
@@ -105,15 +115,20 @@ impl Facts {
         )
     }
 
-    /// Where the account is now, if that is known.
-    pub fn present_endpoint(&self) -> Option<Endpoint> {
-        let base_url = self.endpoint.as_ref().ok()?.clone();
-        match &self.secret {
-            SecretFact::Found { key: Ok(hash), .. } => Some(Endpoint {
-                base_url,
-                key_hash: hash.clone(),
-            }),
-            _ => None,
-        }
+    /// UID of the account.
+    pub fn uid(&self) -> &str {
+        self.meta.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The word for the connection in force.
+    pub fn connection(&self) -> Option<String> {
+        let in_force = self.in_force.as_ref();
+        in_force.map(|endpoint| endpoint.connection(self.uid()))
+    }
+
+    /// The connection of which a person says that it is meant.
+    pub fn acknowledged(&self) -> Option<&str> {
+        let annotations = self.meta.annotations.as_ref()?;
+        annotations.get(ACKNOWLEDGE_ACCOUNT).map(String::as_str)
     }
 }

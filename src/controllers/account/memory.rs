@@ -1,7 +1,7 @@
 //! What is remembered of an account object between two passes.
 
 use super::secret::Reading;
-use crate::{controllers::patience::Patience, runtime::backoff::Backoff};
+use crate::{controllers::patience::Patience, kinds::account::Endpoint, runtime::backoff::Backoff};
 use std::time::Duration;
 
 /// Memory of one account object.
@@ -17,6 +17,12 @@ pub struct Memory {
     pub(super) generation: Option<i64>,
     /// When a status was last written.
     pub(super) written: Option<Duration>,
+    /// The next lineage, until it is on record.
+    pub(super) fresh_word: Option<String>,
+    /// When and for which lineage it was last looked whether an order is open elsewhere, and the result.
+    pub(super) open_elsewhere: Option<(Duration, Option<String>, bool)>,
+    /// Since when this process acts, and whether the account had been used before then.
+    pub(super) used_before: Option<(Duration, bool)>,
     /// Effects that failed in a row.
     pub(super) backoff: Backoff,
     /// Why the last one failed.
@@ -32,6 +38,16 @@ pub(super) struct Ingredients {
     pub(super) key_hash: String,
     pub(super) ca_bundle: Option<String>,
     pub(super) order_timeout: Duration,
+}
+
+impl Ingredients {
+    /// Where it leads, as the status shows it.
+    pub(super) fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            base_url: self.base_url.clone(),
+            key_hash: self.key_hash.clone(),
+        }
+    }
 }
 
 impl Memory {

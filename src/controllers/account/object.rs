@@ -38,18 +38,8 @@ pub fn secret_namespace(key: &AccountKey, own: &str) -> String {
 /// Makes an account object known before its first pass.
 pub fn announce<K: AccountObject>(accounts: &Accounts, shown: &Shown<K>) {
     let meta = shown.meta();
-    let used_before = match shown {
-        Shown::Decoded(object) => used_before(&**object),
-        Shown::Undecodable(_) => false,
-    };
     let uid = meta.uid.as_deref().unwrap_or_default();
-    accounts.announce(&key::<K>(meta), uid, used_before);
-}
-
-/// Whether an earlier process has used the account.
-fn used_before<K: AccountObject>(object: &K) -> bool {
-    let status = object.status();
-    status.is_some_and(|s| s.endpoint.is_some() || !s.known_machines.is_empty())
+    accounts.announce(&key::<K>(meta), uid);
 }
 
 impl AccountObject for ProviderAccount {

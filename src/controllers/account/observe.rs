@@ -8,9 +8,12 @@ use super::{
     secret::{self, Secrets},
 };
 use crate::{
-    account::{Connection, view::Times},
+    account::{AccountKey, Connection, OnRecord, view::Times},
     controllers::context::Process,
-    kinds::{account::AccountSpec, names::HELD_SECRET},
+    kinds::{
+        account::{AccountSpec, AccountStatus, Endpoint},
+        names::HELD_SECRET,
+    },
     runtime::clock,
 };
 use hosting::{ApiKey, BaseUrl, Client, ClientOptions};
@@ -42,7 +45,7 @@ pub async fn observe<K: AccountObject>(
         None => (SecretFact::Unread("not read yet".into()), None),
     };
     let timing = spec.timing.in_force(ctx.minimum);
-    let (endpoint, connection) = connect(memory, spec, Times::from(timing), api_key);
+    let (endpoint, connection) = connect(memory, spec, &uid, Times::from(timing), api_key);
     let is_new = connection.is_some();
     let name = &spec.api_key_secret_ref.name;
     secrets.note(&uid, &key, &secret_namespace, name);
@@ -53,8 +56,22 @@ pub async fn observe<K: AccountObject>(
         false => ctx.accounts.report(&key, &status.known_machines),
     };
     let failures = memory.backoff.failures();
+    let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
+    let now = clock::now().mono;
+    let on_record = on_record(ctx, memory, &key, &status, in_force.as_ref(), now);
+    let open_elsewhere = open_elsewhere(memory, on_record.as_ref(), &status, now);
+    let used_before = used_before(ctx, memory, &key, &status);
+    if status.lineage.is_some() && status.lineage == memory.fresh_word {
+        memory.fresh_word = None;
+    }
+    let fresh_word = memory.fresh_word.get_or_insert_with(fresh_word).clone();
     let facts = Facts {
-        now: clock::now().mono,
+        now,
+        in_force,
+        on_record,
+        open_elsewhere,
+        used_before,
+        fresh_word,
         meta: object.meta().clone(),
         spec: spec.clone(),
         timing,
@@ -71,6 +88,71 @@ pub async fn observe<K: AccountObject>(
         key,
     };
     Gathered { facts, connection }
+}
+
+/// How long a look at what all objects have on record is believed.
+const ON_RECORD: Duration = Duration::from_secs(15);
+
+/// What the objects have on record: asked for while the connection is new, or an order may be open elsewhere.
+fn on_record(
+    process: &Process,
+    memory: &Memory,
+    key: &AccountKey,
+    status: &AccountStatus,
+    in_force: Option<&Endpoint>,
+    now: Duration,
+) -> Option<OnRecord> {
+    let is_known = match &memory.open_elsewhere {
+        Some((at, lineage, is_open)) => {
+            *lineage == status.lineage && (!is_open || now.saturating_sub(*at) < ON_RECORD)
+        }
+        None => false,
+    };
+    let is_new = status.lineage.is_none() || status.endpoint.as_ref() != in_force;
+    (is_new || !is_known).then(|| process.accounts.on_record(key))?
+}
+
+/// Whether an order is open that did not go to the present lineage; taken for granted while nobody knows.
+fn open_elsewhere(
+    memory: &mut Memory,
+    on_record: Option<&OnRecord>,
+    status: &AccountStatus,
+    now: Duration,
+) -> bool {
+    let lineage = status.lineage.clone();
+    if let Some(on_record) = on_record {
+        let is_open = on_record.is_open_elsewhere(lineage.as_deref());
+        memory.open_elsewhere = Some((now, lineage.clone(), is_open));
+    }
+    let known = memory.open_elsewhere.as_ref();
+    known.is_none_or(|(_, of, is_open)| *of != lineage || *is_open)
+}
+
+/// Whether another process used the account before this one began to act.
+fn used_before(
+    process: &Process,
+    memory: &mut Memory,
+    key: &AccountKey,
+    status: &AccountStatus,
+) -> bool {
+    let Some(since) = process.acting_since(key.namespace.as_deref()) else {
+        return true;
+    };
+    let is_used = status.lineage.is_some() || status.endpoint.is_some();
+    match memory.used_before {
+        Some((term, was_used)) if term == since => was_used,
+        _ => {
+            memory.used_before = Some((since, is_used));
+            is_used
+        }
+    }
+}
+
+/// A word that nobody has used.
+fn fresh_word() -> String {
+    let mut word = uuid::Uuid::new_v4().simple().to_string();
+    word.truncate(12);
+    word
 }
 
 async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec, namespace: &str) {
@@ -107,6 +189,7 @@ async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec,
 fn connect(
     memory: &mut Memory,
     spec: &AccountSpec,
+    uid: &str,
     times: Times,
     key: Option<ApiKey>,
 ) -> (Result<String, String>, Option<Connection>) {
@@ -135,11 +218,13 @@ fn connect(
     options.order_timeout = order_timeout;
     match Client::new(options) {
         Ok(client) => {
+            let word = wanted.endpoint().connection(uid);
             memory.connected = Some(wanted);
             let connection = Connection {
                 base_url,
                 key,
                 client,
+                word,
             };
             (Ok(text), Some(connection))
         }

@@ -110,6 +110,9 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         limits: facts.spec.limits.clone(),
         defaults: Some(facts.spec.defaults.unwrap_or_default()),
         known: decision.known.clone(),
+        lineage: decision.lineage_in_force.clone(),
+        open_elsewhere: facts.open_elsewhere,
+        used_before: facts.used_before,
     }
 }
 

@@ -28,6 +28,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .endpoint
             .clone()
             .or_else(|| before.endpoint.clone()),
+        lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
         known_machines: decision.known.clone(),
         timing: Some(facts.timing),
         last_orphan_scan: before.last_orphan_scan.clone(),
@@ -60,6 +61,20 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
 /// The events that go with a status.
 pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -> Vec<News> {
     let mut news = Vec::new();
+    if before.endpoint.is_some() && before.endpoint != next.endpoint {
+        let note = match before.lineage == next.lineage {
+            true => "another base URL or key is in use; it leads to the same machines",
+            false => {
+                "another base URL or key is in use; no machine on record shows that it leads to the same account, so nothing is concluded from it about orders and machines of before"
+            }
+        };
+        news.push(News {
+            severity: Severity::Normal,
+            reason: Reason::KeyAccepted,
+            action: "Connect",
+            note: note.into(),
+        });
+    }
     for wanted in &decision.conditions {
         let was = before
             .conditions

@@ -1,12 +1,17 @@
 //! Decisions on accounts: each trouble its own words, finalizers in their order.
 
+mod lineage;
+
 use super::{
     decide::{Effect, decide},
     facts::{Facts, KeyFault, SecretFact},
     report,
 };
 use crate::{
-    account::{AccountKey, AccountReport, Counts, KeyState, orphans::Verdict, view::Proof},
+    account::{
+        AccountKey, AccountReport, Counts, KeyState, OnRecord, RecordedMachine, orphans::Verdict,
+        view::Proof,
+    },
     controllers::{
         patience::{PATIENCE, Patience},
         readings::{assert_documented, row},
@@ -22,12 +27,15 @@ use crate::{
         timing::{Minimum, Timing, TimingInForce},
     },
 };
-use hosting::Refusal;
+use hosting::{Refusal, Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
+/// The lineage on record, and the next one.
+const LINEAGE: &str = "11111111aaaa";
+const FRESH: &str = "22222222bbbb";
 const URL: &str = "https://api.example.com";
 /// The command that repairs the key.
 const PUT_KEY: &str = "kubectl create secret generic api -n n --from-file=apiKey=FILE --dry-run=client -o yaml | kubectl apply -f -";
@@ -39,10 +47,36 @@ fn endpoint(hash: &str) -> Endpoint {
     }
 }
 
+fn uuid(number: usize) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+/// A machine as the provider shows it.
+fn machine(number: usize) -> Server {
+    Server {
+        id: ServerId::parse(&uuid(number)).unwrap(),
+        name: "web".into(),
+        status: ServerStatus::Delivered,
+        status_message: String::new(),
+        location_id: None,
+        location: String::new(),
+        instance_type_id: None,
+        instance_type: String::new(),
+        os_slug: String::new(),
+        addresses: vec![],
+        tags: vec![],
+        created_at: None,
+        delivered_at: None,
+        released_at: None,
+        contract_id: None,
+    }
+}
+
 fn known() -> KnownMachine {
     KnownMachine {
-        uuid: "00000000-0000-4000-8000-000000000001".into(),
+        uuid: uuid(1),
         order_tag: "fmo-order:00000000000000000000000000000001".into(),
+        live: true,
     }
 }
 
@@ -79,6 +113,7 @@ fn facts() -> Facts {
         meta: serde_json::from_value::<ObjectMeta>(json!({
             "name": "default",
             "namespace": "n",
+            "uid": "account-1",
             "generation": 3,
             "finalizers": [ACCOUNT_FINALIZER],
             "annotations": {HELD_SECRET: "api"},
@@ -97,7 +132,11 @@ fn facts() -> Facts {
             limits: Limits::default(),
         },
         timing: TimingInForce::default(),
-        status: AccountStatus::default(),
+        status: AccountStatus {
+            lineage: Some(LINEAGE.into()),
+            endpoint: Some(endpoint("a")),
+            ..AccountStatus::default()
+        },
         secret_namespace: "n".into(),
         secret: SecretFact::Found {
             key: Ok("a".into()),
@@ -108,6 +147,11 @@ fn facts() -> Facts {
         users: Some(2),
         secret_is_shared: false,
         connected: true,
+        in_force: Some(endpoint("a")),
+        on_record: Some(OnRecord::default()),
+        open_elsewhere: false,
+        used_before: false,
+        fresh_word: FRESH.into(),
         report: Some(report_of()),
         failed: None,
         patience: Patience::default(),
@@ -214,8 +258,7 @@ fn every_trouble_names_its_field_and_remedy() {
             true,
             &[
                 "put back the former",
-                "kubectl patch provideraccount default -n n ",
-                "knownMachines",
+                "kubectl annotate provideraccount default -n n flexmetal.dev/acknowledge-account=",
                 "key hash old",
             ],
             |f| {
@@ -322,10 +365,7 @@ fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
     facts.report = Some(report_of());
     facts.status.known_machines.clear();
     let decision = decide(&facts);
-    assert_eq!(
-        decision.block, None,
-        "a person cleared what it was known by"
-    );
+    assert_eq!(decision.block, None, "nothing is on record any more");
     assert_eq!(decision.endpoint, Some(endpoint("a")));
 }
 

@@ -1,8 +1,8 @@
 //! Which objects name which account, and who of them is woken.
 
-use super::{Objects, Uid, entry::Entry};
+use super::{Objects, Shown, Uid, entry::Entry};
 use crate::{
-    account::{AccountKey, Users, Wake},
+    account::{AccountKey, OnRecord, Users, Wake},
     kinds::Kind,
     runtime::clock,
 };
@@ -94,6 +94,29 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
             return Some(0);
         }
         self.is_complete().then(|| self.lock().users.of(account))
+    }
+
+    fn on_record(&self, account: &AccountKey) -> Option<OnRecord> {
+        let mut all = OnRecord::default();
+        let Some(on_record) = self.traits.on_record else {
+            return Some(all);
+        };
+        if !self.is_complete() {
+            return None;
+        }
+        let forms: Vec<_> = {
+            let inner = self.lock();
+            let entries = inner.entries.values().filter(|e| !e.gone);
+            let entries = entries.filter(|entry| entry.names() == Some(account));
+            entries.map(|entry| entry.form.clone()).collect()
+        };
+        // Not under the lock: to decode them takes a while.
+        for form in forms {
+            if let Shown::Decoded(object) = form.shown() {
+                on_record(&object, &mut all);
+            }
+        }
+        Some(all)
     }
 
     fn wake(&self, wake: &Wake) {

@@ -50,7 +50,11 @@ pub(super) async fn act(
 async fn act_here(ctx: &ServerContext, facts: &Facts, effect: &Effect) -> Observation {
     let object = &facts.object;
     match effect {
-        Effect::WriteIntent(intent) => written(writes::intent(ctx, object, intent).await),
+        Effect::WriteNote(note) => written(writes::note(ctx, object, note).await),
+        Effect::PutBack(note) => match written(writes::note(ctx, object, note).await) {
+            Observation::Done => Observation::PutBack,
+            other => other,
+        },
         Effect::HoldObject => written(writes::hold(ctx, object).await),
         Effect::LetGo => written(writes::let_go(ctx, object).await),
         Effect::Order(_)
@@ -58,6 +62,7 @@ async fn act_here(ctx: &ServerContext, facts: &Facts, effect: &Effect) -> Observ
         | Effect::Read { .. }
         | Effect::AddTag { .. }
         | Effect::RemoveTag { .. }
+        | Effect::RemoveOrderTag { .. }
         | Effect::BeginRelease { .. }
         | Effect::Release { .. } => wrong_permission(),
     }
@@ -72,12 +77,17 @@ async fn act_there(
 ) -> Observation {
     let uuid = match effect {
         Effect::LookForOrder(look) => return look_for_order(&mut permit, look).await,
+        Effect::RemoveOrderTag { tag } => return remove_order_tag(&mut permit, tag).await,
         Effect::Read { uuid, .. }
         | Effect::AddTag { uuid, .. }
         | Effect::RemoveTag { uuid, .. }
         | Effect::BeginRelease { uuid }
         | Effect::Release { uuid } => uuid,
-        Effect::Order(_) | Effect::WriteIntent(_) | Effect::HoldObject | Effect::LetGo => {
+        Effect::Order(_)
+        | Effect::WriteNote(_)
+        | Effect::PutBack(_)
+        | Effect::HoldObject
+        | Effect::LetGo => {
             return wrong_permission();
         }
     };
@@ -90,7 +100,7 @@ async fn act_there(
         Effect::Read { not_listed, .. } => read(&mut permit, &id, *not_listed).await,
         Effect::AddTag { tag, when, .. } => {
             if effect.lets_stay()
-                && let Err(observation) = may_retain(ctx, facts).await
+                && let Err(observation) = may_retain(ctx, facts, uuid).await
             {
                 return observation;
             }
@@ -105,7 +115,9 @@ async fn act_there(
         Effect::Release { .. } => release(facts, permit, &id).await,
         Effect::Order(_)
         | Effect::LookForOrder(_)
-        | Effect::WriteIntent(_)
+        | Effect::RemoveOrderTag { .. }
+        | Effect::WriteNote(_)
+        | Effect::PutBack(_)
         | Effect::HoldObject
         | Effect::LetGo => wrong_permission(),
     }
@@ -157,6 +169,19 @@ async fn look_for_order(permit: &mut Permit, look: &LookUp) -> Observation {
     }
 }
 
+/// The tag of a released machine's order leaves the account's list. Best effort: the object does not wait for it
+/// for ever.
+async fn remove_order_tag(permit: &mut Permit, tag: &str) -> Observation {
+    let answer = permit.call(async |client| client.delete_tag(tag).await);
+    match answer.await {
+        Ok(()) | Err(Error::NotFound(_)) => Observation::TagTried { gone: true },
+        Err(error) => {
+            tracing::debug!(tag, error = error.explain(), "a tag could not be removed");
+            Observation::TagTried { gone: false }
+        }
+    }
+}
+
 /// Whether the account's list of tags holds this one.
 async fn tag_exists(permit: &mut Permit, tag: &str) -> Result<bool, Error> {
     match permit.call(async |client| client.tag(tag).await).await {
@@ -182,9 +207,9 @@ async fn read(permit: &mut Permit, id: &ServerId, not_listed: Option<Duration>) 
 
 /// A machine is retained only where that is the policy at this very moment, and not once its release was
 /// noted.
-async fn may_retain(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
+async fn may_retain(ctx: &ServerContext, facts: &Facts, uuid: &str) -> Result<(), Observation> {
     let fresh = with_live_policies(ctx, reread(ctx, facts).await?).await?;
-    match fence::may_retain(&fresh) {
+    match fence::may_retain(&fresh, uuid) {
         true => Ok(()),
         false => Err(Observation::Stale),
     }
@@ -261,16 +286,22 @@ async fn begin_release(
 }
 
 /// The facts with the policies that the account gives now, where the object leaves one to it.
-pub(super) async fn with_live_policies(
+async fn with_live_policies(ctx: &ServerContext, fresh: Facts) -> Result<Facts, Observation> {
+    match fresh.object.spec.policies().are_complete() {
+        true => Ok(fresh),
+        false => with_live_account(ctx, fresh).await,
+    }
+}
+
+/// The facts with what the account object says now. Its watch may be behind that of the servers: another one may
+/// have its name by now, or another lineage be on record.
+pub(super) async fn with_live_account(
     ctx: &ServerContext,
     mut fresh: Facts,
 ) -> Result<Facts, Observation> {
-    if fresh.object.spec.policies().are_complete() {
-        return Ok(fresh);
-    }
-    match observe::live_defaults(ctx, &fresh.object).await {
-        Ok(Some(defaults)) => {
-            fresh.set_defaults(defaults);
+    match observe::live_account(ctx, &fresh.object).await {
+        Ok(Some(live)) => {
+            fresh.set_live(live);
             Ok(fresh)
         }
         Ok(None) => Err(Observation::Failed(Trouble::unexpected(

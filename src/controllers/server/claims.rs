@@ -1,7 +1,12 @@
 //! Which machines the server objects claim: those that bear the mark of a living object.
 
-use super::ServerObjects;
-use crate::{account::Claims, controllers::mark::Mark};
+use super::{ServerObjects, facts};
+use crate::{
+    account::{Claims, OnRecord, RecordedMachine},
+    controllers::mark::Mark,
+    kinds::{BareMetalServer, server::OrderOutcome},
+};
+use hosting::ServerStatus;
 use std::{collections::HashSet, sync::Arc};
 
 /// The marks of all server objects.
@@ -13,6 +18,33 @@ pub(super) struct MarkClaims {
 impl Claims for MarkClaims {
     fn marks(&self) -> Option<HashSet<String>> {
         (self.all_namespaces && self.objects.is_complete()).then(|| self.objects.aliases())
+    }
+}
+
+/// What an object has on record at its account: the machine of its last order, or that the order is open.
+pub(super) fn on_record(object: &BareMetalServer, all: &mut OnRecord) {
+    let status = object.status.as_ref();
+    let recorded = status.and_then(|s| s.order.as_ref());
+    let recorded = recorded.map(|r| (r.intent.clone(), r.outcome));
+    let noted = facts::order_annotation(object).and_then(Result::ok);
+    let noted = noted.map(|n| (n.intent, n.outcome));
+    // The newest is the last start; of the same one, whoever knows an outcome knows more.
+    let last = [recorded, noted].into_iter().flatten();
+    let last = last.max_by_key(|(intent, outcome)| (intent.epoch, outcome.is_some()));
+    let Some((intent, outcome)) = last else {
+        return;
+    };
+    let lineage = intent.account.map(|account| account.lineage);
+    let is_open = outcome.is_none_or(|o| o == OrderOutcome::Created);
+    if let Some(uuid) = status.and_then(|s| s.uuid.clone()) {
+        let word = status.and_then(|s| s.provider_status.as_deref());
+        all.machines.push(RecordedMachine {
+            uuid: uuid.to_ascii_lowercase(),
+            live: word.is_none_or(|word| ServerStatus::parse(word).is_live()),
+            lineage,
+        });
+    } else if is_open {
+        all.open.push(lineage);
     }
 }
 

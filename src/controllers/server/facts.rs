@@ -8,11 +8,12 @@ use crate::{
     kinds::{
         BareMetalServer, Policies, PoliciesInForce,
         names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
-        server::{BareMetalServerStatus, Intent},
+        order::OrderNote,
+        server::BareMetalServerStatus,
     },
     runtime::Moment,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// All that one decision is allowed to know.
 #[derive(Clone)]
@@ -25,6 +26,13 @@ pub struct Facts {
     pub all_namespaces: bool,
     /// Whether the kind itself is being deleted, which turns every object into Retain; None: it cannot be seen.
     pub kind_deleting: Option<bool>,
+    /// Since when, by the monotonic clock, this process acts for the object's namespace.
+    pub acting_since: Duration,
+    /// When this process first saw the object.
+    pub first_seen: Duration,
+    /// Whether the object was not there when this process had begun to act: what ever ordered for it
+    /// is this process. Told by a listing and not by clocks.
+    pub is_newcomer: bool,
     /// The object, as fresh as this process has seen it.
     pub object: Arc<BareMetalServer>,
     /// The account that pays.
@@ -55,6 +63,17 @@ pub enum AccountFacts {
         /// The account does not allow this namespace; it stops orders, never releases.
         not_allowed: Option<String>,
     },
+}
+
+/// What an account object says at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveAccount {
+    /// Its UID.
+    pub uid: String,
+    /// Its lineage.
+    pub lineage: Option<String>,
+    /// What its servers do where they do not say it themselves.
+    pub defaults: Policies,
 }
 
 /// What is known of another mark.
@@ -103,7 +122,7 @@ impl Facts {
     }
 
     /// The order annotation: absent, readable, or the text that could not be read.
-    pub fn annotation(&self) -> Option<Result<Intent, String>> {
+    pub fn annotation(&self) -> Option<Result<OrderNote, String>> {
         order_annotation(&self.object)
     }
 
@@ -112,7 +131,7 @@ impl Facts {
         annotation(&self.object, RELEASE_ANNOTATION)
     }
 
-    /// The order tag of which a person says that it made no machine.
+    /// The order tag or mark of which a person says that it made no machine.
     pub fn acknowledged(&self) -> Option<&str> {
         annotation(&self.object, ACKNOWLEDGE_ABSENT)
     }
@@ -154,10 +173,12 @@ impl Facts {
         self.known_policies().unwrap_or_else(unknown)
     }
 
-    /// Takes in what the account says of policies.
-    pub fn set_defaults(&mut self, defaults: Policies) {
+    /// Takes in what the account object says now.
+    pub fn set_live(&mut self, live: LiveAccount) {
         if let AccountFacts::Found { view, .. } = &mut self.account {
-            view.defaults = Some(defaults);
+            view.defaults = Some(live.defaults);
+            view.uid = live.uid;
+            view.lineage = live.lineage;
         }
     }
 
@@ -189,8 +210,13 @@ pub fn has_finalizer(object: &BareMetalServer) -> bool {
         .any(|f| f == SERVER_FINALIZER)
 }
 
+/// Whether two texts are the same UUID: case does not matter.
+pub fn is_same_uuid(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
 /// The order annotation of an object: absent, readable, or the text that could not be read.
-pub fn order_annotation(object: &BareMetalServer) -> Option<Result<Intent, String>> {
+pub fn order_annotation(object: &BareMetalServer) -> Option<Result<OrderNote, String>> {
     let text = annotation(object, ORDER_ANNOTATION)?;
     Some(serde_json::from_str(text).map_err(|_| text.chars().take(120).collect()))
 }

@@ -2,6 +2,7 @@
 //!
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
+use super::contest::Contest;
 use crate::controllers::{mark::Mark, patience::Patience};
 use crate::kinds::{
     Reason,
@@ -12,6 +13,9 @@ use std::time::Duration;
 
 /// Longest pause between two tries of an effect.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Tries to take a tag off the account's list before the object goes without.
+pub const MOST_TAG_TRIES: u32 = 3;
 
 /// Memory of one object, by the process that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,6 +51,14 @@ pub struct Memory {
     pub trouble: Option<Trouble>,
     /// What it waits for, and since when.
     pub patience: Patience,
+    /// Metadata that had to be put back.
+    pub contest: Contest,
+    /// The connection over which machines were looked for. What one showed proves nothing over another.
+    pub connection: Option<String>,
+    /// The attempt that is known to have made nothing, and since when this process knows.
+    pub closed: Option<(String, Duration)>,
+    /// Tries to take the order's tag off the account's list.
+    pub tag_tries: u32,
 }
 
 /// The search for an order of unknown outcome.
@@ -165,6 +177,13 @@ pub enum Observation {
     },
     /// A DELETE ended.
     Released(Sent),
+    /// Finalizer and annotation were put back.
+    PutBack,
+    /// A try to take the order's tag off the account's list ended, however.
+    TagTried {
+        /// Whether the list shows it no more.
+        gone: bool,
+    },
     /// An effect was done.
     Done,
     /// The object changed in between: the effect was not done, and the next pass sees the change.
@@ -188,6 +207,7 @@ impl Trouble {
         let reason = match error {
             hosting::Error::AccessDenied(_) => Reason::KeyRejected,
             hosting::Error::RateLimited(_) => Reason::RateLimited,
+            hosting::Error::Refused(_) | hosting::Error::NotFound(_) => Reason::RequestRefused,
             _ => Reason::ProviderUnreachable,
         };
         Self {
@@ -269,7 +289,25 @@ impl Memory {
                 self.succeed();
             }
             Observation::Done => self.succeed(),
-            Observation::Stale => {}
+            Observation::PutBack => {
+                self.contest.put_back(now);
+                self.succeed();
+            }
+            Observation::TagTried { gone } => {
+                self.tag_tries = match gone {
+                    true => MOST_TAG_TRIES,
+                    false => self.tag_tries + 1,
+                };
+                match gone {
+                    true => self.succeed(),
+                    false => self.fail(now),
+                }
+            }
+            // What it rested on may change again: two that write against each other must not spin.
+            Observation::Stale => {
+                self.fail(now);
+                self.trouble = Some(Trouble::unexpected("the object changed in between"));
+            }
             Observation::Failed(trouble) => {
                 self.fail(now);
                 self.trouble = Some(trouble);
@@ -284,6 +322,32 @@ impl Memory {
     fn succeed(&mut self) {
         self.backoff.reset();
         self.trouble = None;
+    }
+
+    /// Notes the connection by which machines are looked for. Another one starts every proof again.
+    pub fn looks_over(&mut self, connection: &str) {
+        if self.connection.as_deref() == Some(connection) {
+            return;
+        }
+        if self.connection.replace(connection.to_owned()).is_none() {
+            return;
+        }
+        self.missing = Missing::default();
+        self.release.failed_reads.clear();
+        if let Some(search) = &mut self.search {
+            search.samples.clear();
+            search.looked = None;
+            search.obstacle = None;
+        }
+    }
+
+    /// Notes the attempt that is known to have made nothing, or that there is none.
+    pub fn closed_seen(&mut self, attempt: Option<&str>, now: Duration) {
+        let is_same = |(known, _): &(String, Duration)| attempt == Some(known);
+        if self.closed.as_ref().is_some_and(is_same) {
+            return;
+        }
+        self.closed = attempt.map(|attempt| (attempt.to_owned(), now));
     }
 
     /// Starts the search for an attempt, or goes on with it.

@@ -5,6 +5,7 @@
 //! without an effect is written to status, and the row ends.
 
 pub mod answers;
+pub mod contest;
 pub mod decide;
 pub mod facts;
 pub mod memory;
@@ -74,6 +75,7 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
     let cluster = process.cluster.clone();
     Traits {
         account_of: Some(account_of),
+        on_record: Some(claims::on_record),
         alias: Box::new(move |meta| {
             let mark = cluster.object_mark(
                 meta.namespace.as_deref()?,

@@ -3,7 +3,7 @@
 use super::{
     ServerContext, claims,
     decide::request::keys_hash,
-    facts::{AccountFacts, Facts},
+    facts::{AccountFacts, Facts, LiveAccount},
     recall::{self, Known},
     ssh_keys,
 };
@@ -15,13 +15,17 @@ use crate::{
         writes::{Failure, bounded},
     },
     kinds::{
-        BareMetalServer, ClusterProviderAccount, Kind as _, Policies, ProviderAccount,
+        BareMetalServer, ClusterProviderAccount, Kind as _, ProviderAccount,
+        account::{AccountSpec, AccountStatus},
         references::{AccountKind, PinnedAccount},
     },
     runtime::clock,
 };
 use hosting::ServerId;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Api, CustomResourceExt as _, ResourceExt as _};
 use std::sync::Arc;
 
@@ -58,8 +62,16 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         Some(false)
     };
     let ssh_keys = needed_keys(ctx, &object).await;
+    let now = clock::now();
+    let acting_since = ctx.acting_since(Some(&namespace)).unwrap_or(now.mono);
+    let sight = ctx.objects.sight(&uid);
     let mut facts = Facts {
-        now: clock::now(),
+        now,
+        acting_since,
+        first_seen: sight.map_or(now.mono, |s| s.first_seen),
+        is_newcomer: sight
+            .and_then(|s| s.absent_from)
+            .is_some_and(|began| began >= acting_since),
         cluster: ctx.cluster.clone(),
         all_namespaces: ctx.watched.is_all(),
         kind_deleting,
@@ -112,35 +124,41 @@ impl Known for Outside<'_> {
 }
 
 /// The account that pays. That of the order stays it, whatever the reference says by now.
-fn account_of(object: &BareMetalServer) -> PinnedAccount {
+pub(super) fn account_of(object: &BareMetalServer) -> PinnedAccount {
     let pinned = object.status.as_ref().and_then(|s| s.account.clone());
     pinned.unwrap_or_else(|| PinnedAccount::of(object.spec.account_ref.as_ref()))
 }
 
-/// What the account says now of policies that the object leaves to it. Asked for right before what costs
-/// money or a machine: the watch of the accounts may be behind that of the servers. None: it is not there.
+/// What the account object says now. Asked for right before what costs money or a machine: the watch of the accounts may be behind that of the servers. None: it is not there.
 ///
 /// # Errors
 /// When the API server does not give it.
-pub async fn live_defaults(
+pub async fn live_account(
     ctx: &ServerContext,
     object: &BareMetalServer,
-) -> Result<Option<Policies>, Failure> {
+) -> Result<Option<LiveAccount>, Failure> {
     let PinnedAccount { kind, name } = account_of(object);
     let client = ctx.client.clone();
-    let spec = match kind {
+    Ok(match kind {
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, object.metadata.namespace.as_deref());
             let found = bounded(api.get_opt(&name)).await?;
-            found.map(|account| account.spec.account)
+            found.map(|a| live(a.metadata, a.spec.account, a.status))
         }
         AccountKind::ClusterProviderAccount => {
             let api = ClusterProviderAccount::api(client, None);
             let found = bounded(api.get_opt(&name)).await?;
-            found.map(|account| account.spec.account)
+            found.map(|a| live(a.metadata, a.spec.account, a.status))
         }
-    };
-    Ok(spec.map(|account| account.defaults.unwrap_or_default()))
+    })
+}
+
+fn live(meta: ObjectMeta, spec: AccountSpec, status: Option<AccountStatus>) -> LiveAccount {
+    LiveAccount {
+        uid: meta.uid.unwrap_or_default(),
+        lineage: status.and_then(|s| s.lineage),
+        defaults: spec.defaults.unwrap_or_default(),
+    }
 }
 
 /// Whether the kind itself is being deleted. Asked for each time, since a yes that comes too late

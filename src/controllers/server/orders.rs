@@ -37,7 +37,7 @@ pub async fn order(
 ) -> Observation {
     let mark = facts.mark();
     let mut attempt = match OrderStart::start(ctx, facts, account, planned).await {
-        Ok(attempt) if permit.is_of(account) => attempt,
+        Ok(attempt) if is_planned(&permit, account, planned) => attempt,
         Ok(_) => {
             return Observation::Failed(Trouble::unexpected(
                 "the account has another key or URL since the order was permitted",
@@ -54,7 +54,7 @@ pub async fn order(
         return answers::of_unsent(record, closed, now.wall);
     }
     let in_time = once::may_send(since, record.intent.send_by, now, window);
-    if !in_time || !permit.is_of(account) {
+    if !in_time || !is_planned(&permit, account, planned) {
         return answers::of_unsent(record, Closed::NotSent, now.wall);
     }
     let order_tag = mark.order_tag(record.intent.epoch);
@@ -72,6 +72,11 @@ pub async fn order(
         tracing::warn!(why, "the outcome of an order is not known");
     }
     answers::of_order(record, &answer, clock::now().wall)
+}
+
+/// Whether the permit is for the very connection that the intent names, and the account still stands on it.
+fn is_planned(permit: &OrderPermit, account: &Account, planned: &NewOrder) -> bool {
+    permit.connection() == planned.account.connection && permit.is_of(account)
 }
 
 /// An attempt that this pass started.
@@ -104,7 +109,10 @@ impl OrderStart {
             ..facts.clone()
         };
         observe::recall(ctx, &mut fresh, Some(account));
-        let fresh = act::with_live_policies(ctx, fresh).await?;
+        if observe::account_of(&object) != observe::account_of(&facts.object) {
+            return Err(Observation::Stale);
+        }
+        let fresh = act::with_live_account(ctx, fresh).await?;
         let window = account.view().times.send_window;
         let nonce = uuid::Uuid::new_v4().simple().to_string();
         let Some(intent) = fence::start(&fresh, planned, &nonce, window) else {
@@ -126,7 +134,7 @@ impl OrderStart {
         loop {
             let reply = match stage {
                 Stage::WriteMetadata => {
-                    let written = writes::intent(ctx, &self.object, self.intent()).await;
+                    let written = writes::start(ctx, &self.object, self.intent()).await;
                     self.reply(written)
                 }
                 Stage::WriteStatus => {

@@ -31,6 +31,10 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
         facts.memory.search_for(attempt, now);
     }
     facts.memory.former_seen(found.other_mark(), now);
+    facts.memory.closed_seen(found.closed_attempt(), now);
+    if let Some(connection) = facts.view().and_then(|v| v.connection.clone()) {
+        facts.memory.looks_over(&connection);
+    }
     let Some(known) = known else { return };
     facts.own = known.bearing(&facts.mark());
     if !facts.own.is_empty() {

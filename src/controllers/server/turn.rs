@@ -38,7 +38,7 @@ pub(super) enum Permission {
 /// Asks for the turn of an effect.
 pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> Asked {
     let (lane, calls) = match effect {
-        Effect::WriteIntent(_) | Effect::HoldObject | Effect::LetGo => {
+        Effect::WriteNote(_) | Effect::PutBack(_) | Effect::HoldObject | Effect::LetGo => {
             return Asked::Now(Permission::NotNeeded);
         }
         Effect::Order(_) => return ask_to_order(facts, account),
@@ -47,6 +47,7 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         Effect::AddTag { .. } if effect.lets_stay() => (Lane::Release, 2),
         Effect::AddTag { .. } | Effect::RemoveTag { .. } => (Lane::Resolve, 2),
         Effect::BeginRelease { .. } | Effect::Release { .. } => (Lane::Release, 2),
+        Effect::RemoveOrderTag { .. } => (Lane::Release, 1),
     };
     let Some(account) = account else {
         return vanished();

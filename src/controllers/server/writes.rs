@@ -5,23 +5,45 @@ use crate::{
     controllers::writes::{Written, with_finalizer, without_finalizer},
     kinds::{
         BareMetalServer,
-        names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+        names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+        order::OrderNote,
         server::Intent,
     },
 };
 use serde_json::{Value, json};
 
-/// Finalizer and order annotation, in one write.
-pub async fn intent(
+/// Finalizer and intent of a new order, in one write. A person's word about the last one is used up by it.
+pub async fn start(
     ctx: &ServerContext,
     object: &BareMetalServer,
     intent: &Intent,
 ) -> Written<BareMetalServer> {
-    let text = match serde_json::to_string(intent) {
+    let note = OrderNote::open(intent.clone());
+    let more = json!({ ACKNOWLEDGE_ABSENT: Value::Null });
+    write_note(ctx, object, &note, more).await
+}
+
+/// Finalizer and order annotation, in one write.
+pub async fn note(
+    ctx: &ServerContext,
+    object: &BareMetalServer,
+    note: &OrderNote,
+) -> Written<BareMetalServer> {
+    write_note(ctx, object, note, json!({})).await
+}
+
+async fn write_note(
+    ctx: &ServerContext,
+    object: &BareMetalServer,
+    note: &OrderNote,
+    mut annotations: Value,
+) -> Written<BareMetalServer> {
+    let text = match serde_json::to_string(note) {
         Ok(text) => text,
         Err(_) => return Written::Stale,
     };
-    let annotations = json!({ ORDER_ANNOTATION: text, RELEASE_ANNOTATION: Value::Null });
+    annotations[ORDER_ANNOTATION] = json!(text);
+    annotations[RELEASE_ANNOTATION] = Value::Null;
     let finalizers = with_finalizer(object, SERVER_FINALIZER);
     let metadata = json!({ "annotations": annotations, "finalizers": finalizers });
     ctx.write_metadata(object, metadata).await

@@ -2,11 +2,12 @@
 
 mod conditions;
 mod finalizers;
+mod lineage;
 mod trouble;
 
 use super::facts::{Facts, SecretFact};
 use crate::{
-    account::{Identity, KeyState, identity, orphans::Verdict},
+    account::{KeyState, orphans::Verdict},
     controllers::cause::{Cause, Standing},
     kinds::{
         Reason,
@@ -14,6 +15,7 @@ use crate::{
         conditions::Wanted,
     },
 };
+use lineage::{Identity, identity};
 use std::time::Duration;
 
 /// Time between two reads of the Secret while all is well.
@@ -42,6 +44,10 @@ pub struct Decision {
     pub orphans: Option<Vec<Orphan>>,
     /// Where the account is; None: as before.
     pub endpoint: Option<Endpoint>,
+    /// Its lineage; None: as before.
+    pub lineage: Option<String>,
+    /// The lineage that is in force, once it is on record.
+    pub lineage_in_force: Option<String>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
     /// What the account waits for with [`Patience`](crate::controllers::patience::Patience).
@@ -69,25 +75,32 @@ pub enum Effect {
     },
     /// Take the finalizer off the account.
     LetAccountGo,
+    /// A person's word for the present connection is used up: take the annotation off.
+    ForgetAcknowledgement,
 }
 
 /// Decides.
 pub fn decide(facts: &Facts) -> Decision {
-    let identity = known_identity(facts);
+    let identity = identity(facts);
     let (trouble, patience_for) = judged(facts, trouble::trouble(facts, identity));
     let block = trouble.as_ref().and_then(|t| trouble::blocks(facts, t));
-    let no_orders = trouble::no_orders(facts, trouble.as_ref());
+    let no_orders = trouble::no_orders(facts, trouble.as_ref(), identity);
     // What is seen through a wrong key or URL says nothing of this account.
     let own = facts.report.as_ref().filter(|_| identity == Identity::Same);
+    let accepted = matches!(&facts.report, Some(r) if r.key == KeyState::Accepted);
+    let begins = accepted && identity == Identity::New;
     let known = match own {
         Some(report) => report.known.clone(),
+        // What was known before is not of the new lineage.
+        None if begins => Vec::new(),
         None => facts.status.known_machines.clone(),
     };
-    let accepted = matches!(&facts.report, Some(r) if r.key == KeyState::Accepted);
-    let endpoint = (accepted && identity == Identity::Same)
-        .then(|| facts.present_endpoint())
+    let endpoint = (accepted && identity.is_settled())
+        .then(|| facts.in_force.clone())
         .flatten();
     let (effect, held) = finalizers::finalizers(facts);
+    let effect =
+        effect.or_else(|| lineage::is_used_up(facts).then_some(Effect::ForgetAcknowledgement));
     Decision {
         block,
         no_orders,
@@ -100,6 +113,8 @@ pub fn decide(facts: &Facts) -> Decision {
             Verdict::NotChecked => None,
         }),
         endpoint,
+        lineage: begins.then(|| facts.fresh_word.clone()),
+        lineage_in_force: own.and(facts.status.lineage.clone()),
         known,
         patience_for,
         again: again(facts, trouble.as_ref()),
@@ -115,19 +130,6 @@ fn judged(facts: &Facts, trouble: Option<Cause>) -> (Option<Cause>, Option<Reaso
     // An absent Secret is looked for more often than patience lasts: nobody has to look for its end.
     let (trouble, _) = trouble.judged(&facts.patience, facts.now, &facts.status.conditions);
     (Some(trouble), patience_for)
-}
-
-fn known_identity(facts: &Facts) -> Identity {
-    let Some(present) = facts.present_endpoint() else {
-        return Identity::Same;
-    };
-    let proof = facts.report.as_ref().and_then(|r| r.proof.as_deref());
-    identity(
-        facts.status.endpoint.as_ref(),
-        &present,
-        &facts.status.known_machines,
-        proof,
-    )
 }
 
 fn again(facts: &Facts, trouble: Option<&Cause>) -> Duration {

@@ -2,10 +2,10 @@
 
 use super::{
     super::facts::{Facts, KeyFault, SecretFact},
-    known_identity,
+    lineage::{self, Identity, identity},
 };
 use crate::{
-    account::{Identity, KeyState},
+    account::KeyState,
     controllers::cause::Cause,
     kinds::{Reason, names::ACCOUNT_FINALIZER},
 };
@@ -69,7 +69,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         return needs_person(Reason::KeyRejected, text);
     }
     match identity {
-        Identity::Same => {}
+        Identity::Same | Identity::New => {}
         Identity::Changed => return needs_person(Reason::AccountChanged, changed(facts)),
         Identity::Unchecked => {
             let error = report.error.clone();
@@ -102,18 +102,13 @@ fn failing(facts: &Facts) -> Option<Cause> {
 }
 
 fn changed(facts: &Facts) -> String {
-    let known = facts.status.known_machines.iter();
-    let known: Vec<_> = known.map(|k| k.uuid.as_str()).collect();
     let before = facts.status.endpoint.as_ref();
-    let forget = facts.key.command(
-        "patch",
-        "--subresource=status --type=merge -p '{\"status\":{\"knownMachines\":null}}'",
-    );
     format!(
-        "base URL and key lead to an account that shows none of the machines that this one is known by ({}). Either put back the former ones (base URL {}, key hash {}), or, if those machines are given up, clear what it is known by: {forget}",
-        known.join(", "),
+        "base URL and key lead to an account that shows none of the live machines on record here ({}). Either put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up: {}; what they belong to stays as it is until a word of its own",
+        lineage::missed(facts).join(", "),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.key_hash),
+        lineage::acknowledge(facts),
     )
 }
 
@@ -131,11 +126,11 @@ fn put_key(facts: &Facts) -> String {
 pub(super) fn blocks(facts: &Facts, trouble: &Cause) -> Option<(Reason, String)> {
     let blocks = match trouble.reason {
         Reason::InvalidEndpoint | Reason::AccountChanged => true,
-        Reason::SecretNotFound | Reason::InvalidKey => !facts.connected,
-        Reason::Pending => !facts.connected || known_identity(facts) != Identity::Same,
-        Reason::ProviderUnreachable | Reason::RateLimited => {
-            known_identity(facts) != Identity::Same
+        Reason::SecretNotFound | Reason::InvalidKey => {
+            !facts.connected || !identity(facts).is_settled()
         }
+        Reason::Pending => !facts.connected || !identity(facts).is_settled(),
+        Reason::ProviderUnreachable | Reason::RateLimited => !identity(facts).is_settled(),
         // The breaker says it itself.
         _ => false,
     };
@@ -143,7 +138,11 @@ pub(super) fn blocks(facts: &Facts, trouble: &Cause) -> Option<(Reason, String)>
 }
 
 /// Why nothing may be ordered through the account.
-pub(super) fn no_orders(facts: &Facts, trouble: Option<&Cause>) -> Option<(Reason, String)> {
+pub(super) fn no_orders(
+    facts: &Facts,
+    trouble: Option<&Cause>,
+    identity: Identity,
+) -> Option<(Reason, String)> {
     if facts.deleting() {
         let text = format!("{} is being deleted", facts.key);
         return Some((Reason::AccountNotReady, text));
@@ -152,7 +151,14 @@ pub(super) fn no_orders(facts: &Facts, trouble: Option<&Cause>) -> Option<(Reaso
         let text = format!("{} is being deleted", facts.secret_name());
         return Some((Reason::SecretNotFound, text));
     }
-    trouble
-        .filter(|t| matches!(t.reason, Reason::SecretNotFound | Reason::InvalidKey))
-        .map(|t| (t.reason, t.message.clone()))
+    if let Some(t) = trouble
+        && matches!(t.reason, Reason::SecretNotFound | Reason::InvalidKey)
+    {
+        return Some((t.reason, t.message.clone()));
+    }
+    // An order names the lineage, which must be on record before.
+    (identity == Identity::New).then(|| {
+        let text = format!("the connection of {} is being recorded", facts.key);
+        (Reason::Pending, text)
+    })
 }

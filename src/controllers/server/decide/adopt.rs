@@ -50,8 +50,8 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
                 Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
-                        "the annotation {ORDER_ANNOTATION} tells of an order of an earlier object of this name (mark {mark}), and no machine of it is shown; to order again, remove the annotation: {}",
-                        remedy::remove_annotation(facts)
+                        "the annotation {ORDER_ANNOTATION} or the status tells of an order of an earlier object of this name (mark {mark}), and no machine of it is shown; if it has none and this object shall order one, say so: {}",
+                        remedy::acknowledge(facts, evidence)
                     ),
                 ),
             );
@@ -142,9 +142,9 @@ pub fn stranger(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark
         Cause::needs_person(
             Reason::OwnershipConflict,
             format!(
-                "the annotation {ORDER_ANNOTATION} tells of an order of another object (UID {}, mark {mark}) whose machine may have no other owner; to order again, remove the annotation: {}",
+                "the annotation {ORDER_ANNOTATION} or the status tells of an order of another object (UID {}, mark {mark}) whose machine may have no other owner; if that is settled and this object shall order its own machine, say so: {}",
                 intent.uid,
-                remedy::remove_annotation(facts)
+                remedy::acknowledge(facts, evidence)
             ),
         ),
     )

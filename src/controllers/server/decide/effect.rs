@@ -1,7 +1,11 @@
 //! What a decision may ask for: one arm of `act` each.
 
 use super::fence::TagProof;
-use crate::kinds::{account::KnownMachine, names::RETAINED_TAG, server::Intent};
+use crate::kinds::{
+    account::KnownMachine,
+    names::RETAINED_TAG,
+    order::{OrderAccount, OrderNote},
+};
 use hosting::Order;
 use std::time::Duration;
 
@@ -10,8 +14,11 @@ use std::time::Duration;
 pub enum Effect {
     /// Take a permit, start a new epoch in metadata and status, send the order once.
     Order(Box<NewOrder>),
-    /// Write the order annotation and the finalizer that should be there.
-    WriteIntent(Box<Intent>),
+    /// Write the order annotation, and the finalizer with it: of a machine that was found, or with the outcome
+    /// of an order that made none.
+    WriteNote(Box<OrderNote>),
+    /// Put back the order annotation and the finalizer, which something took off.
+    PutBack(Box<OrderNote>),
     /// Put the finalizer on, before a machine of an earlier object is taken over.
     HoldObject,
     /// Look for an order of unknown outcome beside the listing that does not show it.
@@ -52,6 +59,11 @@ pub enum Effect {
         /// Which machine.
         uuid: String,
     },
+    /// Take the tag of an order whose machine is released off the account's list.
+    RemoveOrderTag {
+        /// Which.
+        tag: String,
+    },
     /// Take our finalizer off: the end.
     LetGo,
 }
@@ -68,6 +80,8 @@ impl Effect {
 pub struct NewOrder {
     /// The request, with the user's tags only.
     pub order: Order,
+    /// The account that it goes to.
+    pub account: OrderAccount,
     /// The epoch must exceed this.
     pub after_epoch: i64,
     /// How many epochs in a row, up to this one, had an unknown outcome.

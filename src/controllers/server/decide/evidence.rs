@@ -5,7 +5,10 @@
 
 use super::super::facts::Facts;
 use crate::controllers::mark::{ClusterId, Mark};
-use crate::kinds::server::{Intent, OrderOutcome, OrderRecord};
+use crate::kinds::{
+    order::OrderNote,
+    server::{Intent, OrderOutcome, OrderRecord},
+};
 
 /// What the object tells of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +39,22 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// An attempt of which only the intent is known.
-    fn open(intent: Intent) -> Self {
-        Self {
-            record: OrderRecord::open(intent),
-            uuid: None,
+    /// Whether only its mark can show its machine: the outcome is not known, or that of which machine it was
+    /// is lost.
+    pub fn is_to_be_found(&self) -> bool {
+        match self.record.outcome {
+            None => true,
+            Some(OrderOutcome::Created) => self.uuid.is_none(),
+            Some(_) => false,
         }
+    }
+
+    /// An attempt of which only the annotation tells.
+    fn noted(note: OrderNote) -> Self {
+        let mut record = OrderRecord::open(note.intent);
+        // That a machine was made is not said there, so it cannot be believed from there.
+        record.outcome = note.outcome.filter(|outcome| outcome.is_closed());
+        Self { record, uuid: None }
     }
 }
 
@@ -57,8 +70,8 @@ pub fn evidence(facts: &Facts) -> Evidence {
     let in_annotation = annotated
         .as_ref()
         .and_then(|a| a.as_ref().ok())
-        .filter(|i| is_own(i))
-        .map(|i| Attempt::open(i.clone()));
+        .filter(|note| is_own(&note.intent))
+        .map(|note| Attempt::noted(note.clone()));
     let in_status = status
         .and_then(|s| s.order.as_ref().map(|o| (s, o)))
         .filter(|(_, o)| is_own(&o.intent))
@@ -84,10 +97,13 @@ pub fn evidence(facts: &Facts) -> Evidence {
         .max_by_key(|a| (a.record.intent.epoch, a.record.outcome.is_some()));
     let own = match (on_object, remembered) {
         (Some(shown), Some(known)) if shown.record.intent == known.record.intent => {
-            Some(if shown.record.outcome.is_some() {
-                shown
-            } else {
-                known
+            Some(match shown.record.outcome {
+                None => known,
+                Some(_) => Attempt {
+                    // Somebody may have cleared it.
+                    uuid: shown.uuid.or(known.uuid),
+                    ..shown
+                },
             })
         }
         (Some(shown), _) => Some(shown),
@@ -102,7 +118,7 @@ pub fn evidence(facts: &Facts) -> Evidence {
     }
 
     let other = match annotated {
-        Some(Ok(intent)) => Some(intent),
+        Some(Ok(note)) => Some(note.intent),
         // Our finalizer beside words that are not ours: an order of this object, overwritten.
         Some(Err(_)) if facts.has_finalizer() => return Evidence::Bare,
         Some(Err(text)) => return Evidence::Garbled(text),
@@ -157,8 +173,18 @@ impl Evidence {
     /// The nonce of an order whose outcome is not known; empty where even that is lost.
     pub fn open_attempt(&self) -> Option<&str> {
         match self {
-            Self::Own(a) if a.record.outcome.is_none() => Some(&a.record.intent.attempt),
+            Self::Own(a) if a.is_to_be_found() => Some(&a.record.intent.attempt),
             Self::Bare => Some(""),
+            _ => None,
+        }
+    }
+
+    /// The nonce of an order that is known to have made nothing.
+    pub fn closed_attempt(&self) -> Option<&str> {
+        match self {
+            Self::Own(a) if a.record.outcome.is_some_and(OrderOutcome::is_closed) => {
+                Some(&a.record.intent.attempt)
+            }
             _ => None,
         }
     }

@@ -2,7 +2,10 @@
 //!
 //! Pure, and used by the model check as well as by `act`: what is proved there holds here.
 
-use super::{super::facts::Facts, Effect, NewOrder, decide};
+use super::{
+    super::facts::{Facts, is_same_uuid},
+    Effect, NewOrder, decide,
+};
 use crate::controllers::mark::{Mark, marks_of, parse_order_tag};
 use crate::{
     kinds::{
@@ -33,6 +36,8 @@ pub fn start(fresh: &Facts, planned: &NewOrder, attempt: &str, window: Duration)
         epoch,
         attempt: attempt.into(),
         send_by: fresh.now.wall.saturating_add(window),
+        hostname: planned.order.name.clone(),
+        account: Some(planned.account.clone()),
         unknown_before: planned.unknown_before,
     })
 }
@@ -59,16 +64,23 @@ pub fn follows_the_note(record: &Server) -> bool {
     record.status.is_live()
 }
 
-/// Whether a machine may be tagged as retained, on a fresh object: its release must not have been noted
-/// in the meantime.
-pub fn may_retain(fresh: &Facts) -> bool {
+/// Whether this machine may be tagged as retained, on a fresh object: its release must not have been noted
+/// in the meantime. That of another machine of the object is another matter.
+pub fn may_retain(fresh: &Facts, uuid: &str) -> bool {
     let by_policy = |policies: PoliciesInForce| policies.retain() && !policies.suspend;
     let is_due = fresh.kind_deleting == Some(true) || fresh.known_policies().is_some_and(by_policy);
-    fresh.deleting() && fresh.release_begun().is_none() && is_due
+    fresh.deleting() && !is_begun(fresh, uuid) && is_due
+}
+
+/// Whether the release of this machine was noted.
+pub fn is_begun(object: &Facts, uuid: &str) -> bool {
+    let begun = object.release_begun();
+    begun.is_some_and(|begun| is_same_uuid(begun, uuid))
 }
 
 /// Whether this machine may be released: the object says so, and a record that was asked for at
-/// `since`, no longer ago than the window, bears its mark and is not retained.
+/// `since`, no longer ago than the window, bears its mark and is not retained. Suspension holds a release
+/// that has begun, too.
 pub fn may_release(
     object: &Facts,
     record: &Server,
@@ -77,19 +89,25 @@ pub fn may_release(
     window: Duration,
 ) -> bool {
     object.deleting()
-        && object.release_begun() == Some(record.id.as_str())
+        && is_begun(object, record.id.as_str())
+        && !object.policies().suspend
         && bears(record, &object.mark())
         && !record.has_tag(RETAINED_TAG)
         && now.since(since.mono) < window
         && now.wall >= since.wall
 }
 
+/// How far the provider's clock may be from ours, in seconds.
+const CLOCK_SLACK: i64 = 300;
+
 /// A live machine of this host name, made since the start of the order, that bears no order mark: perhaps ours, with
 /// that tag lost. The cluster's mark alone does not clear it: it says whose cluster, not whose order.
 pub fn is_suspect(server: &Server, hostname: &str, since: i64) -> bool {
     server.status.is_live()
         && server.name.trim().eq_ignore_ascii_case(hostname)
-        && server.created_at.is_none_or(|at| at >= since)
+        && server
+            .created_at
+            .is_none_or(|at| at >= since.saturating_sub(CLOCK_SLACK))
         && !server.tags.iter().any(|t| t.starts_with(ORDER_TAG))
 }
 

@@ -7,6 +7,7 @@ use crate::{
     controllers::{once::Reply, server::facts::Facts},
     kinds::{
         BareMetalServer,
+        order::OrderNote,
         server::{BareMetalServerStatus, Intent, OrderRecord},
     },
 };
@@ -38,7 +39,7 @@ pub fn shown(object: Option<&BareMetalServer>, intent: &Intent) -> Reply {
         .and_then(|o| o.status.as_ref())
         .and_then(|s| s.order.as_ref());
     Reply::Shows {
-        metadata: matches!(annotated, Some(Ok(found)) if found == *intent),
+        metadata: matches!(annotated, Some(Ok(found)) if found == OrderNote::open(intent.clone())),
         status: recorded.is_some_and(|record| record.intent == *intent),
     }
 }

@@ -1,12 +1,12 @@
 //! A machine bears the object's mark: show it, keep its marks, say whether it is ready.
 
 use super::{
-    super::facts::Facts,
+    super::facts::{Facts, is_same_uuid},
     Decision, Effect, adopt,
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::TagProof,
-    remedy, usable_account,
+    leads_to, order_account, remedy, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::marks_of;
@@ -16,6 +16,7 @@ use crate::{
         Reason,
         conditions::{Type, Wanted},
         names::RETAINED_TAG,
+        order::OrderNote,
         server::{Intent, OrderOutcome, OrderRecord, PinnedAccount},
     },
 };
@@ -51,13 +52,18 @@ pub fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
         });
     }
     let recorded = match evidence {
-        Evidence::Own(attempt) => attempt.uuid.as_deref(),
-        _ => None,
+        Evidence::Own(attempt) => attempt.uuid.as_deref().unwrap_or_default(),
+        _ => "",
     };
     facts
         .own
         .iter()
-        .max_by_key(|s| (Some(s.server.id.as_str()) == recorded, s.server.created_at))
+        .max_by_key(|s| {
+            (
+                is_same_uuid(s.server.id.as_str(), recorded),
+                s.server.created_at,
+            )
+        })
         .map(|s| Machine {
             server: s.server.clone(),
             others: Vec::new(),
@@ -99,8 +105,9 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
             when: TagProof::OwnMark,
         });
     }
-    if !facts.has_finalizer() || facts.annotation() != Some(Ok(record.intent.clone())) {
-        return decision.with(Effect::WriteIntent(Box::new(record.intent)));
+    let note = OrderNote::open(record.intent);
+    if !facts.has_finalizer() || facts.annotation().as_ref() != Some(&Ok(note.clone())) {
+        return decision.with(Effect::WriteNote(Box::new(note)));
     }
     if account.is_err() || facts.policies().suspend || !server.status.is_live() {
         return decision;
@@ -145,7 +152,9 @@ pub(super) fn out_of_touch(facts: &Facts, mut draft: Draft) -> Decision {
 /// Whether status already names this machine as the outcome.
 fn is_recorded(facts: &Facts, server: &Server) -> bool {
     facts.object.status.as_ref().is_some_and(|s| {
-        s.uuid.as_deref() == Some(server.id.as_str())
+        s.uuid
+            .as_deref()
+            .is_some_and(|uuid| is_same_uuid(uuid, server.id.as_str()))
             && s.order
                 .as_ref()
                 .is_some_and(|o| o.outcome == Some(OrderOutcome::Created))
@@ -158,6 +167,13 @@ fn record(facts: &Facts, evidence: &Evidence, server: &Server) -> OrderRecord {
         Evidence::Own(Attempt { record, .. }) => record.clone(),
         _ => adopted(facts, server),
     };
+    // It is there, so it is recorded under the lineage that shows it.
+    if server.status.is_live()
+        && let Some((view, account)) = facts.view().zip(order_account(facts))
+        && !leads_to(view, record.intent.account.as_ref())
+    {
+        record.intent.account = Some(account);
+    }
     if record.outcome != Some(OrderOutcome::Created) {
         record.outcome = Some(OrderOutcome::Created);
         record.outcome_at = Some(facts.now.wall);
@@ -182,6 +198,8 @@ fn adopted(facts: &Facts, server: &Server) -> OrderRecord {
         epoch,
         attempt: "adopted".into(),
         send_by: epoch,
+        hostname: server.name.clone(),
+        account: order_account(facts),
         unknown_before: 0,
     })
 }

@@ -1,8 +1,14 @@
 //! The recorded machine is not among those that bear the mark. Missing does not mean deleted.
 
 use super::{
-    super::facts::Facts, Again, Decision, Effect, control, draft::Draft, evidence::Attempt,
-    fence::TagProof, machine::out_of_touch, remedy, usable_account,
+    super::facts::{Facts, is_same_uuid},
+    Again, Decision, Effect, control,
+    draft::Draft,
+    evidence::{Attempt, Evidence},
+    fence::TagProof,
+    leads_to,
+    machine::out_of_touch,
+    remedy, resolve, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::{
@@ -14,8 +20,10 @@ use std::time::Duration;
 
 /// How far the search for the recorded machine is.
 pub enum Disappearance {
-    /// It is proved that there is no such machine.
+    /// It is proved, or a person says, that there is no such machine.
     Gone,
+    /// A person must say: what is seen now is not the account that the machine was recorded in.
+    Elsewhere,
     /// Look, or wait: the effect if one is due, and the moment from which a new listing counts.
     Looking(Option<Effect>, Option<Duration>),
 }
@@ -44,6 +52,7 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
             decision.again = Again::After(view.times.idle_poll_interval);
             decision
         }
+        Disappearance::Elsewhere => elsewhere(facts, view, attempt),
         Disappearance::Looking(effect, proof) => {
             let mut decision = out_of_touch(facts, Draft::unchanged(facts))
                 .again(view.times.absence_check_interval);
@@ -54,17 +63,42 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
     }
 }
 
+/// The machine is not shown, and by a URL or key that are not known to lead to where it was recorded.
+pub fn elsewhere(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
+    let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
+    let evidence = Evidence::Own(attempt.clone());
+    let cause = Cause::needs_person(
+        Reason::MachineNotFound,
+        format!(
+            "machine {uuid} was recorded in an account that the present base URL and key are not known to lead to, so that it is not shown says nothing; put the former ones back, or, if it is over, say so: {}",
+            remedy::acknowledge(facts, &evidence)
+        ),
+    );
+    Decision::hold(facts, cause).again(view.times.idle_poll_interval)
+}
+
 /// How far the search is: two reads that say 404 and two listings, with a control, without it.
 pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance {
     let missing = &facts.memory.missing;
-    if missing.reads.len() >= 2 && missing.listings.len() >= 2 {
+    if resolve::acknowledged(facts, &Evidence::Own(attempt.clone())) {
         return Disappearance::Gone;
+    }
+    if missing.reads.len() >= 2 {
+        if !leads_to(view, attempt.record.intent.account.as_ref()) {
+            return Disappearance::Elsewhere;
+        }
+        if missing.listings.len() >= 2 {
+            return Disappearance::Gone;
+        }
     }
     let (Some(proof), Some(uuid)) = (view.proof.as_ref(), attempt.uuid.as_ref()) else {
         return Disappearance::Looking(None, Some(Duration::ZERO));
     };
     let spacing = view.times.absence_check_interval;
-    let shown = proof.servers.iter().any(|s| s.id.as_str() == uuid);
+    let shown = proof
+        .servers
+        .iter()
+        .any(|s| is_same_uuid(s.id.as_str(), uuid));
     // A listing from before the first miss may be from before the machine.
     let since_missed = missing
         .reads

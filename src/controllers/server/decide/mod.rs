@@ -12,6 +12,7 @@ mod failing;
 pub mod fence;
 pub mod intent;
 pub mod machine;
+mod metadata;
 pub mod missing;
 pub mod order;
 mod policies;
@@ -19,6 +20,7 @@ pub mod release;
 pub mod remedy;
 pub mod request;
 pub mod resolve;
+mod room;
 pub mod sending;
 
 #[cfg(test)]
@@ -28,7 +30,13 @@ use super::facts::{AccountFacts, Facts};
 use crate::controllers::{again::Again, cause::Cause};
 use crate::{
     account::view::{State, View},
-    kinds::{Reason, account::KnownMachine, names::ORDER_ANNOTATION, server::OrderOutcome},
+    kinds::{
+        Reason,
+        account::KnownMachine,
+        names::ORDER_ANNOTATION,
+        order::OrderAccount,
+        server::{OrderOutcome, PinnedAccount},
+    },
 };
 use draft::Draft;
 pub use effect::{Effect, LookUp, NewOrder};
@@ -70,6 +78,8 @@ pub fn decide(facts: &Facts) -> Decision {
     {
         decision.draft.status.order = Some(attempt.record.clone());
     }
+    room::check(facts, &mut decision);
+    metadata::keep(facts, &evidence, &mut decision);
     failing::show(facts, &mut decision);
     policies::show(facts, &mut decision.draft);
     if let Some(rest) = decision.draft.patience {
@@ -86,12 +96,17 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
         return machine::tend(facts, evidence, &machine);
     }
     match evidence {
+        Evidence::Own(attempt) if attempt.is_to_be_found() => resolve::resolve(facts, evidence),
         Evidence::Own(attempt) => match attempt.record.outcome {
             Some(OrderOutcome::Created) => missing::look(facts, attempt),
-            Some(_) => order::next(facts, evidence),
-            None => resolve::resolve(facts, evidence),
+            _ => order::next(facts, evidence),
         },
-        Evidence::Bare if resolve::acknowledged(facts, evidence) => order::next(facts, evidence),
+        // A person says that it made no machine, whosever it is.
+        Evidence::Bare | Evidence::Former(..) | Evidence::Stranger(..) | Evidence::Foreign(_)
+            if resolve::acknowledged(facts, evidence) =>
+        {
+            order::next(facts, evidence)
+        }
         Evidence::Bare => resolve::resolve(facts, evidence),
         Evidence::None => order::next(facts, evidence),
         Evidence::Former(intent, mark) => adopt::former(facts, evidence, intent, mark),
@@ -101,20 +116,9 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
             Cause::needs_person(
                 Reason::OwnershipConflict,
                 format!(
-                    "the annotation {} was written by cluster {}; to order again, remove the annotation{}: {}{}",
-                    ORDER_ANNOTATION,
+                    "the order on record was written by cluster {}; if that is settled and this object shall order its own machine, say so: {}",
                     intent.cluster,
-                    if facts.has_finalizer() {
-                        " and then the finalizer that came with it"
-                    } else {
-                        ""
-                    },
-                    remedy::remove_annotation(facts),
-                    if facts.has_finalizer() {
-                        format!(" && {}", remedy::remove_finalizer(facts))
-                    } else {
-                        String::new()
-                    }
+                    remedy::acknowledge(facts, evidence)
                 ),
             ),
         ),
@@ -234,6 +238,28 @@ fn held_by_account(reason: Reason, message: String) -> Cause {
         | Reason::AccountNotReady => Cause::waits(reason, message),
         _ => Cause::needs_person(reason, message),
     }
+}
+
+/// Whether what this account shows now can prove that an order or a machine of that account is not there: it is
+/// the connection that the order went over, or a later one of its lineage.
+fn leads_to(view: &View, ordered: Option<&OrderAccount>) -> bool {
+    ordered.is_some_and(|ordered| {
+        view.connection.as_ref() == Some(&ordered.connection)
+            || view.lineage.as_ref() == Some(&ordered.lineage)
+    })
+}
+
+/// The account as an order that goes out now names it; None while its lineage is not on record.
+fn order_account(facts: &Facts) -> Option<OrderAccount> {
+    let view = facts.view()?;
+    let PinnedAccount { kind, name } = machine::pinned(facts);
+    Some(OrderAccount {
+        kind,
+        name,
+        uid: view.uid.clone(),
+        lineage: view.lineage.clone()?,
+        connection: view.connection.clone()?,
+    })
 }
 
 /// The machine that shows that a listing tells the truth: one that we know, and that the listing shows.

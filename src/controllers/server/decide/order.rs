@@ -5,12 +5,12 @@
 
 use super::{
     super::facts::{AccountFacts, Facts},
-    Decision, Effect, NewOrder,
+    Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
     held_by_account,
     machine::pinned,
-    remedy, request, usable_account,
+    order_account, remedy, request, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::kinds::Interval;
@@ -19,7 +19,6 @@ use crate::{
     controllers::server::memory::LONGEST_PAUSE,
     kinds::{
         Reason,
-        conditions::Type,
         server::{OrderOutcome, OrderRecord},
     },
     runtime::backoff,
@@ -113,6 +112,10 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
         }
         _ => (0, 0),
     };
+    let Some(account) = order_account(facts) else {
+        let cause = Cause::waits(Reason::Pending, "the account is being recorded");
+        return Decision::hold_quietly(facts, cause);
+    };
     let mut draft = Draft::holding(
         facts,
         Cause::waits(Reason::Ordering, "the machine is being ordered"),
@@ -122,6 +125,7 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
     draft.forget_machine();
     Decision::of(draft).with(Effect::Order(Box::new(NewOrder {
         order,
+        account,
         after_epoch: evidence.last_epoch(),
         unknown_before,
         failures,
@@ -165,24 +169,53 @@ fn declined(facts: &Facts, view: &View) -> Option<Decision> {
 
 /// Waiting for a listing that shows that no machine of this object exists.
 fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
-    let Some(proof) = &view.proof else {
-        return Some(waiting(facts, view).proof(Duration::ZERO));
+    // One of before may miss what was ordered for an object that this process did not know yet.
+    let since = facts.first_seen.max(facts.acting_since);
+    let proof = view.proof.as_ref().filter(|proof| proof.began >= since);
+    let Some(proof) = proof else {
+        return Some(waiting(facts, view).proof(since));
     };
-    let grace = view.times.absence_grace_period;
-    (in_doubt(facts, view, evidence) && proof.began < grace).then(|| {
+    let is_first = !matches!(evidence, Evidence::Own(_));
+    if is_first && view.known.iter().any(|known| known.live) && control(view).is_none() {
+        let text = "the last complete listing shows none of the machines that the account is known by, so it is not believed; the order follows when one does";
+        let next = proof.began + view.times.absence_check_interval;
+        let cause = Cause::waits(Reason::WaitingForListing, text);
+        return Some(
+            Decision::hold(facts, cause)
+                .again(view.times.absence_check_interval)
+                .proof(next),
+        );
+    }
+    if !in_doubt(facts, view, evidence) {
+        return None;
+    }
+    if view.open_elsewhere {
+        let text = "URL or key of the account changed while orders of other objects were open; this object is older than that and bears no trace of an order, so it waits until they are settled";
+        return Some(Decision::hold(
+            facts,
+            Cause::waits(Reason::WaitingForListing, text),
+        ));
+    }
+    let settled = settled(facts, view);
+    (proof.began < settled).then(|| {
         let cause = Cause::waits(
             Reason::WaitingForListing,
             format!(
-                "this object is older than the operator's process; waiting until {} after the start of that process, the absence grace period, so that no earlier order can still arrive",
-                Interval(grace)
+                "this object is older than the operator's process; waiting until {} after that process began to act, the absence grace period, so that no earlier order can still arrive",
+                Interval(view.times.absence_grace_period)
             ),
         );
-        let rest = match grace.saturating_sub(facts.now.mono) {
+        let rest = match settled.saturating_sub(facts.now.mono) {
             rest if rest.is_zero() => view.times.active_poll_interval,
             rest => rest,
         };
-        Decision::hold(facts, cause).again(rest).proof(grace)
+        Decision::hold(facts, cause).again(rest).proof(settled)
     })
+}
+
+/// From when on no order of an earlier process can still arrive.
+fn settled(facts: &Facts, view: &View) -> Duration {
+    facts.acting_since + view.times.absence_grace_period
 }
 
 /// Whether an earlier process may have ordered for this object without a trace that tells of it.
@@ -193,9 +226,9 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
 /// used before, need no such wait.
 fn in_doubt(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
     match evidence {
-        Evidence::None => view.used_before && !known_bare(facts, view.times.absence_grace_period),
-        Evidence::Former(..) | Evidence::Stranger(..) => {
-            facts.has_finalizer() && !is_younger_than_process(facts)
+        Evidence::None => view.used_before && !facts.is_newcomer,
+        Evidence::Former(..) | Evidence::Stranger(..) | Evidence::Foreign(_) => {
+            facts.has_finalizer() && !facts.is_newcomer
         }
         _ => false,
     }
@@ -203,39 +236,10 @@ fn in_doubt(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
 
 /// Whether it is certain that this object, whose annotation speaks of another one, has never ordered.
 pub fn never_ordered(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
-    let is_settled = |proof: &Proof| {
-        !in_doubt(facts, view, evidence) || proof.began >= view.times.absence_grace_period
-    };
+    let is_settled =
+        |proof: &Proof| !in_doubt(facts, view, evidence) || proof.began >= settled(facts, view);
     matches!(evidence, Evidence::Former(..) | Evidence::Stranger(..))
         && view.proof.as_deref().is_some_and(is_settled)
-}
-
-/// Whether this object is known to have had no order for at least the absence grace period, or is younger than this process.
-fn known_bare(facts: &Facts, grace: Duration) -> bool {
-    if is_younger_than_process(facts) {
-        return true;
-    }
-    let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
-    facts
-        .object
-        .status
-        .iter()
-        .flat_map(|s| &s.conditions)
-        .any(|c| {
-            c.type_ == Type::Ready.as_str()
-                && facts
-                    .now
-                    .wall
-                    .saturating_sub(c.last_transition_time.0.as_second())
-                    > grace
-        })
-}
-
-/// Whether this process has seen the object's whole life, and would remember an order of it.
-fn is_younger_than_process(facts: &Facts) -> bool {
-    let started = facts.now.wall - i64::try_from(facts.now.mono.as_secs()).unwrap_or(i64::MAX);
-    let created = facts.object.metadata.creation_timestamp.as_ref();
-    created.map_or(0, |t| t.0.as_second()) > started
 }
 
 /// Whether the spec asks for something else than that order did.
@@ -273,18 +277,25 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
         ),
         OrderOutcome::Created | OrderOutcome::Absent => return None,
     };
-    // Wall time, because the pause outlives a restart; a clock that was turned back must not make it endless.
-    let settled = record.outcome_at.unwrap_or_default().min(facts.now.wall);
-    let waited = Duration::from_secs(u64::try_from(facts.now.wall - settled).unwrap_or(0));
+    // Wall time, because the pause outlives a restart, and the monotonic clock beside it: whatever the other one
+    // did, the pause is not longer than since this process first saw the outcome.
+    let closed = record.outcome_at.unwrap_or_default();
+    let by_wall = u64::try_from(facts.now.wall.saturating_sub(closed)).unwrap_or(0);
+    let seen = facts.memory.closed.as_ref();
+    let by_mono = seen.map_or(Duration::ZERO, |(_, since)| facts.now.since(*since));
+    let waited = Duration::from_secs(by_wall).max(by_mono);
     let rest = pause.checked_sub(waited).filter(|r| !r.is_zero())?;
     let message = record
         .message
         .clone()
         .unwrap_or_else(|| "the order made no machine".into());
-    // A moment and not a span, which would change with every look.
-    let next = settled + i64::try_from(pause.as_secs()).unwrap_or(i64::MAX);
+    // A moment and not a span, which would change with every look; none where the clock was turned back.
+    let next = closed.saturating_add(i64::try_from(pause.as_secs()).unwrap_or(i64::MAX));
     let next = Timestamp::from_second(next).unwrap_or_default();
-    let message = format!("{message}; the next try is at {next}");
+    let message = match closed <= facts.now.wall {
+        true => format!("{message}; the next try is at {next}"),
+        false => format!("{message}; the next try follows within {}", Interval(pause)),
+    };
     let cause = match stalled {
         true => Cause::needs_person(reason, message),
         false => Cause::waits(reason, message),

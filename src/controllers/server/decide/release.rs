@@ -8,10 +8,10 @@ use super::{
     Decision, Effect, control,
     draft::Draft,
     evidence::{Attempt, Evidence},
-    fence::TagProof,
-    missing, order, remedy, resolve, sending, usable_account,
+    fence::{self, TagProof},
+    missing, order, remedy, resolve, room, sending, usable_account,
 };
-use crate::controllers::cause::Cause;
+use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES};
 use crate::kinds::Interval;
 use crate::kinds::{
     Reason,
@@ -31,11 +31,31 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
         return Decision::unchanged(facts);
     }
     let mut decision = toward_the_end(facts, evidence);
+    room::check(facts, &mut decision);
+    if decision.effect == Some(Effect::LetGo)
+        && let Some(tag) = tag_to_remove(facts)
+    {
+        decision.effect = Some(Effect::RemoveOrderTag { tag });
+    }
     if decision.effect == Some(Effect::LetGo) && !facts.has_finalizer() {
         // Somebody stripped it; others still hold the object, and its machine is dealt with.
         decision.effect = None;
     }
     decision
+}
+
+/// The order's tag of a released machine, which nobody needs on the account's list any more. Not of the last
+/// machine that the account is known by: a search for an order needs the tag of one that is known.
+fn tag_to_remove(facts: &Facts) -> Option<String> {
+    let view = usable_account(facts, false).ok()?;
+    if facts.memory.tag_tries >= MOST_TAG_TRIES {
+        return None;
+    }
+    let released = facts.own.iter().map(|s| &s.server);
+    let mut released = released.filter(|s| s.status == ServerStatus::Released);
+    let tag = fence::order_tag_of(released.next()?, &facts.mark())?;
+    let has_other = view.known.iter().any(|known| known.order_tag != tag);
+    has_other.then(|| tag.to_owned())
 }
 
 fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {
@@ -48,11 +68,11 @@ fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {
         };
     }
     match evidence {
+        Evidence::Own(attempt) if attempt.is_to_be_found() => unresolved(facts, evidence),
         Evidence::Own(attempt) => match attempt.record.outcome {
             Some(OrderOutcome::Created) => not_shown(facts, attempt),
             // Refused, not sent, absent: no machine was ever made.
-            Some(_) => Decision::unchanged(facts).with(Effect::LetGo),
-            None => unresolved(facts, evidence),
+            _ => Decision::unchanged(facts).with(Effect::LetGo),
         },
         _ => unresolved(facts, evidence),
     }
@@ -60,13 +80,12 @@ fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {
 
 /// The machine to release next: the one whose release has begun, then live ones, then the dead.
 fn target(facts: &Facts) -> Option<Arc<Server>> {
-    let begun = facts.release_begun();
     facts
         .own
         .iter()
         .max_by_key(|s| {
             (
-                Some(s.server.id.as_str()) == begun,
+                fence::is_begun(facts, s.server.id.as_str()),
                 s.server.status.is_live(),
                 s.server.created_at,
             )
@@ -97,8 +116,12 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
         Ok(view) => view,
         Err(cause) => return Decision::hold(facts, cause),
     };
-    if facts.release_begun() != Some(server.id.as_str()) {
+    if !fence::is_begun(facts, server.id.as_str()) {
         return before(facts, server);
+    }
+    if facts.policies().suspend && server.status != ServerStatus::Releasing {
+        let text = remedy::suspended(facts, "the release has begun, and nothing more is sent");
+        return showing(facts, server, Cause::suspended(text));
     }
     if let Some(effect) = unretain(server).filter(|_| server.status != ServerStatus::Releasing) {
         return Decision::unchanged(facts).with(effect);
@@ -215,22 +238,17 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
         Err(cause) => return Decision::hold(facts, cause),
     };
     let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-    let retained = facts.policies().retain() || facts.kind_deleting == Some(true);
     match missing::progress(facts, view, attempt) {
         missing::Disappearance::Gone => Decision::unchanged(facts).with(Effect::LetGo),
-        // Retain needs no proof of the end, only a look.
-        missing::Disappearance::Looking(..)
-            if retained && !facts.memory.missing.reads.is_empty() =>
-        {
-            Decision::unchanged(facts).with(Effect::LetGo)
-        }
+        missing::Disappearance::Elsewhere => missing::elsewhere(facts, view, attempt),
+        // Retain needs the same proof: a machine that is only not shown would be let go without its tag.
         missing::Disappearance::Looking(effect, proof) => {
             let cause = if view.proof.is_some() && control(view).is_none() {
                 Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
-                        "machine {uuid} is not shown, and no other machine that we know shows that the provider tells the truth; if it is over, let this object go: {}",
-                        remedy::set(facts, "deletionPolicy", "\"Retain\"")
+                        "machine {uuid} is not shown, and no other machine that we know shows that the provider tells the truth; if it is over, say so: {}",
+                        remedy::acknowledge(facts, &Evidence::Own(attempt.clone()))
                     ),
                 )
             } else {

@@ -1,17 +1,28 @@
 //! The commands that a person has to type, whole, for messages.
 
-use super::{super::facts::Facts, machine};
+use super::{super::facts::Facts, evidence::Evidence, machine, resolve};
 use crate::{
     account::AccountKey,
     kinds::{
         Policies,
-        names::{ORDER_ANNOTATION, SERVER_FINALIZER},
+        names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, SERVER_FINALIZER},
     },
 };
 
 /// Forget the order that the annotation tells of.
 pub fn remove_annotation(facts: &Facts) -> String {
     command(facts, "annotate", &format!("{ORDER_ANNOTATION}-"))
+}
+
+/// Say that the order on record made no machine.
+pub fn acknowledge(facts: &Facts, evidence: &Evidence) -> String {
+    let word = resolve::acknowledgement(facts, evidence);
+    annotate(facts, ACKNOWLEDGE_ABSENT, &word)
+}
+
+/// See which programs write the object.
+pub fn show_writers(facts: &Facts) -> String {
+    command(facts, "get", "-o yaml --show-managed-fields")
 }
 
 /// Say something by an annotation, whatever it said before.

@@ -6,14 +6,17 @@
 
 use super::{
     super::facts::Facts, Decision, Effect, LookUp, control, draft::Draft, evidence::Evidence,
-    fence, remedy, usable_account,
+    fence, leads_to, remedy, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::kinds::Interval;
 use crate::{
     account::view::View,
     controllers::server::memory::Obstacle,
-    kinds::{Reason, names::ACKNOWLEDGE_ABSENT, server::OrderOutcome},
+    kinds::{
+        Reason,
+        server::{Intent, OrderOutcome},
+    },
 };
 use std::time::Duration;
 
@@ -35,9 +38,14 @@ pub enum Absence {
 pub fn acknowledgement(facts: &Facts, evidence: &Evidence) -> String {
     match evidence {
         Evidence::Own(attempt) => facts.mark().order_tag(attempt.record.intent.epoch),
+        Evidence::Former(_, mark) | Evidence::Stranger(_, mark) => mark.as_str().to_owned(),
+        Evidence::Foreign(intent) => intent.mark.chars().take(LONGEST_MARK).collect(),
         _ => facts.mark().tag_prefix(),
     }
 }
+
+/// Anybody may have written the mark of a foreign order.
+const LONGEST_MARK: usize = 24;
 
 /// Whether a person said that the order made no machine.
 pub fn acknowledged(facts: &Facts, evidence: &Evidence) -> bool {
@@ -62,6 +70,12 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
         return Absence::Wait(since);
     };
     let intent = &attempt.record.intent;
+    if !leads_to(view, intent.account.as_ref()) {
+        return Absence::Stuck(
+            "the present base URL and key are not known to lead to the account that the order went to, so what they show proves nothing; put the former ones back"
+                .into(),
+        );
+    }
     let times = &view.times;
     if search.samples.len() >= 3
         && search
@@ -96,7 +110,7 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
     };
     let suspect = servers
         .iter()
-        .find(|s| fence::is_suspect(s, facts.hostname(), intent.epoch));
+        .find(|s| fence::is_suspect(s, ordered_hostname(facts, intent), intent.epoch));
     Absence::Look(LookUp {
         attempt: intent.attempt.clone(),
         order_tag: facts.mark().order_tag(intent.epoch),
@@ -104,6 +118,14 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
         control: known.clone(),
         proof_began: proof.began,
     })
+}
+
+/// The host name that was ordered: the spec may say another one by now.
+fn ordered_hostname<'a>(facts: &'a Facts, intent: &'a Intent) -> &'a str {
+    match intent.hostname.as_str() {
+        "" => facts.hostname(),
+        ordered => ordered,
+    }
 }
 
 /// Decides for a living object with an order of unknown outcome.
@@ -122,7 +144,7 @@ pub fn resolve(facts: &Facts, evidence: &Evidence) -> Decision {
 pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence) -> Decision {
     let remedy = format!(
         "if the provider shows no machine for it, say so: {}",
-        remedy::annotate(facts, ACKNOWLEDGE_ABSENT, &acknowledgement(facts, evidence))
+        remedy::acknowledge(facts, evidence)
     );
     let search = facts.memory.search.as_ref();
     let obstacle = match search.and_then(|s| s.obstacle.as_ref()) {
@@ -182,6 +204,13 @@ fn absent(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
     let Evidence::Own(attempt) = evidence else {
         return Decision::unchanged(facts);
     };
+    if attempt.record.outcome == Some(OrderOutcome::Created) {
+        let text = format!(
+            "the machine of this object is not at the provider any more, and which it was is lost; nothing is ordered in its place; delete this object: {}",
+            remedy::delete(facts)
+        );
+        return Decision::hold(facts, Cause::needs_person(Reason::MachineNotFound, text));
+    }
     let mut draft = Draft::holding(
         facts,
         Cause::waits(

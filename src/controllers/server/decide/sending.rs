@@ -3,7 +3,10 @@
 //! A failed machine may go without a release, when the provider refuses one and never delivered it.
 
 use super::{
-    super::{facts::Facts, memory::ReleaseAnswer},
+    super::{
+        facts::{Facts, is_same_uuid},
+        memory::ReleaseAnswer,
+    },
     Decision, Effect,
     machine::said,
     release::showing,
@@ -68,7 +71,8 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
 fn answer(facts: &Facts, server: &Server) -> Option<(ReleaseAnswer, Duration)> {
     let sent = facts.memory.release.sent.as_ref()?;
     let is_failed = server.status == ServerStatus::Failed;
-    (sent.uuid == server.id.as_str() && sent.failed == is_failed).then_some((sent.answer, sent.at))
+    (is_same_uuid(&sent.uuid, server.id.as_str()) && sent.failed == is_failed)
+        .then_some((sent.answer, sent.at))
 }
 
 /// What is left of a pause that began at this moment.

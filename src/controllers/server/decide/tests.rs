@@ -5,7 +5,9 @@ mod adopt;
 mod answers;
 mod draft;
 mod evidence;
+mod lineage;
 mod machine;
+mod metadata;
 mod missing;
 mod order;
 mod properties;
@@ -30,6 +32,8 @@ use crate::{
             ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_TAG,
             SERVER_FINALIZER,
         },
+        order::{OrderAccount, OrderNote},
+        references::AccountKind,
         server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderRecord},
     },
     runtime::Moment,
@@ -45,6 +49,10 @@ const START: i64 = 1_790_000_000;
 const EPOCH: i64 = START + 500;
 /// The process has run for this long.
 const RUNNING: Duration = Duration::from_secs(1000);
+/// The connection in force.
+const CONNECTION: &str = "c0ffee000001";
+/// The lineage of the account.
+const LINEAGE: &str = "11111111aaaa";
 /// The machine that everybody knows.
 const CONTROL: u8 = 9;
 
@@ -123,10 +131,15 @@ impl Case {
             known: vec![KnownMachine {
                 uuid: uuid(CONTROL),
                 order_tag: "fmo-order:known".into(),
+                live: true,
             }],
             catalogue: Some((began, Arc::new(Catalogue::default()))),
             servers: Some((began, Arc::default())),
             used_before: true,
+            uid: "account-1".into(),
+            connection: Some(CONNECTION.into()),
+            lineage: Some(LINEAGE.into()),
+            open_elsewhere: false,
             last_error: None,
             is_unreachable: false,
             no_orders: None,
@@ -140,6 +153,9 @@ impl Case {
             cluster: cluster(),
             all_namespaces: true,
             kind_deleting: Some(false),
+            acting_since: Duration::ZERO,
+            first_seen: secs(100),
+            is_newcomer: true,
             object: Arc::new(object),
             account: AccountFacts::Found {
                 view,
@@ -203,8 +219,13 @@ impl Case {
 
     /// The annotation of an intent.
     fn noted(self, intent: &Intent) -> Self {
-        let text = serde_json::to_string(intent).unwrap();
+        let text = serde_json::to_string(&OrderNote::open(intent.clone())).unwrap();
         self.annotated(ORDER_ANNOTATION, text)
+    }
+
+    /// It was there before this process began to act.
+    fn old(self) -> Self {
+        self.facts(|f| f.is_newcomer = false)
     }
 
     fn begun(self, number: u8) -> Self {
@@ -227,7 +248,12 @@ impl Case {
             )),
             ..OrderRecord::open(intent.clone())
         };
-        self.held().noted(&intent).object(|o| {
+        let note = OrderNote {
+            intent,
+            outcome: outcome.filter(|o| o.is_closed()),
+        };
+        let note = serde_json::to_string(&note).unwrap();
+        self.held().annotated(ORDER_ANNOTATION, note).object(|o| {
             o.status = Some(BareMetalServerStatus {
                 order: Some(record),
                 uuid: machine.map(uuid),
@@ -281,7 +307,19 @@ fn intent_of(name: &str, uid: &str) -> Intent {
         epoch: EPOCH,
         attempt: "nonce".into(),
         send_by: EPOCH + 30,
+        hostname: name.into(),
+        account: Some(ordered_from(LINEAGE, CONNECTION)),
         unknown_before: 0,
+    }
+}
+
+fn ordered_from(lineage: &str, connection: &str) -> OrderAccount {
+    OrderAccount {
+        kind: AccountKind::ProviderAccount,
+        name: "default".into(),
+        uid: "account-1".into(),
+        lineage: lineage.into(),
+        connection: connection.into(),
     }
 }
 
@@ -321,7 +359,9 @@ fn server(number: u8, status: ServerStatus, tags: &[&str]) -> Server {
 fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
     let effect = decision.effect.as_ref().map(|e| match e {
         Effect::Order(_) => "Order",
-        Effect::WriteIntent(_) => "WriteIntent",
+        Effect::WriteNote(_) => "WriteNote",
+        Effect::PutBack(_) => "PutBack",
+        Effect::RemoveOrderTag { .. } => "RemoveOrderTag",
         Effect::HoldObject => "HoldObject",
         Effect::LookForOrder(_) => "LookForOrder",
         Effect::Read { .. } => "Read",

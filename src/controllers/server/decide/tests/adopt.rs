@@ -106,7 +106,7 @@ fn a_restored_object_takes_over_what_is_live_and_unclaimed() {
             restored(30)
                 .held()
                 .facts(|f| f.former = over(ServerStatus::Released))
-                .acknowledged(mark().tag_prefix()),
+                .acknowledged(intent_of("web", "uid-0").mark),
             Some("Order"),
             Some(Reason::Ordering),
             false,
@@ -158,7 +158,7 @@ fn a_takeover_puts_the_new_mark_on_and_takes_the_old_one_off() {
         RETAINED_TAG
     );
     let last = machine(&[&cluster, &own]).decide();
-    assert_eq!(short(&last).0, Some("WriteIntent"));
+    assert_eq!(short(&last).0, Some("WriteNote"));
 }
 
 #[test]
@@ -228,4 +228,40 @@ fn a_copy_is_ignored_only_where_nobody_can_lose_by_it() {
             true,
         ),
     ]);
+}
+
+#[test]
+fn a_persons_word_closes_what_another_object_left_wherever_it_stands() {
+    let foreign = Intent {
+        cluster: "f".repeat(16),
+        ..intent_of("web", "uid-0")
+    };
+    let live = || {
+        former(
+            Some(false),
+            vec![theirs("web", "uid-0", ServerStatus::Delivered)],
+        )
+    };
+    for (what, intent) in [
+        ("former", intent_of("web", "uid-0")),
+        ("stranger", intent_of("db", "uid-9")),
+        ("foreign", foreign),
+    ] {
+        let noted = Case::new().noted(&intent);
+        let in_status = Case::new().object(|o| {
+            o.status.get_or_insert_default().order = Some(OrderRecord::open(intent.clone()));
+        });
+        for (place, case) in [("annotation", noted), ("status", in_status)] {
+            let case = case.facts(|f| f.former = live());
+            assert_eq!(case.decide().effect, None, "{what} in {place}");
+            let said = short(&case.clone().acknowledged(intent.mark.clone()).decide());
+            assert_eq!(said.0, Some("Order"), "{what} in {place}");
+            let other = case.acknowledged(mark().as_str().into());
+            assert_eq!(
+                other.decide().effect,
+                None,
+                "{what} in {place}: of another mark"
+            );
+        }
+    }
 }

@@ -10,6 +10,8 @@ fn intent(cluster: &str, uid: &str) -> Intent {
         epoch: EPOCH,
         attempt: "a1".into(),
         send_by: EPOCH,
+        hostname: "web".into(),
+        account: None,
         unknown_before: 0,
     }
 }

@@ -91,21 +91,21 @@ fn each_state_of_the_machine_has_its_reason() {
         (
             "found after the object lost every trace",
             Case::new().with(1, ServerStatus::Delivered),
-            Some("WriteIntent"),
+            Some("WriteNote"),
             Some(Reason::Delivered),
             false,
         ),
         (
             "the annotation is gone",
             kept(ServerStatus::Delivered).object(|o| o.metadata.annotations = None),
-            Some("WriteIntent"),
+            Some("PutBack"),
             Some(Reason::Delivered),
             false,
         ),
         (
             "the finalizer is gone",
             kept(ServerStatus::Delivered).object(|o| o.metadata.finalizers = None),
-            Some("WriteIntent"),
+            Some("PutBack"),
             Some(Reason::Delivered),
             false,
         ),
@@ -134,9 +134,10 @@ fn the_oldest_live_machine_is_kept_and_the_others_are_named() {
 #[test]
 fn an_adopted_machine_gives_its_epoch_back() {
     let decision = Case::new().with(1, ServerStatus::Delivered).decide();
-    let Some(Effect::WriteIntent(intent)) = decision.effect else {
+    let Some(Effect::WriteNote(note)) = decision.effect else {
         panic!("no intent")
     };
+    let intent = note.intent;
     assert_eq!(
         (intent.epoch, intent.mark.as_str()),
         (EPOCH, mark().as_str())

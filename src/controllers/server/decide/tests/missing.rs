@@ -137,3 +137,58 @@ fn the_message_names_the_tags_to_put_back() {
         "{message}"
     );
 }
+
+#[test]
+fn a_machine_whose_identifier_is_lost_is_looked_for_by_its_mark() {
+    let lost = || Case::new().ordered(Some(OrderOutcome::Created), None);
+    let search = |case: Case, samples: &[u64]| {
+        case.memory(|m| {
+            m.search_for("nonce", secs(300));
+            let search = m.search.as_mut().unwrap();
+            search.samples = samples.iter().map(|s| secs(*s)).collect();
+        })
+    };
+    let looked = search(lost(), &[]);
+    assert_eq!(short(&looked.decide()).0, Some("LookForOrder"));
+    let found = looked.with(1, ServerStatus::Delivered).decide();
+    assert_eq!(found.draft.status.uuid, Some(uuid(1)));
+    // Proved absent it is gone: nothing is ordered in its place.
+    let gone = search(lost(), &[320, 400, 900]);
+    let decision = gone.decide();
+    assert_eq!(
+        short(&decision),
+        (None, Some(Reason::MachineNotFound), true)
+    );
+    let order = decision.draft.status.order.unwrap();
+    assert_eq!(order.outcome, Some(OrderOutcome::Created));
+    assert_eq!(short(&gone.deleting().decide()).0, Some("LetGo"));
+    // While the process that ordered lives, it knows.
+    let remembered = lost().memory(|m| {
+        m.order = Some(OrderRecord {
+            outcome: Some(OrderOutcome::Created),
+            ..OrderRecord::open(intent_of("web", "uid-1"))
+        });
+        m.uuid = Some(uuid(1));
+    });
+    assert_eq!(short(&remembered.decide()).0, Some("Read"));
+}
+
+#[test]
+fn a_uuid_is_the_same_in_other_letters() {
+    let upper = |text: String| text.replace("0000-4000", "00AB-4000");
+    let machine = || {
+        let mut machine = server(1, ServerStatus::Delivered, &[&cluster().tag(), &own_tag()]);
+        machine.id = ServerId::parse(&upper(uuid(1)).to_lowercase()).unwrap();
+        machine
+    };
+    let case = Case::new()
+        .ordered(Some(OrderOutcome::Created), Some(1))
+        .facts(|f| f.own = vec![seen(machine())])
+        .object(|o| o.status.as_mut().unwrap().uuid = Some(upper(uuid(1))))
+        .annotated(RELEASE_ANNOTATION, upper(uuid(1)))
+        .deleting();
+    assert_eq!(short(&case.decide()).0, Some("Release"));
+    let at = case.0.now;
+    assert!(fence::may_release(&case.0, &machine(), at, at, secs(30)));
+    assert!(!fence::may_retain(&case.0, machine().id.as_str()));
+}

@@ -244,20 +244,17 @@ fn an_order_waits_for_each_of_its_causes() {
 #[test]
 fn an_old_object_without_a_trace_waits_for_the_absence_grace_period() {
     let old = Case::new()
-        .object(|o| o.metadata.creation_timestamp = Some(time(START - 10_000)))
+        .old()
         .facts(|f| {
+            f.first_seen = secs(10);
             f.now = Moment {
                 wall: START + 100,
                 mono: secs(100),
             }
         })
         .view(|v| {
-            let proof = Proof {
-                began: secs(90),
-                ended: secs(90),
-                servers: Vec::new(),
-            };
-            v.proof = Some(Arc::new(proof));
+            let proof = v.proof.as_mut().map(Arc::make_mut).unwrap();
+            proof.began = secs(90);
             v.catalogue = Some((secs(90), Arc::default()));
         });
     let decision = old.decide();
@@ -440,5 +437,89 @@ fn no_order_starts_on_a_policy_that_nobody_has_read() {
         reason(no_account),
         Reason::AccountNotFound,
         "nobody says it any more"
+    );
+}
+
+#[test]
+fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
+    let refused = |wall: i64, since: u64| {
+        Case::new()
+            .ordered(Some(OrderOutcome::Refused), None)
+            .memory(|m| m.closed_seen(Some("nonce"), RUNNING - secs(since)))
+            .facts(|f| f.now.wall = wall)
+    };
+    const YEAR: i64 = 365 * 86_400;
+    let effect = |case: Case| short(&case.decide()).0;
+    assert_eq!(effect(refused(EPOCH + 14, 0)), None);
+    assert_eq!(effect(refused(EPOCH + 15, 0)), Some("Order"));
+    // It was recorded by a clock that stood a year ahead, and is right again.
+    let turned_back = refused(EPOCH - YEAR, 14);
+    assert_eq!(turned_back.decide().again, Again::After(secs(1)));
+    let said = |case: &Case| {
+        case.decide()
+            .draft
+            .condition(Type::Ready)
+            .unwrap()
+            .message
+            .clone()
+    };
+    assert_eq!(
+        said(&turned_back),
+        said(&refused(EPOCH - YEAR + 5, 9)),
+        "no write for each look"
+    );
+    assert_eq!(effect(refused(EPOCH - YEAR, 15)), Some("Order"));
+}
+
+#[test]
+fn a_first_order_rests_on_a_listing_of_its_own_time_that_shows_what_is_known() {
+    let seen_late = Case::new().facts(|f| f.first_seen = secs(991));
+    let decision = seen_late.decide();
+    assert_eq!(
+        (&decision.effect, decision.wants_proof),
+        (&None, Some(secs(991)))
+    );
+    let gained_late = Case::new().facts(|f| f.acting_since = secs(995));
+    assert_eq!(gained_late.decide().wants_proof, Some(secs(995)));
+    let empty =
+        |case: Case| case.view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear());
+    let decision = empty(Case::new()).decide();
+    assert_eq!(
+        short(&decision),
+        (None, Some(Reason::WaitingForListing), false)
+    );
+    assert_eq!(decision.wants_proof, Some(secs(1050)));
+    let released = empty(Case::new()).view(|v| v.known[0].live = false);
+    assert_eq!(
+        short(&released.decide()).0,
+        Some("Order"),
+        "no live machine is known"
+    );
+    let again = empty(Case::new().ordered(Some(OrderOutcome::NotSent), None));
+    assert_eq!(short(&again.decide()).0, Some("Order"), "not its first");
+}
+
+#[test]
+fn nothing_shortens_the_wait_of_an_older_object_without_a_trace() {
+    let began = |seconds: u64| {
+        Case::new()
+            .old()
+            .view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().began = secs(seconds))
+    };
+    let waiting = (None, Some(Reason::WaitingForListing), false);
+    // Created after this process started, by the clocks: they may be wrong, and a backup may be behind it.
+    assert_eq!(short(&began(599).decide()), waiting);
+    assert_eq!(short(&began(600).decide()).0, Some("Order"));
+    let takeover = began(990).facts(|f| f.acting_since = secs(900));
+    assert_eq!(short(&takeover.decide()), waiting, "since it acts");
+    let told = began(599).object(|o| {
+        let long_ago = Cause::waits(Reason::Pending, "").conditions();
+        let conditions = crate::kinds::conditions::merge(&[], &long_ago, Some(3), Timestamp::MIN);
+        o.status.get_or_insert_default().conditions = conditions;
+    });
+    assert_eq!(
+        short(&told.decide()),
+        waiting,
+        "whatever its conditions say"
     );
 }

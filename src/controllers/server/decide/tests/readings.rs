@@ -76,20 +76,32 @@ fn paced(outcome: OrderOutcome) -> Case {
 
 /// An object that is older than the process, on an account that was used before.
 fn in_doubt() -> Case {
-    let case = Case::new().object(|o| o.metadata.creation_timestamp = Some(time(START - 10_000)));
+    let case = Case::new().old();
     case.facts(|f| {
+        f.first_seen = secs(10);
         f.now = Moment {
             wall: START + 100,
             mono: secs(100),
         };
     })
     .view(|v| {
-        v.proof = Some(Arc::new(Proof {
-            began: secs(90),
-            ended: secs(90),
-            servers: Vec::new(),
-        }));
+        v.proof.as_mut().map(Arc::make_mut).unwrap().began = secs(90);
     })
+}
+
+/// Its metadata was taken off it five times in a row.
+fn contested(case: Case) -> Case {
+    case.memory(|m| (0..5).for_each(|n| m.contest.put_back(RUNNING - secs(100 - n))))
+}
+
+/// Its machine, which lost the cluster's mark, bears as many tags as it can.
+fn crowded(case: Case) -> Case {
+    let tags: Vec<String> = (0..59).map(|n| format!("tag-{n}")).collect();
+    let mut tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    let own = own_tag();
+    tags.push(&own);
+    let full = seen(server(1, ServerStatus::Delivered, &tags));
+    case.facts(|f| f.own = vec![full])
 }
 
 fn without_a_machine() -> Vec<Case> {
@@ -164,6 +176,8 @@ fn with_a_machine() -> Vec<Case> {
         stripped(&[]),
         stripped(&["fmo-order:0123456789abcdef0123456700000001"]),
         created().memory(|m| m.missing = tried(&[800, 900], &[800, 900])),
+        contested(ready()),
+        crowded(ready()),
     ]
 }
 
@@ -186,6 +200,10 @@ fn being_deleted() -> Vec<Case> {
         answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 600),
         failing(Reason::WriteFailed),
         failing(Reason::ChecksFailed),
+        failing(Reason::RequestRefused),
+        answered(ServerStatus::Delivered, ReleaseAnswer::Refused, 0)
+            .spec(|s| s.suspend = Some(true)),
+        crowded(delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))),
         delivered().blocked(Reason::KeyRejected),
         gone(),
         gone().view(|v| v.known.clear()),

@@ -3,7 +3,8 @@
 use super::*;
 use crate::controllers::server::{
     decide::fence::TagProof,
-    memory::{Missing, ReleaseAnswer, Sent},
+    facts::LiveAccount,
+    memory::{MOST_TAG_TRIES, Missing, ReleaseAnswer, Sent},
 };
 
 pub(super) fn deleted(status: ServerStatus) -> Case {
@@ -193,6 +194,13 @@ fn a_release_takes_its_steps_in_order() {
             false,
         ),
         (
+            "begun, and suspended: nothing more is sent",
+            begun(ServerStatus::Delivered).spec(|s| s.suspend = Some(true)),
+            None,
+            Some(Reason::Suspended),
+            false,
+        ),
+        (
             "under way",
             begun(ServerStatus::Releasing),
             None,
@@ -200,8 +208,22 @@ fn a_release_takes_its_steps_in_order() {
             false,
         ),
         (
-            "the end",
+            "the end: the order's tag leaves the account's list",
             begun(ServerStatus::Released),
+            Some("RemoveOrderTag"),
+            Some(Reason::Released),
+            false,
+        ),
+        (
+            "the end, and the tag is gone or was tried often enough",
+            begun(ServerStatus::Released).memory(|m| m.tag_tries = MOST_TAG_TRIES),
+            Some("LetGo"),
+            Some(Reason::Released),
+            false,
+        ),
+        (
+            "the end of the last machine that the account is known by",
+            begun(ServerStatus::Released).view(|v| v.known[0].order_tag = own_tag()),
             Some("LetGo"),
             Some(Reason::Released),
             false,
@@ -217,6 +239,24 @@ fn a_release_takes_its_steps_in_order() {
             "another machine of it lives",
             begun(ServerStatus::Released).with(2, ServerStatus::Created),
             Some("BeginRelease"),
+            None,
+            false,
+        ),
+        (
+            "another machine of it lives, and stays by policy",
+            begun(ServerStatus::Released)
+                .with(2, ServerStatus::Delivered)
+                .spec(retain),
+            Some("AddTag"),
+            None,
+            false,
+        ),
+        (
+            "another machine of it stays, and the kind is deleted",
+            begun(ServerStatus::Released)
+                .with(2, ServerStatus::Delivered)
+                .facts(|f| f.kind_deleting = Some(true)),
+            Some("AddTag"),
             None,
             false,
         ),
@@ -431,6 +471,23 @@ fn an_order_is_settled_before_its_object_goes() {
             false,
         ),
         (
+            "the machine is not shown, and stays by policy: that takes the same proof",
+            created
+                .clone()
+                .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
+                .memory(|m| m.missing.reads = vec![secs(990)]),
+            None,
+            Some(Reason::MachineNotFound),
+            false,
+        ),
+        (
+            "the machine is not shown, and a person says that it is over",
+            created.clone().acknowledged(own_tag()),
+            Some("LetGo"),
+            None,
+            false,
+        ),
+        (
             "the machine is proved gone",
             created.clone().memory(|m| m.missing = missing),
             Some("LetGo"),
@@ -468,6 +525,8 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
         !may(&deleted(ServerStatus::Delivered).begun(2), &machine, 0),
         "another machine is noted"
     );
+    let suspended = good.clone().spec(|s| s.suspend = Some(true));
+    assert!(!may(&suspended, &machine, 0), "suspended");
     assert!(
         !may(
             &good,
@@ -509,9 +568,13 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
         (
             "retain, as the account says by now",
             deleted(ServerStatus::Delivered).facts(|f| {
-                f.set_defaults(Policies {
-                    deletion_policy: Some(DeletionPolicy::Retain),
-                    ..Policies::default()
+                f.set_live(LiveAccount {
+                    uid: "account-1".into(),
+                    lineage: Some(LINEAGE.into()),
+                    defaults: Policies {
+                        deletion_policy: Some(DeletionPolicy::Retain),
+                        ..Policies::default()
+                    },
                 });
             }),
         ),
@@ -540,7 +603,7 @@ fn tags_are_changed_only_on_what_is_ours() {
 
 #[test]
 fn a_machine_is_let_go_only_while_its_release_is_not_noted() {
-    let may = |case: Case| fence::may_retain(&case.0);
+    let may = |case: Case| fence::may_retain(&case.0, &uuid(1));
     let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
     assert!(may(deleted(ServerStatus::Delivered).spec(retain)));
     let kind = |f: &mut Facts| f.kind_deleting = Some(true);
@@ -554,6 +617,10 @@ fn a_machine_is_let_go_only_while_its_release_is_not_noted() {
     assert!(
         !may(begun(ServerStatus::Delivered).spec(retain)),
         "retain comes too late"
+    );
+    assert!(
+        may(deleted(ServerStatus::Delivered).begun(2).spec(retain)),
+        "the release of another machine was noted"
     );
     assert!(!may(Case::new()), "a living object keeps its machine");
     let effect = |tag: &str| Effect::AddTag {

@@ -208,9 +208,20 @@ fn a_machine_that_lost_its_mark_is_suspected_by_name_and_age() {
         ..bare()
     };
     let older = Server {
-        created_at: Some(EPOCH - 1),
+        created_at: Some(EPOCH - 301),
         ..bare()
     };
+    let by_another_clock = Server {
+        created_at: Some(EPOCH - 300),
+        ..bare()
+    };
+    assert_eq!(suspect(by_another_clock), Some(uuid(1)));
+    // The spec was edited since.
+    let servers = vec![bare()];
+    let edited = open()
+        .spec(|s| s.hostname = Some("renamed".into()))
+        .view(|v| v.servers = Some((secs(990), Arc::new(servers))));
+    assert_eq!(look(&edited).suspect, Some(uuid(1)));
     let marked = server(1, ServerStatus::Delivered, &[&mark().order_tag(1)]);
     let dead = server(1, ServerStatus::Released, &[]);
     for server in [other, older, marked, dead] {

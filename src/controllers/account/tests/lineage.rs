@@ -1,0 +1,230 @@
+//! Does another URL or key lead to the same account?
+
+use super::*;
+use crate::kinds::names::ACKNOWLEDGE_ACCOUNT;
+
+/// An account that was seen by the key `old`, and stands on the key `a` now.
+fn changed() -> Facts {
+    let mut facts = facts();
+    facts.status.endpoint = Some(endpoint("old"));
+    facts
+}
+
+fn recorded(number: usize, live: bool, lineage: &str) -> RecordedMachine {
+    RecordedMachine {
+        uuid: uuid(number),
+        live,
+        lineage: Some(lineage.into()),
+    }
+}
+
+fn on_record(facts: &mut Facts, machines: Vec<RecordedMachine>) {
+    facts.on_record.as_mut().unwrap().machines = machines;
+}
+
+/// The complete listing over the new connection shows this machine.
+fn shows(facts: &mut Facts, number: usize) {
+    let report = facts.report.as_mut().unwrap();
+    let proof = report.proof.as_mut().map(Arc::make_mut).unwrap();
+    proof.servers = vec![Arc::new(machine(number))];
+}
+
+/// What stops objects, what stops orders, and the lineage that is written and that is in force.
+fn verdict(
+    facts: &Facts,
+) -> (
+    Option<Reason>,
+    Option<Reason>,
+    Option<String>,
+    Option<String>,
+) {
+    let decision = decide(facts);
+    let reason = |why: Option<(Reason, String)>| why.map(|(reason, _)| reason);
+    (
+        reason(decision.block),
+        reason(decision.no_orders),
+        decision.lineage,
+        decision.lineage_in_force,
+    )
+}
+
+const GOES_ON: (
+    Option<Reason>,
+    Option<Reason>,
+    Option<String>,
+    Option<String>,
+) = (None, None, None, None);
+
+fn kept() -> (
+    Option<Reason>,
+    Option<Reason>,
+    Option<String>,
+    Option<String>,
+) {
+    (None, None, None, Some(LINEAGE.into()))
+}
+
+/// Nothing is ordered until the new lineage is on record.
+fn renewed() -> (
+    Option<Reason>,
+    Option<Reason>,
+    Option<String>,
+    Option<String>,
+) {
+    (None, Some(Reason::Pending), Some(FRESH.into()), None)
+}
+
+#[test]
+fn a_rotation_on_a_young_account_is_taken_at_once() {
+    let mut facts = changed();
+    facts.report.as_mut().unwrap().proof = None;
+    assert_eq!(verdict(&facts), renewed());
+    let decision = decide(&facts);
+    assert_eq!(decision.endpoint, Some(endpoint("a")));
+    let next = report::next_status(&facts, &decision, Timestamp::MIN);
+    let news = report::news(&facts.status, &next, &decision);
+    assert!(news.iter().any(|n| n.action == "Connect"), "{news:?}");
+    // Once it is on record orders go on.
+    facts.status = next;
+    facts.report = Some(report_of());
+    let (block, no_orders, written, in_force) = verdict(&facts);
+    assert_eq!((block, no_orders, written), (None, None, None));
+    assert_eq!(in_force.as_deref(), Some(FRESH));
+}
+
+#[test]
+fn a_rotation_on_an_account_scaled_to_zero_is_taken_whatever_it_shows() {
+    let mut facts = changed();
+    facts.status.known_machines = vec![KnownMachine {
+        live: false,
+        ..known()
+    }];
+    assert_eq!(
+        verdict(&facts),
+        renewed(),
+        "none of the released ones is shown"
+    );
+    assert_eq!(
+        decide(&facts).known,
+        [],
+        "and they say nothing of the new lineage"
+    );
+    shows(&mut facts, 1);
+    assert_eq!(verdict(&facts), kept());
+    // The word of an object that still has its released machine is newer than the account's memory.
+    let mut facts = changed();
+    facts.status.known_machines = vec![known()];
+    on_record(&mut facts, vec![recorded(1, false, LINEAGE)]);
+    assert_eq!(verdict(&facts), renewed());
+}
+
+#[test]
+fn a_machine_on_record_has_to_be_shown_from_its_outcome_on() {
+    let mut facts = changed();
+    on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
+    assert_eq!(
+        verdict(&facts).0,
+        Some(Reason::AccountChanged),
+        "before the account remembers any"
+    );
+    let mut unlisted = facts.clone();
+    unlisted.report.as_mut().unwrap().proof = None;
+    assert_eq!(
+        verdict(&unlisted).0,
+        Some(Reason::Pending),
+        "not looked yet"
+    );
+    let mut unknown = facts.clone();
+    unknown.on_record = None;
+    assert_eq!(
+        verdict(&unknown).0,
+        Some(Reason::Pending),
+        "the objects are not all known"
+    );
+    shows(&mut facts, 1);
+    assert_eq!(verdict(&facts), kept());
+    // One of a former lineage is not missed, and shows nothing.
+    let mut facts = changed();
+    on_record(&mut facts, vec![recorded(1, true, "another")]);
+    shows(&mut facts, 1);
+    assert_eq!(verdict(&facts), renewed());
+}
+
+#[test]
+fn open_orders_alone_hold_up_no_others() {
+    let mut facts = changed();
+    facts.on_record.as_mut().unwrap().open = vec![Some(LINEAGE.into())];
+    assert_eq!(verdict(&facts), renewed());
+    let on_record = facts.on_record.unwrap();
+    assert!(on_record.is_open_elsewhere(Some(FRESH)));
+    assert!(!on_record.is_open_elsewhere(Some(LINEAGE)));
+}
+
+#[test]
+fn a_person_says_that_the_change_is_meant_and_is_heard_once() {
+    let mut facts = changed();
+    facts.status.known_machines = vec![known()];
+    let said = condition(&facts, Type::Ready).2;
+    let word = endpoint("a").connection("account-1");
+    assert!(
+        said.contains(&format!("{ACKNOWLEDGE_ACCOUNT}={word} --overwrite")),
+        "{said}"
+    );
+    let say = |facts: &mut Facts, word: &str| {
+        let annotations = facts.meta.annotations.as_mut().unwrap();
+        annotations.insert(ACKNOWLEDGE_ACCOUNT.into(), word.into());
+    };
+    say(&mut facts, "another");
+    assert_eq!(
+        verdict(&facts).0,
+        Some(Reason::AccountChanged),
+        "of another connection"
+    );
+    say(&mut facts, &word);
+    assert_eq!(verdict(&facts), renewed());
+    assert_eq!(
+        decide(&facts).effect,
+        None,
+        "not used up before it is on record"
+    );
+    facts.status = report::next_status(&facts, &decide(&facts), Timestamp::MIN);
+    assert_eq!(decide(&facts).effect, Some(Effect::ForgetAcknowledgement));
+}
+
+#[test]
+fn a_lost_status_renews_the_lineage_and_forgives_nothing() {
+    let mut facts = facts();
+    facts.status = AccountStatus::default();
+    assert_eq!(verdict(&facts), renewed(), "a new account");
+    on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
+    assert_eq!(verdict(&facts).0, Some(Reason::AccountChanged));
+    shows(&mut facts, 1);
+    assert_eq!(verdict(&facts), renewed());
+}
+
+#[test]
+fn what_a_connection_showed_stays_open_while_the_secret_gives_no_key() {
+    // The key was replaced, and then the Secret vanished before the new one had shown anything.
+    let mut facts = changed();
+    facts.status.known_machines = vec![known()];
+    facts.secret = SecretFact::Missing;
+    assert_eq!(verdict(&facts).0, Some(Reason::SecretNotFound));
+    facts.in_force = Some(endpoint("old"));
+    assert_eq!(
+        verdict(&facts).0,
+        None,
+        "the last good key goes on releasing"
+    );
+    assert_ne!(verdict(&facts), GOES_ON, "and orders nothing");
+}
+
+#[test]
+fn a_key_in_place_of_a_refused_one_blocks_until_it_was_tried() {
+    let mut facts = changed();
+    facts.status.known_machines = vec![known()];
+    facts.report = None;
+    assert_eq!(verdict(&facts).0, Some(Reason::Pending));
+    facts.report = Some(report_of());
+    facts.report.as_mut().unwrap().key = KeyState::Untried;
+    assert_eq!(verdict(&facts).0, Some(Reason::AccountChanged));
+}

@@ -1,0 +1,39 @@
+//! A machine that has as many tags as it can have takes no further one: a person has to make room.
+
+use super::{super::facts::Facts, Decision, Effect, release::showing};
+use crate::{
+    account::view::Sighting,
+    controllers::cause::Cause,
+    kinds::{Reason, names::RESERVED_PREFIX},
+};
+use hosting::tag::MOST_TAGS;
+
+/// Holds an effect that the provider could only refuse.
+pub fn check(facts: &Facts, decision: &mut Decision) {
+    let Some(Effect::AddTag { uuid, tag, .. }) = &decision.effect else {
+        return;
+    };
+    let former = facts.former.iter().flat_map(|f| &f.machines);
+    let mut seen = facts.own.iter().chain(&facts.recorded).chain(former);
+    let Some(Sighting { server, .. }) = seen.find(|s| s.server.id.as_str() == uuid) else {
+        return;
+    };
+    if server.tags.len() < MOST_TAGS || server.has_tag(tag) {
+        return;
+    }
+    let others = server
+        .tags
+        .iter()
+        .filter(|t| !t.starts_with(RESERVED_PREFIX));
+    let others: Vec<&str> = others.map(String::as_str).take(3).collect();
+    let cause = Cause::needs_person(
+        Reason::TagLimit,
+        format!(
+            "machine {} has {} tags, as many as it can have, and the operator has to add {tag}; remove one of its other tags at the provider, such as {}",
+            server.id,
+            server.tags.len(),
+            others.join(", ")
+        ),
+    );
+    *decision = showing(facts, server, cause);
+}
