@@ -7,7 +7,7 @@ use flexmetal_operator::{
     operator::{self, Options},
     runtime::{
         clients::{Clients, Source},
-        clock,
+        clock, panics,
         telemetry::{self, LogFormat},
     },
 };
@@ -57,6 +57,7 @@ async fn main() -> ExitCode {
     clock::start();
     let flags = Flags::parse();
     telemetry::start(flags.log_format);
+    panics::end_the_process();
     match run(flags).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

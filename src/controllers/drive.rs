@@ -122,12 +122,12 @@ impl Rows {
         ended: Result<(Id, Ended), tokio::task::JoinError>,
     ) {
         let (id, ended) = match ended {
-            Ok((id, ended)) => (id, ended),
-            Err(error) => {
-                // A defect of ours costs this object this pass only.
-                tracing::error!(error = &error as &dyn std::error::Error, "a pass panicked");
-                (error.id(), Ended::Failed)
-            }
+            Ok(ended) => ended,
+            // Where a panic does not end the process at once, it ends this loop.
+            Err(error) => match error.try_into_panic() {
+                Ok(reason) => std::panic::resume_unwind(reason),
+                Err(error) => (error.id(), Ended::Failed),
+            },
         };
         if let Some((uid, last)) = self.uids.remove(&id) {
             if last {

@@ -50,7 +50,7 @@ const OBJECT: &str = "/apis/flexmetal.dev/v1alpha1/namespaces/n/provideraccounts
 const CANARY: &str = "canary-7c1f";
 
 /// What the listener does with one request.
-enum Answer {
+pub(in crate::controllers) enum Answer {
     /// It answers with this status and this body.
     Says(u16, Value),
     /// It closes the connection.
@@ -59,7 +59,7 @@ enum Answer {
 
 /// A request as it came in.
 #[derive(Clone, Debug)]
-struct Request {
+pub(in crate::controllers) struct Request {
     method: Method,
     path: String,
     body: Value,
@@ -72,15 +72,15 @@ struct Shared {
 }
 
 /// The listener, and the floor on it.
-struct Floor {
+pub(in crate::controllers) struct Floor {
     shared: Shared,
-    ctx: Ctx,
+    pub(in crate::controllers) ctx: Ctx,
     _server: JoinSet<()>,
 }
 
 impl Floor {
     /// One that gives these answers in turn. Events are always taken, and are no part of them.
-    async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(in crate::controllers) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let shared = Shared::default();
         shared.answers.lock().unwrap().extend(answers);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -128,7 +128,7 @@ impl Floor {
     }
 
     /// Method and path of all that was sent, but for events.
-    fn asked(&self) -> Vec<String> {
+    pub(in crate::controllers) fn asked(&self) -> Vec<String> {
         let line = |r: &Request| format!("{} {}", r.method, r.path);
         self.calls().iter().map(line).collect()
     }
@@ -164,7 +164,7 @@ async fn answer(State(shared): State<Shared>, method: Method, uri: Uri, body: By
 }
 
 /// A refusal as an API server words it.
-fn no(code: u16, message: &str) -> Answer {
+pub(in crate::controllers) fn no(code: u16, message: &str) -> Answer {
     let reason = match code {
         404 => "NotFound",
         409 => "Conflict",
@@ -445,14 +445,31 @@ async fn after_a_conflict_the_object_is_read_again_and_nothing_is_told() {
     ];
     let floor = Floor::start(answers).await;
     list(&floor.ctx.objects, form("1", "5"));
-    for _ in 0..3 {
+    for n in 0..3 {
         let reported = floor.ctx.report(&object("5"), &status(2), some_news).await;
-        assert_eq!(reported, Reported::Stale);
+        match n {
+            0 => assert_eq!(reported, Reported::Stale),
+            // Gone; the watch will say so.
+            _ => assert!(matches!(reported, Reported::Later(_)), "{reported:?}"),
+        }
         assert_eq!(version(&floor), "9");
+        floor.ctx.objects.reported("1");
     }
     let round = [format!("PATCH {OBJECT}/status"), format!("GET {OBJECT}")];
     assert_eq!(floor.asked(), [&round[..], &round, &round].concat());
     assert!(floor.events().is_empty());
+}
+
+#[tokio::test]
+async fn a_conflict_that_nobody_has_caused_is_tried_again_later_only() {
+    let answers = [no(409, "changed"), Answer::Says(200, form("1", "5"))];
+    let floor = Floor::start(answers).await;
+    list(&floor.ctx.objects, form("1", "5"));
+    for _ in 0..2 {
+        let reported = floor.ctx.report(&object("5"), &status(2), some_news).await;
+        assert!(matches!(reported, Reported::Later(_)), "{reported:?}");
+    }
+    assert_eq!(floor.calls().len(), 2, "the second time was too early");
 }
 
 #[tokio::test]
@@ -535,13 +552,29 @@ async fn an_object_that_does_not_decode_is_told_of_once() {
     let bare = || Answer::Says(200, broken(&json!({})));
     // The write fails first: it is to be tried again, and no event speaks of it.
     let floor = Floor::start([bare(), no(500, "internal")]).await;
+    list(&floor.ctx.objects, broken(&json!({})));
     let (_, again) = floor.ctx.report_undecodable(&seen).await;
     assert_eq!(again, Again::Backoff);
     assert!(floor.events().is_empty());
 
-    let floor = Floor::start([bare(), bare()]).await;
+    let mut after = broken(&json!({}));
+    after["metadata"]["resourceVersion"] = json!("6");
+    let mut others = after.clone();
+    others["metadata"]["resourceVersion"] = json!("7");
+    let answers = [bare(), Answer::Says(200, after.clone())];
+    let floor = Floor::start(answers).await;
+    list(&floor.ctx.objects, broken(&json!({})));
     let (note, again) = floor.ctx.report_undecodable(&seen).await;
     assert!(matches!(again, Again::After(_)));
+    // Its account wakes it as often as it likes: this version is told, and so is the one that our
+    // own write has made.
+    let made: Guarded<ProviderAccount> = serde_json::from_value(after).unwrap();
+    for seen in [&seen, &made.0.unwrap_err(), &seen] {
+        assert_eq!(
+            floor.ctx.report_undecodable(seen).await,
+            (note.clone(), again)
+        );
+    }
     let first = [format!("GET {OBJECT}"), format!("PATCH {OBJECT}/status")];
     assert_eq!(floor.asked(), first);
     assert_eq!(floor.events().len(), 1);
@@ -559,6 +592,10 @@ async fn an_object_that_does_not_decode_is_told_of_once() {
         .collect();
     assert_eq!(shown, expected);
     assert_eq!(written[0].message, note);
+    // The next version is looked at again.
+    let next: Guarded<ProviderAccount> = serde_json::from_value(others).unwrap();
+    floor.ctx.report_undecodable(&next.0.unwrap_err()).await;
+    assert_eq!(floor.calls().len(), 4, "a look and a try");
 
     // What was written is shown.
     let floor = Floor::start([Answer::Says(200, broken(&body["status"]))]).await;

@@ -7,6 +7,7 @@
 mod entry;
 mod form;
 mod listings;
+mod reports;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -337,30 +338,6 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
         }
         object
-    }
-
-    /// How long its status is not written, after writes that failed.
-    pub(super) fn report_rest(&self, uid: &str) -> Option<Duration> {
-        let inner = self.lock();
-        inner.entries.get(uid)?.reports.rest(clock::now().mono)
-    }
-
-    /// A write of its status failed. Returns when to try the next.
-    pub(super) fn report_failed(&self, uid: &str) -> Duration {
-        /// Longest pause between two tries.
-        const LONGEST: Duration = Duration::from_secs(60);
-        let now = clock::now().mono;
-        match self.lock().entries.get_mut(uid) {
-            Some(entry) => entry.reports.fail(now, LONGEST),
-            None => LONGEST,
-        }
-    }
-
-    /// A status was written.
-    pub(super) fn reported(&self, uid: &str) {
-        if let Some(entry) = self.lock().entries.get_mut(uid) {
-            entry.reports.reset();
-        }
     }
 
     /// What is remembered of an object.

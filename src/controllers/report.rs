@@ -8,6 +8,12 @@ use crate::kinds::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::{sync::Arc, time::Duration};
 
+/// What a conflict is called that no other write explains.
+const REFUSED: &str = "a conflict with a version that nobody has changed";
+
+/// What it is called where the object is gone, and nobody is told.
+const GONE: &str = "gone";
+
 /// How reporting ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reported {
@@ -60,22 +66,37 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
                 Reported::Written
             }
             Some(Written::Stale) => {
-                // The watch may be behind; the next pass must not try the same again. Where the
-                // object is gone there is nothing left to tell.
-                let _ = self.read(object).await;
-                Reported::Stale
+                // The watch may be behind; the next pass must not try the same again. Where nobody
+                // wrote, deciding again would end in the same; where the object is gone there is
+                // nothing left to tell.
+                let version = |object: &Arc<K>| object.meta().resource_version.clone();
+                match self.read(object).await {
+                    Ok(Some(fresh)) if version(&fresh) != version(object) => Reported::Stale,
+                    Ok(Some(_)) => Reported::Later(self.report_failed(object, REFUSED)),
+                    Ok(None) => Reported::Later(self.objects.report_failed(uid, GONE).rest),
+                    Err(failure) => Reported::Later(self.report_failed(object, &failure.explain())),
+                }
             }
             Some(Written::Unknown(failure)) => {
-                tracing::warn!(
-                    kind = %K::kind(&()),
-                    namespace = object.meta().namespace,
-                    name = object.meta().name,
-                    error = &failure as &dyn std::error::Error,
-                    "a status could not be written"
-                );
-                Reported::Later(self.objects.report_failed(uid))
+                Reported::Later(self.report_failed(object, &failure.explain()))
             }
         }
+    }
+
+    /// A status could not be written; returns when to try again. A cause is told once.
+    fn report_failed(&self, object: &K, cause: &str) -> Duration {
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let failed = self.objects.report_failed(uid, cause);
+        if failed.is_news {
+            tracing::warn!(
+                kind = %K::kind(&()),
+                namespace = object.meta().namespace,
+                name = object.meta().name,
+                cause,
+                "a status could not be written; it is tried again, ever more rarely"
+            );
+        }
+        failed.rest
     }
 
     /// Publishes one event about an object. Best effort.

@@ -21,10 +21,14 @@ const MOST_QUOTED: usize = 300;
 const REMEDY: &str = "correct the field, or apply the manifest again";
 
 impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
-    /// Reports it in log, event and status, which needs no decoded object. Returns the message, and
-    /// when to look again.
+    /// Reports it in log, event and status, which needs no decoded object; once for each version of
+    /// it, since whoever it may concern wakes it. Returns the message, and when to look again.
     pub async fn report_undecodable(&self, object: &InvalidObject) -> (String, Again) {
         let InvalidObject { error, metadata } = object;
+        let uid = metadata.uid.as_deref().unwrap_or_default();
+        if let Some(note) = self.objects.told_of(uid, metadata) {
+            return (note, Again::After(BACKSTOP));
+        }
         let name = metadata.name.as_deref().unwrap_or_default();
         let api = self.dynamic(metadata);
         // The watch's own error has no path; the object is read once more to find it.
@@ -36,8 +40,28 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
         let note = format!("the object does not decode: {error}; {REMEDY}");
         let before = read.as_ref().map(shown_conditions).unwrap_or_default();
         let Some(patch) = status_patch(metadata, &before, &note) else {
+            self.objects.tell_of(uid, metadata, &note);
             return (note, Again::After(BACKSTOP));
         };
+        let params = PatchParams::default();
+        let written = match bounded(api.patch_status(name, &params, &patch)).await {
+            Ok(written) => written,
+            Err(failure) => {
+                let cause = format!("{error}: {}", failure.explain());
+                if self.objects.report_failed(uid, &cause).is_news {
+                    tracing::warn!(
+                        kind = %K::kind(&()),
+                        namespace = metadata.namespace,
+                        name,
+                        cause,
+                        "an object does not decode, and its status could not be written"
+                    );
+                }
+                return (note, Again::Backoff);
+            }
+        };
+        self.objects.reported(uid);
+        self.objects.tell_of(uid, &written.metadata, &note);
         tracing::warn!(
             kind = %K::kind(&()),
             namespace = metadata.namespace,
@@ -45,17 +69,6 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
             error,
             "an object does not decode"
         );
-        let params = PatchParams::default();
-        if let Err(failure) = bounded(api.patch_status(name, &params, &patch)).await {
-            tracing::warn!(
-                kind = %K::kind(&()),
-                namespace = metadata.namespace,
-                name,
-                error = &failure as &dyn std::error::Error,
-                "a status could not be written"
-            );
-            return (note, Again::Backoff);
-        }
         let news = News {
             severity: Severity::Warning,
             reason: Reason::Undecodable,

@@ -5,6 +5,7 @@ pub mod clients;
 pub mod clock;
 pub mod endpoints;
 pub mod moment;
+pub mod panics;
 pub mod shutdown;
 pub mod telemetry;
 

@@ -17,6 +17,7 @@ mod crash;
 mod crds;
 mod demo;
 mod docs;
+mod floor;
 mod laboratory;
 mod rehearsal;
 mod whole;

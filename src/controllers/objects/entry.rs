@@ -52,6 +52,10 @@ pub(super) struct Entry<K, M> {
     pub(super) pause: Backoff,
     /// Writes of its status that failed in a row.
     pub(super) reports: Backoff,
+    /// Why the last of them failed, as a hash; that is told once.
+    pub(super) told: Option<u64>,
+    /// The newest version of which was told that it does not decode, and what.
+    pub(super) defect: Option<Box<(u64, String)>>,
     /// It is gone, and gets a last pass.
     pub(super) gone: bool,
 }
@@ -81,6 +85,8 @@ impl<K: Kind, M: Default> Entry<K, M> {
             phase: Phase::Waiting(None),
             pause: Backoff::default(),
             reports: Backoff::default(),
+            told: None,
+            defect: None,
             gone: false,
         }
     }

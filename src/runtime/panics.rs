@@ -1,0 +1,70 @@
+//! What a panic means: a defect, after which nothing that this process believes is certain. It ends,
+//! with its reason in the log, and is started again from what stands in Kubernetes.
+//!
+//! A runtime of tasks would otherwise go on without the task that panicked, and look healthy.
+
+use std::panic::PanicHookInfo;
+
+/// Most characters of a reason: it may quote what was read.
+const MOST_TOLD: usize = 500;
+
+/// Ends the process at the first panic of any thread or task, whatever the build does with panics.
+pub fn end_the_process() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        tracing::error!(
+            reason = reason(panic),
+            place,
+            "a defect: the process ends and is to be started again"
+        );
+        std::process::abort();
+    }));
+}
+
+fn reason(panic: &PanicHookInfo<'_>) -> String {
+    let text = panic.payload_as_str().unwrap_or("no words");
+    text.chars().take(MOST_TOLD).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::telemetry::{self, LogFormat};
+    use std::{process::Command, time::Duration};
+
+    /// Set for the process that is to panic.
+    const CHILD: &str = "TEST_OF_PANICS_CHILD";
+
+    /// This very test, run by itself in a process of its own, is the one that panics.
+    #[tokio::test]
+    async fn a_panic_in_any_task_ends_the_process_with_its_reason() {
+        if std::env::var_os(CHILD).is_some() {
+            telemetry::start(LogFormat::Json);
+            end_the_process();
+            let mut tasks = tokio::task::JoinSet::new();
+            tasks.spawn(async { panic!("reason {}", "x".repeat(1000)) });
+            // Nobody looks at the task.
+            tokio::time::sleep(Duration::from_secs(600)).await;
+        }
+        let name = "runtime::panics::tests::a_panic_in_any_task_ends_the_process_with_its_reason";
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env(CHILD, "1")
+            .env("RUST_LOG", "info")
+            .output()
+            .unwrap();
+        assert!(!child.status.success(), "{:?}", child.status);
+        let log = String::from_utf8_lossy(&child.stderr);
+        let line = log.lines().find(|line| line.contains("a defect"));
+        let line: serde_json::Value = serde_json::from_str(line.expect(&log)).unwrap();
+        let reason = line["reason"].as_str().unwrap();
+        assert!(
+            reason.starts_with("reason x") && reason.len() == MOST_TOLD,
+            "{reason}"
+        );
+        assert!(
+            line["place"].as_str().unwrap().contains("panics.rs"),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! A cluster whose policy refuses every status of a server.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use lab::rig::{Cluster, Plan, World, eventually, server};
+
+const SOON: Duration = Duration::from_secs(90);
+/// How long the refusals are counted.
+const WHILE: Duration = Duration::from_secs(25);
+/// At 0, 1, 3, 7 and 15 s, and one more for a write that was under way.
+const MOST: usize = 6;
+const WARNING: &str = "a status could not be written";
+
+#[tokio::test]
+async fn a_refused_status_is_tried_ever_more_rarely_and_warned_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = folder.path().join("audit.log");
+    let cluster = Cluster::own_with_audit_log(&audit);
+    let mut world = World::prepare(&cluster, "refused", Plan::default()).await;
+    world.start_operator();
+    world.create(&server("ready")).await;
+    let ready = world.wait_ready("ready", SOON).await;
+
+    policy(&cluster, "apply").await;
+    eventually("the policy is in force", SOON, async || {
+        let patch = r#"{"status":{"statusMessage":"probe"}}"#;
+        let tried = cluster
+            .kubectl(&[
+                "patch",
+                "bms",
+                "ready",
+                "-n",
+                &world.namespace,
+                "--subresource=status",
+                "--type=merge",
+                "--dry-run=server",
+                "-p",
+                patch,
+            ])
+            .await;
+        (!tried.status.success()).then_some(())
+    })
+    .await;
+    // What a machine is changes a status, and a new object has none yet.
+    let uuid = ready["status"]["uuid"].as_str().unwrap();
+    let change = json!({"ipAddresses": ["192.0.2.7"]});
+    world.simulator.alter(uuid, &change).await;
+    world.create(&server("new")).await;
+    tokio::time::sleep(WHILE).await;
+    for name in ["ready", "new"] {
+        let refused = refused(&audit, name);
+        assert!((1..=MOST).contains(&refused), "{name}: {refused} times");
+        let log = world.operator().log();
+        let told = log.lines().filter(|line| line.contains(WARNING));
+        let about = format!("name=\"{name}\"");
+        let told: Vec<&str> = told.filter(|line| line.contains(&about)).collect();
+        assert!(told.len() <= 1, "{told:#?}");
+    }
+    let log = world.operator().log();
+    assert!(log.contains(WARNING), "it is told");
+
+    // Once it is allowed again, all is said.
+    policy(&cluster, "delete").await;
+    world
+        .wait_for("ready", "the address is shown", SOON, |object: &Value| {
+            let address = &object["status"]["addresses"][0]["address"];
+            (address == "192.0.2.7").then_some(())
+        })
+        .await;
+    world.wait_ready("new", SOON).await;
+}
+
+/// Applies or deletes the policy.
+async fn policy(cluster: &Cluster, verb: &str) {
+    let rule = json!({
+        "apiGroups": ["flexmetal.dev"], "apiVersions": ["*"], "operations": ["UPDATE"],
+        "resources": ["baremetalservers/status"],
+    });
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "no-status"},
+        "spec": {
+            "failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": "false", "message": "no status here"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "no-status"},
+        "spec": {"policyName": "no-status", "validationActions": ["Deny"]},
+    });
+    for object in [policy, binding] {
+        let done = cluster
+            .kubectl_with_input(&[verb, "-f", "-"], &object.to_string())
+            .await;
+        assert!(done.status.success(), "{done:?}");
+    }
+}
+
+/// How many writes of the status of this server were refused.
+fn refused(audit: &Path, name: &str) -> usize {
+    let log = std::fs::read_to_string(audit).unwrap();
+    let entries = log
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let refused = entries.filter(|entry: &Value| {
+        let to = &entry["objectRef"];
+        to["resource"] == "baremetalservers"
+            && to["subresource"] == "status"
+            && to["name"] == name
+            && entry["stage"] == "ResponseComplete"
+            && !entry["requestURI"].to_string().contains("dryRun")
+            && entry["responseStatus"]["code"] == 422
+    });
+    refused.count()
+}

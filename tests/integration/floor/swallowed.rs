@@ -1,0 +1,103 @@
+//! A listing that is swallowed on its way: the operator must not stay blind, and must say so
+//! while it is.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use flexmetal_operator::controllers::{context::Watched, mark::ClusterId};
+use flexmetal_operator::kinds::timing::Minimum;
+use flexmetal_operator::operator::{self, Options};
+use flexmetal_operator::runtime::clients::{Clients, Source, WatchTimes};
+use lab::rig::{Plan, World, cluster, eventually, server};
+
+use super::proxy::Proxy;
+
+/// The deadline of a listing, a pause, and an order on a busy machine.
+const SOON: Duration = Duration::from_secs(90);
+
+/// Asks a health endpoint. None: it does not answer.
+async fn health(address: SocketAddr, path: &str) -> Option<u16> {
+    let answer = reqwest::get(format!("http://{address}{path}")).await;
+    Some(answer.ok()?.status().as_u16())
+}
+
+/// The address of the health endpoints, which the log has.
+fn address(log: &str) -> Option<SocketAddr> {
+    let line = log.lines().find(|line| line.contains("health is served"))?;
+    let (_, address) = line.split_once("address=")?;
+    address.split_whitespace().next()?.parse().ok()
+}
+
+#[tokio::test]
+async fn an_operator_whose_relist_is_swallowed_goes_on_after_a_deadline() {
+    let mut world = World::prepare(cluster(), "swallowed", Plan::default()).await;
+    let proxy = Proxy::start(cluster().access()).await;
+    world.reach_cluster_by(proxy.kubeconfig(world.folder()));
+    world.start_operator();
+    world.create(&server("before")).await;
+    world.wait_ready("before", SOON).await;
+
+    proxy.swallow_relists(1);
+    eventually("a listing is swallowed", SOON, async || {
+        (proxy.swallowed() == 1).then_some(())
+    })
+    .await;
+    world.create(&server("after")).await;
+    let log = world.operator().log();
+    let address = address(&log).expect("the log says where health is served");
+    assert_eq!(health(address, "/livez").await, Some(200));
+    world.wait_ready("after", SOON).await;
+}
+
+#[tokio::test]
+async fn while_every_relist_is_swallowed_it_lives_and_is_not_ready() {
+    let world = World::prepare(cluster(), "deaf", Plan::default()).await;
+    let proxy = Proxy::start(cluster().access()).await;
+    let kubeconfig = proxy.kubeconfig(world.folder());
+    let source = Source {
+        kubeconfig: Some(kubeconfig),
+        context: None,
+    };
+    let mut clients = Clients::connect(&source).await.unwrap();
+    // In this process, since nobody but a test wants other times.
+    clients.watch_times = WatchTimes {
+        period: Duration::from_secs(2),
+        answer: Duration::from_secs(1),
+    };
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let options = Options {
+        namespace: world.namespace.clone(),
+        watched: Watched::Namespaces(vec![world.namespace.clone()]),
+        cluster: Some(ClusterId::parse(&world.cluster_id).unwrap()),
+        minimum: Minimum::Lifted,
+        listen: address,
+    };
+    let readiness = |expected: u16| async move {
+        eventually(&format!("/readyz says {expected}"), SOON, async || {
+            assert_ne!(health(address, "/livez").await, Some(503));
+            (health(address, "/readyz").await? == expected).then_some(())
+        })
+        .await;
+    };
+    let life = async {
+        readiness(200).await;
+        // Quiet, for longer than the longest silence: bookmarks and new watches are heard.
+        for _ in 0..40 {
+            assert_eq!(health(address, "/readyz").await, Some(200));
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        proxy.swallow_relists(usize::MAX);
+        readiness(503).await;
+        world.create(&server("meanwhile")).await;
+        assert_eq!(health(address, "/livez").await, Some(200));
+        proxy.heal();
+        world.wait_ready("meanwhile", SOON).await;
+        readiness(200).await;
+    };
+    tokio::select! {
+        ended = operator::run(clients, options) => panic!("it ended: {ended:?}"),
+        () = life => {}
+    }
+}
