@@ -32,7 +32,10 @@ struct Flags {
     /// Namespace of the operator, where the key Secrets of cluster accounts lie.
     #[arg(long, env = "POD_NAMESPACE", default_value = "flexmetal-system")]
     namespace: String,
-    /// Watch this namespace only; may be repeated. Default: all namespaces.
+    /// Name of the operator's pod. A process that starts with the same name takes the lease of the one before.
+    #[arg(long, env = "POD_NAME")]
+    pod: Option<String>,
+    /// Watch this namespace only; may be repeated. Accounts of the cluster are then left to others. Default: all namespaces.
     #[arg(long)]
     watch_namespace: Vec<String>,
     /// Identity of the cluster, 16 hex digits; default: a hash of the UID of the namespace kube-system.
@@ -75,6 +78,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
     .await?;
     let options = Options {
         namespace: flags.namespace,
+        pod: flags.pod.filter(|name| !name.is_empty()),
         watched: match flags.watch_namespace {
             names if names.is_empty() => Watched::All,
             names => Watched::Namespaces(BTreeSet::from_iter(names).into_iter().collect()),

@@ -9,17 +9,30 @@ use crate::{
         mark::ClusterId,
     },
     kinds::timing::Minimum,
-    runtime::{clients::Clients, endpoints, shutdown},
+    runtime::{
+        clients::Clients,
+        endpoints,
+        lease::{Candidate, Leadership},
+        shutdown,
+    },
 };
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};
 use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
+/// The first listings wait this long for the lease: one that comes after it need not be made twice.
+const LEASE_FIRST: Duration = Duration::from_secs(3);
+/// A process that ends gives its lease back after this time at the latest. What it then still waits
+/// for is the answer to an order, which it records with or without a lease.
+const KEPT_AT_END: Duration = Duration::from_secs(10);
+
 /// What an operator is told.
 pub struct Options {
     /// Its own namespace, where the key Secrets of cluster accounts lie.
     pub namespace: String,
+    /// Name of its pod, where it has one.
+    pub pod: Option<String>,
     /// The namespaces that it looks after.
     pub watched: Watched,
     /// Identity of the cluster; None: a hash of the UID of the namespace `kube-system`.
@@ -51,9 +64,16 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         );
     }
     let stop = CancellationToken::new();
+    let candidate = Candidate {
+        cluster: cluster.as_str().to_owned(),
+        namespace: options.namespace.clone(),
+        pod: options.pod.clone(),
+        scope: options.watched.scope(),
+    };
+    let (leadership, keeper) = Leadership::by_lease(clients.calls.clone(), &candidate);
     let process = Process {
         accounts: Accounts::new(cluster.as_str(), Rate::default()),
-        events: Events::new(clients.calls.clone(), std::env::var("POD_NAME").ok()),
+        events: Events::new(clients.calls.clone(), options.pod),
         client: clients.calls,
         watch_client: clients.watches,
         watch_times: clients.watch_times,
@@ -61,6 +81,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         namespace: options.namespace,
         watched: options.watched,
         minimum: options.minimum,
+        leadership: leadership.clone(),
         shutdown: stop.clone(),
     };
     let controllers = Arc::new(Controllers::new(&process));
@@ -74,13 +95,40 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         tracing::info!("stopping; what is under way is finished first");
         stop.cancel();
     };
-    let work = async { tokio::join!(controllers.run(), signal) };
+    let done = CancellationToken::new();
+    let work = async {
+        let _ = tokio::time::timeout(LEASE_FIRST, leadership.settled()).await;
+        tokio::select! {
+            () = controllers.run() => {}
+            () = follow(&leadership, &controllers) => {}
+        }
+        done.cancel();
+    };
+    let end = async {
+        stop.cancelled().await;
+        let _ = tokio::time::timeout(KEPT_AT_END, done.cancelled()).await;
+    };
+    let all = async { tokio::join!(work, keeper.keep(end), signal) };
     tokio::select! {
-        _ = work => {}
+        _ = all => {}
         // They answer to the end, and nothing waits for them.
         () = endpoints => {}
     }
     Ok(())
+}
+
+/// Tells the controllers when it changes where this process acts. Never ends.
+async fn follow(leadership: &Leadership, controllers: &Controllers) {
+    let Some(mut news) = leadership.news() else {
+        return std::future::pending().await;
+    };
+    let mut gains = news.borrow_and_update().gains;
+    while news.changed().await.is_ok() {
+        let now = *news.borrow_and_update();
+        controllers.leadership_changed(now.gains != gains);
+        gains = now.gains;
+    }
+    std::future::pending().await
 }
 
 /// The cluster's identity. Waits for the API server: without it there is nothing to do.

@@ -1,11 +1,14 @@
 //! What a pass may use, and the one gate before every effect.
 
-use super::objects::Objects;
+use super::{again::Again, objects::Objects};
 use crate::{
     account::Accounts,
     controllers::{events::Events, mark::ClusterId, streams::Guarded},
-    kinds::{Kind, timing::Minimum},
-    runtime::clients::WatchTimes,
+    kinds::{Kind, references::AccountKind, timing::Minimum},
+    runtime::{
+        clients::WatchTimes,
+        lease::{Leadership, Scope},
+    },
 };
 use kube::{Api, Client};
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -32,6 +35,8 @@ pub struct Process {
     pub minimum: Minimum,
     /// Where events go.
     pub events: Events,
+    /// Where this process acts, and where another one does.
+    pub leadership: Leadership,
     /// No effect starts once this is cancelled.
     pub shutdown: CancellationToken,
 }
@@ -62,9 +67,27 @@ impl<K: Kind, M> Context<K, M> {
 }
 
 impl Process {
-    /// The gate: whether an effect may start now. Every kind asks right before each one.
-    pub fn may_act(&self) -> bool {
-        !self.shutdown.is_cancelled()
+    /// The gate: whether an effect may start now on what is in this namespace (None: what has none).
+    /// Every kind asks right before each one.
+    pub fn may_act(&self, namespace: Option<&str>) -> bool {
+        !self.is_ending() && self.leadership.acts(namespace)
+    }
+
+    /// Since which monotonic moment this process acts there; None: it does not.
+    pub fn acting_since(&self, namespace: Option<&str>) -> Option<Duration> {
+        self.leadership.since(namespace)
+    }
+
+    /// Whether the process ends: nobody comes back to what is put off.
+    pub fn is_ending(&self) -> bool {
+        self.shutdown.is_cancelled()
+    }
+
+    /// The gate for a whole pass: None when this process acts there, else when to look again. What may
+    /// not be done is not decided either; a gain of the lease wakes every object.
+    pub fn stand_by(&self, namespace: Option<&str>) -> Option<Again> {
+        let stands_by = !self.leadership.acts(namespace);
+        stands_by.then_some(Again::After(STANDS_BY))
     }
 
     /// Since when this process acts for a namespace (None: the cluster-wide objects); None: it does not.
@@ -75,16 +98,17 @@ impl Process {
     }
 
     /// The gate for an object in back-off: None when an effect may start, else how long to wait.
-    pub fn hold_back(&self, rest: Option<Duration>) -> Option<Duration> {
-        /// The process ends before this is over.
-        const ENDING: Duration = Duration::from_secs(60);
+    pub fn hold_back(&self, namespace: Option<&str>, rest: Option<Duration>) -> Option<Duration> {
         match rest {
-            None if self.may_act() => None,
-            None => Some(ENDING),
+            None if self.may_act(namespace) => None,
+            None => Some(STANDS_BY),
             rest => rest,
         }
     }
 }
+
+/// The backstop of what this process may not do now: a gain of the lease comes before, or its end.
+const STANDS_BY: Duration = Duration::from_secs(600);
 
 /// Which namespaces are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +123,20 @@ impl Watched {
     /// Whether every namespace is watched.
     pub fn is_all(&self) -> bool {
         *self == Self::All
+    }
+
+    /// Whether accounts of this kind are served. A cluster account belongs to the operator of the whole
+    /// cluster: several that serve it would undo each other's work.
+    pub fn serves(&self, kind: AccountKind) -> bool {
+        self.is_all() || kind == AccountKind::ProviderAccount
+    }
+
+    /// Where an operator that watches these namespaces acts.
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::All => Scope::Cluster,
+            Self::Namespaces(names) => Scope::Namespaces(names.clone()),
+        }
     }
 
     /// How many watches that makes for a kind that has namespaces.

@@ -154,7 +154,7 @@ where
             Again::After(delay) => return Ended::Done(jittered(delay)),
             // At the end of the process nobody comes back: what is known of an order that was sent
             // must be written by this row.
-            Again::Backoff if !ctx.may_act() => tokio::time::sleep(LAST_TRIES).await,
+            Again::Backoff if ctx.is_ending() => tokio::time::sleep(LAST_TRIES).await,
             Again::Backoff => return Ended::Failed,
         }
         seen = match ctx.objects.newest(&uid) {

@@ -47,6 +47,14 @@ impl Controllers {
         self.accounts.is_ready() && servers.is_complete() && !servers.is_deaf()
     }
 
+    /// It has changed where this process acts: everything is looked at again. Where it acts anew,
+    /// `is_gain`, what it knows from before may be old.
+    pub fn leadership_changed(&self, is_gain: bool) {
+        tracing::debug!(is_gain, "everything is looked at again");
+        self.accounts.leadership_changed(is_gain);
+        self.servers.objects.leadership_changed(is_gain);
+    }
+
     /// Runs every kind until shutdown; passes under way are finished.
     pub async fn run(&self) {
         tokio::join!(self.accounts.run(), self.servers.run(self.accounts.known()),);

@@ -52,7 +52,7 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
     ) -> Reported {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let rest = self.objects.report_rest(uid);
-        if let Some(rest) = rest.filter(|_| self.may_act()) {
+        if let Some(rest) = rest.filter(|_| !self.is_ending()) {
             return Reported::Later(rest);
         }
         match self.write_status(object, status).await {

@@ -62,6 +62,8 @@ reasons! {
     Undecodable,
     /// The account that the object names does not exist.
     AccountNotFound,
+    /// The account is one of the cluster, which the operator of this namespace does not serve.
+    AccountNotServed,
     /// The account does not allow this namespace.
     NamespaceNotAllowed,
     /// The account is not ready; its own conditions say why.

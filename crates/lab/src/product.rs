@@ -122,6 +122,8 @@ impl Product {
         let flags = [
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--namespace={OPERATOR_NAMESPACE}"),
+            // Started again, it need not wait for the lease of the process before.
+            "--pod=laboratory".to_owned(),
             format!("--listen=127.0.0.1:{port}"),
             "--log-format=text".to_owned(),
             "--short-intervals".to_owned(),

@@ -28,13 +28,49 @@
   verbs: ["create", "patch"]
 {{- end }}
 
-{{- define "flexmetal.rules.cluster" -}}
+{{- /* The names that a rule on leases may be narrowed to. The lease bears the identifier of the cluster, which
+       the chart knows only where it is set. */ -}}
+{{- define "flexmetal.leaseNames" -}}
+{{- with .Values.clusterId }}
+resourceNames: ["flexmetal-operator-{{ . }}"]
+{{- end }}
+{{- end }}
+
+{{- /* The lease of a namespace in which this operator acts. A rule on create cannot name what is made.
+       Takes root, and verbs beside create and update. */ -}}
+{{- define "flexmetal.rules.lease" -}}
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  verbs: ["create"]
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  {{- with include "flexmetal.leaseNames" .root | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  verbs: {{ .verbs | toJson }}
+{{- end }}
+
+{{- /* To see who else acts. Takes root and verb. */ -}}
+{{- define "flexmetal.rules.otherLeases" -}}
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  {{- with include "flexmetal.leaseNames" .root | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  verbs: [{{ .verb | quote }}]
+{{- end }}
+
+{{- /* Accounts of the cluster belong to the operator of the whole cluster. */ -}}
+{{- define "flexmetal.rules.clusterAccounts" -}}
 - apiGroups: ["flexmetal.dev"]
   resources: ["clusterprovideraccounts"]
   verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["clusterprovideraccounts/status"]
   verbs: ["patch"]
+{{- end }}
+
+{{- define "flexmetal.rules.cluster" -}}
 # The identifier of the cluster is a hash of this namespace's UID.
 - apiGroups: [""]
   resources: ["namespaces"]

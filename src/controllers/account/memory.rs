@@ -51,6 +51,11 @@ impl Ingredients {
 }
 
 impl Memory {
+    /// Whether a connection was made.
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected.is_some()
+    }
+
     /// The Secret is read again at the next pass.
     pub(super) fn forget_secret(&mut self) {
         self.reading = None;

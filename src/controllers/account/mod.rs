@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     account::Accounts,
-    kinds::{ClusterProviderAccount, ProviderAccount},
+    kinds::{ClusterProviderAccount, ProviderAccount, references::AccountKind},
 };
 use kube::Api;
 use memory::Memory;
@@ -54,8 +54,8 @@ pub struct Controller {
     known: watch::Sender<bool>,
     /// Accounts of a namespace.
     pub namespaced: Arc<AccountObjects<ProviderAccount>>,
-    /// Accounts of the cluster.
-    pub cluster: Arc<AccountObjects<ClusterProviderAccount>>,
+    /// Accounts of the cluster; None where they belong to another operator.
+    pub cluster: Option<Arc<AccountObjects<ClusterProviderAccount>>>,
 }
 
 impl Controller {
@@ -63,9 +63,12 @@ impl Controller {
     pub fn new(process: &Process) -> Self {
         let watches = process.watched.watches();
         let namespaced = Arc::new(objects(&process.accounts, watches));
-        let cluster = Arc::new(objects(&process.accounts, 1));
         process.accounts.add_users(namespaced.clone());
-        process.accounts.add_users(cluster.clone());
+        let serves = process.watched.serves(AccountKind::ClusterProviderAccount);
+        let cluster = serves.then(|| Arc::new(objects(&process.accounts, 1)));
+        if let Some(cluster) = &cluster {
+            process.accounts.add_users(cluster.clone());
+        }
         Self {
             process: process.clone(),
             secrets: Arc::default(),
@@ -78,15 +81,28 @@ impl Controller {
     /// Looks after all account objects until shutdown.
     pub async fn run(&self) {
         let watch = &self.process.watch_client;
+        let cluster = async {
+            if let Some(cluster) = &self.cluster {
+                self.drive(cluster, vec![Api::all(watch.clone())]).await;
+            }
+        };
         tokio::join!(
             self.drive(&self.namespaced, self.process.watched.apis(watch)),
-            self.drive(&self.cluster, vec![Api::all(watch.clone())]),
+            cluster,
         );
     }
 
     /// Whether every account object is known, and what changes of them is heard.
     pub fn is_ready(&self) -> bool {
         *self.known.borrow() && !self.namespaced.is_deaf() && !self.cluster.is_deaf()
+    }
+
+    /// It has changed where this process acts.
+    pub fn leadership_changed(&self, is_gain: bool) {
+        self.namespaced.leadership_changed(is_gain);
+        if let Some(cluster) = &self.cluster {
+            cluster.leadership_changed(is_gain);
+        }
     }
 
     async fn drive<K: AccountObject>(
@@ -108,7 +124,12 @@ impl Controller {
     pub async fn known(&self) {
         /// How long the first listings are waited for.
         const FIRST_LISTING: Duration = Duration::from_secs(30);
-        let listed = async { tokio::join!(self.namespaced.completed(), self.cluster.completed()) };
+        let cluster = async {
+            if let Some(cluster) = &self.cluster {
+                cluster.completed().await;
+            }
+        };
+        let listed = async { tokio::join!(self.namespaced.completed(), cluster) };
         let _ = tokio::time::timeout(FIRST_LISTING, listed).await;
         self.known.send_replace(true);
     }

@@ -13,7 +13,11 @@ use super::{
 use crate::{
     account::Settings,
     controllers::{
-        again::Again, context::Context, objects::Seen, report::Reported, writes::Failure,
+        again::Again,
+        context::Context,
+        objects::{Seen, Shown},
+        report::Reported,
+        writes::Failure,
     },
     kinds::Reason,
     runtime::clock,
@@ -41,13 +45,38 @@ pub(super) async fn pass<K: AccountObject>(
         Seen::Object(object) => {
             let uid = object.uid().unwrap_or_default();
             let mut memory = ctx.objects.memory(&uid);
+            if let Some(again) = stand_by(&ctx, &mut memory, &object) {
+                ctx.objects.remember(&uid, |kept| *kept = memory);
+                return again;
+            }
             let again = tend(&ctx, &secrets, &mut memory, &object).await;
             ctx.objects.remember(&uid, |kept| *kept = memory);
             again
         }
-        Seen::Undecodable(object) => undecodable(&ctx, &object).await,
+        Seen::Undecodable(object) => match ctx.stand_by(object.metadata.namespace.as_deref()) {
+            Some(again) => again,
+            None => undecodable(&ctx, &object).await,
+        },
         Seen::Gone(last) => forget(&ctx, &secrets, last.meta()).await,
     }
+}
+
+/// Where another process acts nothing is done or said, and no call is made: the account has one limit
+/// of calls for both. What goes on by permits that were given is finished all the same.
+fn stand_by<K: AccountObject>(
+    ctx: &AccountContext<K>,
+    memory: &mut Memory,
+    object: &Arc<K>,
+) -> Option<Again> {
+    let namespace = object.meta().namespace.as_deref();
+    let again = ctx.stand_by(namespace)?;
+    if memory.is_connected() && ctx.leadership.is_anothers(namespace) {
+        let uid = object.uid().unwrap_or_default();
+        ctx.accounts.remove(&object::key::<K>(object.meta()), &uid);
+        object::announce(&ctx.accounts, &Shown::Decoded(object.clone()));
+        *memory = Memory::default();
+    }
+    Some(again)
 }
 
 async fn tend<K: AccountObject>(
@@ -82,7 +111,12 @@ async fn tend<K: AccountObject>(
     }
     if let Some(effect) = &decision.effect
         && still_unused(ctx, &facts)
-        && ctx.hold_back(memory.backoff.rest(facts.now)).is_none()
+        && ctx
+            .hold_back(
+                facts.key.namespace.as_deref(),
+                memory.backoff.rest(facts.now),
+            )
+            .is_none()
     {
         let target = Target {
             object,
@@ -183,7 +217,7 @@ async fn say<K: AccountObject>(
     let news = report::news(&facts.status, &next, decision);
     match ctx.report(object, &next, |_, _| news).await {
         Reported::Stale => Again::AtOnce,
-        Reported::Later(_) if !ctx.may_act() => Again::Backoff,
+        Reported::Later(_) if ctx.is_ending() => Again::Backoff,
         Reported::Later(rest) => Again::After(decision.again.min(rest)),
         Reported::Stands | Reported::Written => {
             memory.written = Some(facts.now);
@@ -211,10 +245,14 @@ async fn forget<K: AccountObject>(
     let key = object::key::<K>(meta);
     let uid = meta.uid.as_deref().unwrap_or_default();
     ctx.accounts.remove(&key, uid);
-    if !ctx.may_act() || secrets.awaits_successor(&ctx.accounts, &key) {
+    if ctx.is_ending() || secrets.awaits_successor(&ctx.accounts, &key) {
         return Again::Backoff;
     }
     secrets.forget(uid);
+    if !ctx.may_act(key.namespace.as_deref()) {
+        // It falls to the process that acts.
+        return Again::After(Duration::ZERO);
+    }
     let held = meta.annotations.iter().flatten();
     let held = held.filter(|(name, _)| *name == crate::kinds::names::HELD_SECRET);
     for (_, secret) in held {

@@ -40,6 +40,7 @@ fn process() -> Process {
         namespace: "n".into(),
         watched: Watched::All,
         minimum: crate::kinds::timing::Minimum::Kept,
+        leadership: crate::runtime::lease::Leadership::always(),
         shutdown: CancellationToken::new(),
     }
 }

@@ -1,8 +1,27 @@
 //! Who is to have a pass, and when.
 
-use super::{Inner, Uid, entry::Phase};
+use super::{Inner, Objects, Uid, entry::Phase};
 use crate::{kinds::Kind, runtime::clock};
 use std::time::Duration;
+
+impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
+    /// It has changed where this process acts: every object gets a pass. Where it acts anew, what is
+    /// there is listed afresh: what others have done meanwhile, and what is not there any more, has to be
+    /// known as of now.
+    pub fn leadership_changed(&self, is_gain: bool) {
+        if is_gain {
+            self.relist();
+        }
+        let now = clock::now().mono;
+        let mut inner = self.lock();
+        let uids: Vec<Uid> = inner.entries.keys().cloned().collect();
+        for uid in uids {
+            inner.want(&uid, now, Duration::ZERO);
+        }
+        drop(inner);
+        self.changed.notify_one();
+    }
+}
 
 impl<K: Kind, M> Inner<K, M> {
     /// The object shall have a pass, `later` at the latest.

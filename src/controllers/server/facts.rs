@@ -56,6 +56,8 @@ pub struct Facts {
 pub enum AccountFacts {
     /// There is no such account. Says which.
     Missing(String),
+    /// It is not for this operator. Says which.
+    NotServed(String),
     /// There is one.
     Found {
         /// The account at this moment.
@@ -186,7 +188,7 @@ impl Facts {
     pub fn view(&self) -> Option<&View> {
         match &self.account {
             AccountFacts::Found { view, .. } => Some(view),
-            AccountFacts::Missing(_) => None,
+            AccountFacts::Missing(_) | AccountFacts::NotServed(_) => None,
         }
     }
 }

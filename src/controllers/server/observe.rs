@@ -52,7 +52,13 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
             view: account.view(),
             not_allowed,
         },
-        None => AccountFacts::Missing(format!("{} {}", reference.kind.as_str(), reference.name)),
+        None => {
+            let which = format!("{} {}", reference.kind.as_str(), reference.name);
+            match ctx.watched.serves(reference.kind) {
+                true => AccountFacts::Missing(which),
+                false => AccountFacts::NotServed(which),
+            }
+        }
     };
     // Without our finalizer too: others may hold the object, and what its machine was let go for
     // must not look like a wish to release it.

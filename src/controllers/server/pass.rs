@@ -27,6 +27,9 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
     match seen {
         Seen::Object(object) => tend(&ctx, object).await,
         Seen::Undecodable(object) => {
+            if let Some(again) = ctx.stand_by(object.metadata.namespace.as_deref()) {
+                return again;
+            }
             let uid = object.metadata.uid.as_deref().unwrap_or_default();
             ctx.accounts.forget(uid);
             ctx.report_undecodable(&object).await.1
@@ -41,6 +44,9 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     if ctx.objects.memory(uid).let_go {
         // Our finalizer is off: whatever is left of the object is nobody's business here.
         return Again::After(QUEUED);
+    }
+    if let Some(again) = stand_by(ctx, &object) {
+        return again;
     }
     let Gathered { facts, account } = observe(ctx, object).await;
     let decision = decide(&facts);
@@ -58,7 +64,10 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         return say(ctx, &facts, &decision, decision.again).await;
     };
     // An object in back-off does not queue.
-    if let Some(rest) = ctx.hold_back(facts.memory.backoff.rest(facts.now.mono)) {
+    if let Some(rest) = ctx.hold_back(
+        Some(facts.namespace()),
+        facts.memory.backoff.rest(facts.now.mono),
+    ) {
         withdraw(ctx, &facts);
         return say(ctx, &facts, &decision, Again::After(rest)).await;
     }
@@ -125,12 +134,31 @@ fn withdraw(ctx: &ServerContext, facts: &Facts) {
     }
 }
 
+/// Where another process acts nothing is done or said, but for one thing: the outcome of an order that
+/// this one has sent is recorded. Returns when to look again; None: go on.
+fn stand_by(ctx: &ServerContext, object: &BareMetalServer) -> Option<Again> {
+    let again = ctx.stand_by(object.metadata.namespace.as_deref())?;
+    let known = ctx.objects.memory(object.metadata.uid.as_deref()?).order;
+    let recorded = object
+        .status
+        .as_ref()
+        .and_then(|status| status.order.as_ref());
+    let is_unrecorded = known.zip(recorded).is_some_and(|(known, recorded)| {
+        let is_open = recorded.intent == known.intent && recorded.outcome.is_none();
+        is_open && known.outcome.is_some()
+    });
+    (!is_unrecorded).then_some(again)
+}
+
 /// Writes the decided status; `again` is when to look if it stands.
 async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Again) -> Again {
+    if let Some(again) = stand_by(ctx, &facts.object) {
+        return again;
+    }
     match report::report(ctx, facts, decision).await {
         Reported::Stands | Reported::Written => again,
         Reported::Stale => Again::AtOnce,
-        Reported::Later(rest) if !ctx.may_act() => {
+        Reported::Later(rest) if ctx.is_ending() => {
             tracing::debug!(
                 ?rest,
                 "a status is written once more before the process ends"

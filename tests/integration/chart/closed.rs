@@ -26,6 +26,8 @@ fn unknown_and_impossible_values_are_refused_by_both_helms() {
         ("clusterId=production", "clusterId"),
         ("watchNamespaces[0]=Team_A", "watchNamespaces"),
         ("replicaCount=2", "replicaCount"),
+        ("replicas=4", "replicas"),
+        ("replicas=many", "replicas"),
     ];
     for helm in helms() {
         for (value, named) in refused {

@@ -99,7 +99,7 @@ impl<'a> Release<'a> {
         self.helm(&arguments).await
     }
 
-    fn watches_all(&self) -> bool {
+    pub(super) fn watches_all(&self) -> bool {
         !self.values.iter().any(|v| v.starts_with("watchNamespaces"))
     }
 
@@ -157,9 +157,12 @@ impl<'a> Release<'a> {
             }
         }
         assert!(may(&["get", "secrets/key", "-n", work]).await);
-        assert!(may(&["get", "secrets/key", "-n", system]).await);
-        let elsewhere = may(&["get", "secrets/key", "-n", "default"]).await;
-        assert_eq!(elsewhere, self.watches_all());
+        for elsewhere in [system, "default"] {
+            let may = may(&["get", "secrets/key", "-n", elsewhere]).await;
+            assert_eq!(may, self.watches_all(), "{elsewhere}");
+        }
+        let shared = may(&["list", "clusterprovideraccounts.flexmetal.dev"]).await;
+        assert_eq!(shared, self.watches_all());
         for question in [
             ["delete", "baremetalservers.flexmetal.dev", "-n", work],
             ["create", "baremetalservers.flexmetal.dev", "-n", work],

@@ -40,13 +40,14 @@ impl Release<'_> {
         self.cluster
             .kubectl_ok(&[&ready[..], &waits].concat())
             .await;
-        assert_eq!(simulator.live_machines().await.len(), 2);
+        let servers = if self.watches_all() { 2 } else { 1 };
+        assert_eq!(simulator.live_machines().await.len(), servers);
 
         let delete = ["-n", &self.work, "delete", "--timeout=60s"];
-        let servers = [&delete[..], &["bms", "--all"]].concat();
-        self.cluster.kubectl_ok(&servers).await;
+        let all = [&delete[..], &["bms", "--all"]].concat();
+        self.cluster.kubectl_ok(&all).await;
         let machines = simulator.machines().await;
-        assert_eq!(machines.len(), 2, "{machines:?}");
+        assert_eq!(machines.len(), servers, "{machines:?}");
         assert!(machines.iter().all(|m| m["status"] == "released"));
 
         // Accounts and their Secrets are free again, in either order.
@@ -136,7 +137,7 @@ impl Release<'_> {
         }
     }
 
-    /// One server by each kind of account, each with a key from elsewhere.
+    /// One server by each kind of account that the release serves, each with a key from elsewhere.
     fn objects(&self, simulator: &Simulator) -> Value {
         let account = json!({
             "baseURL": simulator.api(), "apiKeySecretRef": {"name": "key"}, "timing": quick_timing(),
@@ -161,16 +162,22 @@ impl Release<'_> {
         };
         let mut cluster_account = flexmetal("ClusterProviderAccount", "shared", shared);
         cluster_account["metadata"] = json!({"name": "shared"});
-        json!({"apiVersion": "v1", "kind": "List", "items": [
+        let in_map = json!({"configMapKeyRef": {"name": "keys", "key": "ssh"}});
+        let in_secret = json!({"secretKeyRef": {"name": "key", "key": "ssh"}});
+        let own = server("own", json!({}), in_map);
+        let mut items = vec![
             key(&self.work),
             key(&self.system),
-            {"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": "keys", "namespace": self.work}, "data": {"ssh": SSH_KEY}},
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "keys", "namespace": self.work}, "data": {"ssh": SSH_KEY}}),
             flexmetal("ProviderAccount", "default", account),
-            cluster_account,
-            server("own", json!({}), json!({"configMapKeyRef": {"name": "keys", "key": "ssh"}})),
-            server("shared", json!({"kind": "ClusterProviderAccount", "name": "shared"}),
-                json!({"secretKeyRef": {"name": "key", "key": "ssh"}})),
-        ]})
+        ];
+        if self.watches_all() {
+            items.push(cluster_account);
+            let reference = json!({"kind": "ClusterProviderAccount", "name": "shared"});
+            items.push(server("shared", reference, in_secret));
+        }
+        items.push(own);
+        json!({"apiVersion": "v1", "kind": "List", "items": items})
     }
 }

@@ -110,8 +110,24 @@ fn no_render_gives_more_than_names_and_known_verbs() {
         for right in granted(&objects) {
             let words = [&right.group, &right.resource, &right.verb];
             assert!(words.iter().all(|w| !w.contains('*')), "{name}: {right:?}");
-            let known = ["get", "list", "watch", "create", "patch"];
+            let known = ["get", "list", "watch", "create", "patch", "update"];
             assert!(known.contains(&right.verb.as_str()), "{name}: {right:?}");
+            if right.resource == "leases" {
+                // Written where it acts, and nowhere else; by name where the name is known.
+                let writes = ["create", "update"].contains(&right.verb.as_str());
+                assert!(!writes || right.namespace.is_some(), "{name}: {right:?}");
+                let is_named = name == "namespaced" && right.verb != "create";
+                assert_eq!(right.names.is_empty(), !is_named, "{name}: {right:?}");
+            }
+            let is_update = right.verb == "update";
+            assert!(
+                !is_update || right.resource == "leases",
+                "{name}: {right:?}"
+            );
+            assert!(
+                name != "namespaced" || !right.resource.starts_with("clusterprovideraccounts"),
+                "{right:?}"
+            );
             if ["secrets", "configmaps"].contains(&right.resource.as_str()) {
                 assert!(
                     ["get", "patch"].contains(&right.verb.as_str()),

@@ -10,4 +10,5 @@ mod life;
 mod proxied_world;
 mod proxy;
 mod sort;
+mod takeover;
 mod terminate;

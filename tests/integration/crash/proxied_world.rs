@@ -20,7 +20,7 @@ pub(crate) struct ProxiedWorld {
     pub(crate) world: World,
     pub(crate) trace: Arc<CallTrace>,
     to_hosting: Proxy,
-    _to_cluster: Proxy,
+    to_cluster: Option<Proxy>,
     timing: Value,
 }
 
@@ -49,8 +49,13 @@ impl ProxiedWorld {
             trace,
             to_hosting,
             timing,
-            _to_cluster: to_cluster,
+            to_cluster: Some(to_cluster),
         }
+    }
+
+    /// The operator does not reach the API server any more. The hosting API it does.
+    pub(crate) fn cut_off_from_cluster(&mut self) {
+        self.to_cluster = None;
     }
 
     /// One more account for the same place, with a Secret of the same name.

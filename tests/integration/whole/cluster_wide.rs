@@ -4,7 +4,7 @@
 //! an account and a simulator of its own; they run side by side, and the end of
 //! the kind itself comes last.
 
-use super::{disasters, manifests};
+use super::{disasters, leases, manifests};
 use lab::rig::{Cluster, Plan, World};
 
 /// A cluster with an operator for all its namespaces.
@@ -45,6 +45,7 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         manifests::of_another_cluster(&host),
         disasters::orphan(&host),
         disasters::namespace_not_allowed(&host),
+        leases::left_to_another(&host),
     );
     // These change the kind itself, which affects all others.
     let _guest = disasters::undecodable(&host).await;

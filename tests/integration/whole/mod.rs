@@ -5,6 +5,7 @@ mod bad_input;
 mod cluster_wide;
 mod credentials;
 mod disasters;
+mod leases;
 mod life;
 mod limits;
 mod manifests;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::program as built;
 use super::program::Program;
+use rustix::process::Signal;
 
 /// How long a graceful end may take: the time-out of an order and some seconds.
 const END_WITHIN: Duration = Duration::from_secs(20);
@@ -23,6 +24,8 @@ pub struct Start {
     pub cluster_id: String,
     /// Whether times below their minima are in force.
     pub short_intervals: bool,
+    /// Name of its pod: started again with the same one it need not wait for the lease of the process before.
+    pub pod: String,
     /// Further flags.
     pub flags: Vec<String>,
     /// What it logs, as in `RUST_LOG`; `None`: what `OPERATOR_LOG` says, or a sane default.
@@ -75,6 +78,16 @@ impl Operator {
         self.program.wait(END_WITHIN).await
     }
 
+    /// Stops the process where it is, until it is told to go on.
+    pub fn pause(&self) {
+        self.program.signal(Signal::STOP);
+    }
+
+    /// Lets a process that was stopped go on.
+    pub fn go_on(&self) {
+        self.program.signal(Signal::CONT);
+    }
+
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.program.ended()
@@ -109,7 +122,7 @@ fn launch(start: &Start, log: &Path) -> Program {
         "the operator",
         &built("flexmetal-operator"),
         &arguments,
-        &[("RUST_LOG", &words)],
+        &[("RUST_LOG", &words), ("POD_NAME", &start.pod)],
         log,
         false,
     )

@@ -86,8 +86,13 @@ impl Program {
 
     /// Asks it to end, with SIGTERM.
     pub fn signal_terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.expect("a process id"), Signal::TERM).expect("the process is there");
+        kill_process(pid.expect("a process id"), signal).expect("the process is there");
     }
 
     /// Waits for the end.

@@ -118,6 +118,7 @@ impl World {
                 .collect(),
             cluster_id: cluster_id.clone(),
             short_intervals: plan.short_intervals,
+            pod: "first".to_owned(),
             flags: plan.operator,
             log: plan.log,
         };
@@ -142,6 +143,11 @@ impl World {
     /// Makes the operator use another kubeconfig from its next start on.
     pub fn reach_cluster_by(&mut self, kubeconfig: PathBuf) {
         self.start.kubeconfig = kubeconfig;
+    }
+
+    /// How the operator of this world is started.
+    pub fn start_of_operator(&self) -> &Start {
+        &self.start
     }
 
     /// Starts the operator.

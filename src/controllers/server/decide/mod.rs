@@ -210,6 +210,14 @@ fn usable_account(facts: &Facts, orders: bool) -> Result<&View, Cause> {
             Reason::AccountNotFound,
             format!("spec.accountRef: {which} does not exist; create it"),
         )),
+        AccountFacts::NotServed(which) => Err(Cause::needs_person(
+            Reason::AccountNotServed,
+            format!(
+                "spec.accountRef: {which} is served by an operator of the whole cluster only, and this \
+                 namespace has one of its own: use a ProviderAccount of this namespace, or take the \
+                 namespace out of that operator's --watch-namespace"
+            ),
+        )),
         AccountFacts::Found {
             not_allowed: Some(why),
             ..

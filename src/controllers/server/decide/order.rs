@@ -36,7 +36,7 @@ const SLOWEST: Duration = Duration::from_secs(1800);
 pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     // What an account said that is not there any more holds nothing.
     let is_remembered =
-        facts.object.spec.suspend.is_none() && matches!(facts.account, AccountFacts::Missing(_));
+        facts.object.spec.suspend.is_none() && !matches!(facts.account, AccountFacts::Found { .. });
     if facts.policies().suspend && !is_remembered {
         let cause = Cause::suspended(remedy::suspended(facts, "nothing is ordered"));
         return Decision::hold(facts, cause);

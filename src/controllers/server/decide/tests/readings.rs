@@ -129,6 +129,7 @@ fn without_a_machine() -> Vec<Case> {
                 *not_allowed = Some("not this one".into());
             }
         }),
+        Case::new().facts(|f| f.account = AccountFacts::NotServed("its name".into())),
         no_orders(Reason::AccountNotReady),
         no_orders(Reason::SecretNotFound),
         no_orders(Reason::SecretNotFound).waited_for(Reason::SecretNotFound),
