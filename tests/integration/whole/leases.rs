@@ -83,9 +83,11 @@ pub(super) async fn left_to_another(host: &Host) -> World {
     let log = world.folder().join("own.log");
     let mut own = Operator::start(start, &log);
     eventually("the namespace has its own operator", SOON, async || {
-        let lease = lease(&world, &host.world.cluster_id).await?;
-        let holder = lease.spec?.holder_identity?;
-        holder.contains("/own/").then_some(())
+        let lease = lease(&world, &host.world.cluster_id).await?.spec?;
+        let held = lease.renew_time?.0.duration_since(lease.acquire_time?.0);
+        // It acts only when that of the whole cluster must have seen its lease.
+        let acts = held.as_secs() >= 9;
+        (acts && lease.holder_identity?.contains("/own/")).then_some(())
     })
     .await;
     world.create(&server("two")).await;
