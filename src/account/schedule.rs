@@ -44,12 +44,13 @@ impl Schedule {
         }
     }
 
-    /// The next round and its moment, which may lie in the past.
+    /// The next round and its moment, which may lie in the past. `cost`: how long a proof listing takes.
     pub(crate) fn next(
         &self,
         key: &Breaker,
         machines: &Machines,
         times: Times,
+        cost: Duration,
     ) -> (Duration, Round) {
         pace::next(&Pace {
             key: key.state().clone(),
@@ -59,6 +60,7 @@ impl Schedule {
             in_use: self.in_use,
             proved: machines.proof().map(|p| p.ended),
             wanted: self.wants.values().min().copied(),
+            spaced: machines.proof().map(|p| pace::spaced(p.began, times, cost)),
             looked: self.looked,
             moving_since: machines.moving_since(),
             machines: machines.snapshot().present().next().is_some(),
@@ -75,6 +77,16 @@ impl Schedule {
     /// A proof listing is wanted. Returns whether that is news.
     pub(crate) fn want(&mut self, mark: &str, not_before: Duration) -> bool {
         self.wants.insert(mark.to_owned(), not_before) != Some(not_before)
+    }
+
+    /// The object of this mark is gone, or wants nothing any more.
+    pub(crate) fn forget(&mut self, mark: &str) {
+        self.wants.remove(mark);
+    }
+
+    /// Nobody wants anything any more.
+    pub(crate) fn dismiss(&mut self) {
+        self.wants.clear();
     }
 
     /// Whether anybody waits for a proof listing.
