@@ -15,6 +15,9 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// The same where the list only does not hold still.
 const SHORT_PAUSE: Duration = Duration::from_secs(8);
 
+/// The same where it has more than fits: to find that out costs thousands of calls.
+const LONG_PAUSE: Duration = Duration::from_secs(600);
+
 /// The plan of the rounds.
 pub(crate) struct Schedule {
     started: Duration,
@@ -136,11 +139,13 @@ impl Schedule {
             Err(Gap::Failed(Error::AccessDenied(_))) => self.error = None,
             Err(error) => {
                 // A list that does not hold still is a busy account, not a broken one.
-                let (enough, longest) = match error {
-                    Gap::Failed(_) => (2, PAUSE),
-                    _ => (6, SHORT_PAUSE),
+                let (enough, shortest, longest) = match error {
+                    Gap::Failed(_) => (2, Duration::ZERO, PAUSE),
+                    // It gets no shorter by being read again.
+                    Gap::TooMany | Gap::Endless => (1, LONG_PAUSE, LONG_PAUSE),
+                    _ => (6, Duration::ZERO, SHORT_PAUSE),
                 };
-                let pause = self.backoff.fail(now, longest);
+                let pause = self.backoff.fail(now, longest).max(shortest);
                 self.retry_at = now + pause.mul_f64(self.jitter);
                 let shown = explain(&error);
                 tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
@@ -163,5 +168,22 @@ pub(crate) fn explain(error: &Gap) -> (Reason, String) {
             Reason::ProviderUnreachable,
             format!("the servers cannot be listed: {other}"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_too_long_is_told_at_once_and_rarely_read() {
+        let now = Duration::from_secs(1000);
+        let mut schedule = Schedule::new(now);
+        let is_news = schedule.conclude(Round::Proof, Err(Gap::TooMany), now, false);
+        assert!(is_news);
+        let (reason, message) = schedule.error().unwrap();
+        assert_eq!(*reason, Reason::ProviderUnreachable);
+        assert!(message.contains("more than 100000 records"), "{message}");
+        assert!(schedule.retry_at >= now + LONG_PAUSE.mul_f64(0.8));
     }
 }

@@ -36,7 +36,7 @@ pub enum Gap {
     Endless,
     /// It has more records than are kept in memory.
     #[error(
-        "the list has more than {} records that are not over, which is more than fits",
+        "the list has more than {} records, which is more than fits",
         super::listing::MOST_RECORDS
     )]
     TooMany,
