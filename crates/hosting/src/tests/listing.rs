@@ -149,7 +149,7 @@ async fn a_list_without_end_is_given_up() {
         async move { Ok(page.into()) }.boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
-    assert!(matches!(incomplete.gap, Gap::Endless));
+    assert!(matches!(incomplete.gap, Gap::TooMany));
 }
 
 #[tokio::test]
