@@ -90,13 +90,6 @@ impl Process {
         stands_by.then_some(Again::After(STANDS_BY))
     }
 
-    /// Since when this process acts for a namespace (None: the cluster-wide objects); None: it does not.
-    // One operator acts from its start until leases come.
-    #[allow(clippy::unused_self)]
-    pub fn acting_since(&self, _namespace: Option<&str>) -> Option<Duration> {
-        Some(Duration::ZERO)
-    }
-
     /// The gate for an object in back-off: None when an effect may start, else how long to wait.
     pub fn hold_back(&self, namespace: Option<&str>, rest: Option<Duration>) -> Option<Duration> {
         match rest {

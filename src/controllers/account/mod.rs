@@ -94,7 +94,12 @@ impl Controller {
 
     /// Whether every account object is known, and what changes of them is heard.
     pub fn is_ready(&self) -> bool {
-        *self.known.borrow() && !self.namespaced.is_deaf() && !self.cluster.is_deaf()
+        *self.known.borrow()
+            && !self.namespaced.is_deaf()
+            && !self
+                .cluster
+                .as_ref()
+                .is_some_and(|cluster| cluster.is_deaf())
     }
 
     /// It has changed where this process acts.

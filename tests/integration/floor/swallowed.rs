@@ -68,6 +68,7 @@ async fn while_every_relist_is_swallowed_it_lives_and_is_not_ready() {
     let address = free.local_addr().unwrap();
     drop(free);
     let options = Options {
+        pod: None,
         namespace: world.namespace.clone(),
         watched: Watched::Namespaces(vec![world.namespace.clone()]),
         cluster: Some(ClusterId::parse(&world.cluster_id).unwrap()),

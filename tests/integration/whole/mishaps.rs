@@ -291,3 +291,51 @@ async fn answers_that_say_nothing_change_nothing() {
     assert_eq!(orders(&world).await, 1);
     judge(&world).await;
 }
+
+/// A second machine of an object is let go by the same rules as the first: the note of the first release says
+/// nothing of it.
+#[tokio::test]
+async fn a_twin_stays_by_policy_although_the_first_machine_is_released() {
+    let world = World::start(cluster(), "twins").await;
+    world.create(&server("one")).await;
+    let object = world.wait_ready("one", SOON).await;
+    let marks = machine_of(&world, &object).await["tags"].clone();
+    let twin = json!({"name": "one", "tags": marks});
+    let twin = world.simulator.appear(&twin).await;
+    let twin = twin["uuid"].as_str().unwrap().to_owned();
+    stuck(&world, "one", "DuplicateServers", &[]).await;
+    world
+        .simulator
+        .settings(&json!({"releaseSeconds": [LONG, LONG]}))
+        .await;
+    world.delete("one").await;
+    // The release of one of the two has begun.
+    let first = world
+        .wait_for("one", "begun", SOON, |now: &Value| {
+            let begun = &now["metadata"]["annotations"]["flexmetal.dev/release-begun"];
+            begun.as_str().map(str::to_owned)
+        })
+        .await;
+    let other = if first == twin {
+        uuid(&object).to_owned()
+    } else {
+        twin
+    };
+    world
+        .merge("one", &json!({"spec": {"deletionPolicy": "Retain"}}))
+        .await;
+    world
+        .simulator
+        .alter(&first, &json!({"status": "released"}))
+        .await;
+    world.wait_gone("one", SOON).await;
+    let kept = machine(&world, &other).await;
+    assert_eq!(kept["status"], "delivered");
+    assert!(
+        tags(&kept)
+            .iter()
+            .any(|tag| tag.starts_with("fmo-retained")),
+        "{kept}"
+    );
+    judge(&world).await;
+}

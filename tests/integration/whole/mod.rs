@@ -8,6 +8,7 @@ mod disasters;
 mod leases;
 mod life;
 mod limits;
+mod lineage;
 mod manifests;
 mod mishaps;
 mod namespace_end;

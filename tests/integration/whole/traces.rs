@@ -3,7 +3,7 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{ORDER_ANNOTATION, SOON, judge, looks, orders};
+use super::{ORDER_ANNOTATION, SOON, account_says, judge, looks, machine, orders, stuck};
 use lab::rig::{World, cluster, server};
 
 const FINALIZER: &str = "flexmetal.dev/server";
@@ -89,5 +89,77 @@ async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
         world.wait_gone(name, SOON).await;
     }
     assert!(world.simulator.live_machines().await.is_empty());
+    judge(&world).await;
+}
+
+/// A replace and a delete right after it: without finalizer and annotation the object would be gone at once, and
+/// nothing released. They are put back first, also where the machine is tended by nobody.
+#[tokio::test]
+async fn a_replace_and_a_delete_lose_no_machine_in_any_state() {
+    let world = World::start(cluster(), "contested").await;
+    let names = ["unmarked", "hidden", "blocked"];
+    for name in names {
+        world.create(&server(name)).await;
+    }
+    for name in names {
+        world.wait_ready(name, SOON).await;
+    }
+    let uuid = async |name: &str| {
+        let object = world.get(name).await.expect("it is there");
+        object["status"]["uuid"]
+            .as_str()
+            .expect("a machine")
+            .to_owned()
+    };
+    let marks = machine(&world, &uuid("unmarked").await).await["tags"].clone();
+    let stripped = json!({"tags": []});
+    world
+        .simulator
+        .alter(&uuid("unmarked").await, &stripped)
+        .await;
+    stuck(&world, "unmarked", "MarksMissing", &[]).await;
+    let hidden = json!({"hidden": true});
+    world.simulator.alter(&uuid("hidden").await, &hidden).await;
+    stuck(&world, "hidden", "MachineNotFound", &[]).await;
+    // With the key refused nobody looks at any machine.
+    let key = world.simulator.api_key().to_owned();
+    world.simulator.key(&key, false).await;
+    account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
+    for name in names {
+        replace(&world, name).await;
+        world.wait_for(name, "marked", SOON, is_marked).await;
+        world.delete(name).await;
+        assert!(world.get(name).await.is_some(), "{name} is gone");
+    }
+    world.simulator.key(&key, true).await;
+    let back = json!({"tags": marks});
+    world.simulator.alter(&uuid("unmarked").await, &back).await;
+    let shown = json!({"hidden": false});
+    world.simulator.alter(&uuid("hidden").await, &shown).await;
+    for name in names {
+        world.wait_gone(name, SOON).await;
+    }
+    assert!(world.simulator.live_machines().await.is_empty());
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_tool_that_strips_again_and_again_is_told() {
+    let world = World::start(cluster(), "strips").await;
+    world.create(&server("one")).await;
+    world.wait_ready("one", SOON).await;
+    for _ in 0..6 {
+        world.wait_for("one", "marked", SOON, is_marked).await;
+        replace(&world, "one").await;
+    }
+    stuck(
+        &world,
+        "one",
+        "MetadataContested",
+        &["--show-managed-fields"],
+    )
+    .await;
+    world.wait_for("one", "marked", SOON, is_marked).await;
+    assert_eq!(orders(&world).await, 1);
     judge(&world).await;
 }

@@ -1,0 +1,155 @@
+//! A base URL that is edited, in the middle of an order and outside of one.
+
+use serde_json::{Value, json};
+
+use super::{ORDER_TAG, SERVERS, SOON, account_says, change_account, judge, orders, stuck};
+use lab::rig::{Fault, Simulator, World, cluster, eventually, server};
+
+/// Another account that the world's key opens too.
+fn another(world: &World) -> Simulator {
+    let key = format!("--api-key={}", world.simulator.api_key());
+    Simulator::start(&[key], &world.folder().join("other.log"))
+}
+
+async fn lead_to(world: &World, account: &Simulator) {
+    change_account(
+        world,
+        "default",
+        &json!({"spec": {"baseURL": account.api()}}),
+    )
+    .await;
+}
+
+/// Waits until the account's status says that it was seen at this URL; returns its lineage.
+async fn seen_at(world: &World, url: &str) -> String {
+    eventually(&format!("the account is seen at {url}"), SOON, async || {
+        let account = world.accounts().get("default").await.ok()?;
+        let account: Value = serde_json::to_value(account).ok()?;
+        let shown = account["status"]["endpoint"]["baseURL"].as_str()?;
+        let same = shown.trim_end_matches('/') == url.trim_end_matches('/');
+        same.then(|| account["status"]["lineage"].as_str().map(str::to_owned))?
+    })
+    .await
+}
+
+async fn orders_at(account: &Simulator) -> u64 {
+    let counts = account.counts().await;
+    counts
+        .get("POST /v3/flexMetal/servers")
+        .copied()
+        .unwrap_or(0)
+}
+
+/// Listings that the account has answered since.
+async fn listings_at(account: &Simulator, times: usize) {
+    eventually(
+        &format!("{times} listings of the other account"),
+        SOON,
+        async || {
+            let ledger = account.ledger().await;
+            let lists = ledger
+                .iter()
+                .filter(|call| call["method"] == "GET" && call["path"] == SERVERS);
+            (lists.count() >= times).then_some(())
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_order_lost_in_one_account_is_not_proved_absent_in_another() {
+    let world = World::start(cluster(), "lineage").await;
+    let former = seen_at(&world, world.simulator.api()).await;
+    // The machine is made, its answer is lost, and so is every look at it.
+    let lost = Fault::new("dropAfter").on("POST", SERVERS).times(1);
+    let blind = Fault::new("dropBefore").on("GET", "/v3/flexMetal/servers*");
+    world.simulator.fault(lost).await;
+    eventually("the first listing is in", SOON, async || {
+        let ledger = world.simulator.ledger().await;
+        ledger
+            .iter()
+            .any(|call| call["path"] == SERVERS)
+            .then_some(())
+    })
+    .await;
+    world.create(&server("one")).await;
+    eventually("the order is sent", SOON, async || {
+        (orders(&world).await == 1).then_some(())
+    })
+    .await;
+    world.simulator.fault(blind).await;
+
+    // The other account holds machines of this cluster, so its listings have a control.
+    let other = another(&world);
+    let tag = format!("{ORDER_TAG}{}", "f".repeat(32));
+    let mark = format!("fmo-cluster:{}", world.cluster_id);
+    other
+        .appear(&json!({"name": "theirs", "tags": [mark, tag]}))
+        .await;
+    lead_to(&world, &other).await;
+    let renewed = seen_at(&world, other.api()).await;
+    assert_ne!(renewed, former, "nothing shows that it is the same account");
+    let words = ["put the former ones back", "acknowledge-absent="];
+    stuck(&world, "one", "OutcomeUnknown", &words).await;
+    // An order that has no past there goes on.
+    world.create(&server("two")).await;
+    world.wait_ready("two", SOON).await;
+    let shown = other.ledger().await.len();
+    listings_at(&other, shown + 12).await;
+    stuck(&world, "one", "OutcomeUnknown", &words).await;
+    assert_eq!(
+        orders_at(&other).await,
+        1,
+        "only the order of the other object"
+    );
+    // A deleted one is not let go on that either.
+    world.delete("one").await;
+    stuck(&world, "one", "OutcomeUnknown", &words).await;
+    assert_eq!(world.simulator.live_machines().await.len(), 1);
+
+    // Back where it went, the machine is found and released.
+    world.delete("two").await;
+    world.wait_gone("two", SOON).await;
+    world.simulator.clear_faults().await;
+    lead_to(&world, &world.simulator).await;
+    world.wait_gone("one", SOON).await;
+    assert!(world.simulator.live_machines().await.is_empty());
+    assert_eq!(orders(&world).await, 1);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn an_ordinary_rotation_stays_ordinary() {
+    let world = World::start(cluster(), "rotation").await;
+    // On a young account nothing is on record.
+    seen_at(&world, world.simulator.api()).await;
+    let other = another(&world);
+    lead_to(&world, &other).await;
+    let young = seen_at(&world, other.api()).await;
+    world.create(&server("one")).await;
+    world.wait_ready("one", SOON).await;
+    assert_eq!(orders_at(&other).await, 1);
+    // With a live machine only the same account is taken.
+    lead_to(&world, &world.simulator).await;
+    account_says(&world, "default", "KeyAccepted", "False", "AccountChanged").await;
+    lead_to(&world, &other).await;
+    account_says(&world, "default", "KeyAccepted", "True", "KeyAccepted").await;
+    assert_eq!(seen_at(&world, other.api()).await, young);
+    // Scaled to zero it has nothing to show any more.
+    world.delete("one").await;
+    world.wait_gone("one", SOON).await;
+    eventually("no live machine is remembered", SOON, async || {
+        let account = world.accounts().get("default").await.ok()?;
+        let account: Value = serde_json::to_value(account).ok()?;
+        let known = account["status"]["knownMachines"].as_array().cloned();
+        let mut known = known.unwrap_or_default().into_iter();
+        known.all(|machine| machine["live"] == false).then_some(())
+    })
+    .await;
+    lead_to(&world, &world.simulator).await;
+    assert_ne!(seen_at(&world, world.simulator.api()).await, young);
+    world.create(&server("two")).await;
+    world.wait_ready("two", SOON).await;
+    assert_eq!(orders(&world).await, 1);
+    judge(&world).await;
+}
