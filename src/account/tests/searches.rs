@@ -138,6 +138,7 @@ async fn a_member_whose_client_reaches_nothing_blinds_no_other() {
     let transport = Arc::new(unreached.clone());
     let connection = Connection {
         client: Client::with_transport(base_url.clone(), key.clone(), transport),
+        word: "word-of-a".into(),
         base_url,
         key,
     };
