@@ -2,7 +2,9 @@
 
 use super::{
     AccountKey, KeyState, List, Settings, Wake,
+    limits::Reservations,
     live::Live,
+    members::Member,
     turns::{Caller, Lane, Permit, Turn},
     users::Audience,
     view::{Sighting, State, View},
@@ -28,6 +30,8 @@ struct Inner {
     key: AccountKey,
     uid: String,
     audience: Audience,
+    /// What it has ordered, whatever it was connected to.
+    reservations: Reservations,
     state: Mutex<InForce>,
 }
 
@@ -49,6 +53,7 @@ impl Account {
                 key,
                 uid,
                 audience,
+                reservations: Reservations::default(),
                 state: Mutex::new(InForce {
                     connected: None,
                     word: None,
@@ -89,6 +94,11 @@ impl Account {
         state.connected.clone().zip(state.word.clone())
     }
 
+    /// What the account object has ordered.
+    pub(crate) fn reservations(&self) -> &Reservations {
+        &self.inner.reservations
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         self.state().held
     }
@@ -107,13 +117,22 @@ impl Account {
         let is_news = is_new || settings.is_news_after(&state.settings);
         state.settings = settings.clone();
         if let Some((connected, word)) = new {
-            state.connected = Some(connected);
+            let former = state.connected.replace(connected);
             state.word = Some(word);
+            let present = state.connected.as_ref();
+            let stays = former
+                .zip(present)
+                .is_some_and(|((former, _), (live, _))| Arc::ptr_eq(&former.core, &live.core));
+            if !stays {
+                self.inner.reservations.moved();
+            }
         }
         let connected = state.connected.clone();
         drop(state);
         if let Some((live, client)) = connected {
-            live.core.join(self.key(), self.uid(), client, settings);
+            let reservations = self.inner.reservations.clone();
+            let member = Member::new(self.uid(), client, settings, reservations);
+            live.core.join(self.key(), member);
         }
         is_news
     }

@@ -1,18 +1,17 @@
 //! One account as it is: what is known of it, and the one way by which calls go out.
 
 use super::{
-    AccountKey, KeyState, Rate, Settings, Wake,
+    AccountKey, KeyState, Rate, Wake,
     key_state::Breaker,
-    limits::Reservations,
     lists::Lists,
     machines::{Machines, Touched},
-    members::Members,
+    members::{Member, Members},
     schedule::Schedule,
     turns::{Lane, Turns},
     users::Audience,
 };
 use crate::runtime::clock;
-use hosting::{Client, Error, Page};
+use hosting::{Error, Page};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32};
 use tokio::{sync::Notify, task::JoinSet};
 
@@ -32,8 +31,8 @@ pub(crate) struct Core {
     pub(crate) audience: Audience,
     /// The rounds have to be planned again.
     pub(crate) replan: Notify,
-    /// The size of pages that the API gives whole.
-    pub(crate) page_size: AtomicU32,
+    /// The most records that the API gives at once, as far as is known.
+    pub(crate) page_limit: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -42,7 +41,6 @@ pub(crate) struct Core {
 pub(crate) struct State {
     pub(crate) key: Breaker,
     pub(crate) machines: Machines,
-    pub(crate) limits: Reservations,
     pub(crate) members: Members,
     pub(crate) schedule: Schedule,
 }
@@ -54,11 +52,10 @@ impl Live {
             lists: Lists::default(),
             audience,
             replan: Notify::new(),
-            page_size: AtomicU32::new(Page::MOST),
+            page_limit: AtomicU32::new(Page::MOST),
             state: Mutex::new(State {
                 key: Breaker::new(),
                 machines: Machines::new(cluster_tag.clone()),
-                limits: Reservations::default(),
                 members: Members::default(),
                 schedule: Schedule::new(clock::now().mono),
             }),
@@ -183,12 +180,12 @@ impl Core {
     }
 
     /// An account object stands on this account from here on, or has other settings.
-    pub(crate) fn join(&self, key: &AccountKey, uid: &str, client: Client, with: Arc<Settings>) {
+    pub(crate) fn join(&self, key: &AccountKey, member: Member) {
         let mut state = self.state();
-        if !with.known.is_empty() {
+        if !member.known().is_empty() {
             state.schedule.mark_in_use();
         }
-        state.members.join(key, uid, client, with);
+        state.members.join(key, member);
         drop(state);
         self.plan_again();
     }
@@ -200,6 +197,9 @@ impl Core {
         let mut state = self.state();
         state.members.leave(key);
         let is_last = state.members.is_empty();
+        if is_last {
+            state.schedule.dismiss();
+        }
         drop(state);
         if !is_last {
             return Vec::new();
@@ -213,6 +213,11 @@ impl Core {
     pub(crate) fn forget(&self, uid: &str) {
         self.turns.withdraw(uid);
         self.lists.forget(uid);
+    }
+
+    /// The object of this mark is gone: no listing is made for it.
+    pub(crate) fn forget_mark(&self, mark: &str) {
+        self.state().schedule.forget(mark);
     }
 
     /// What was planned rests on something that has changed.

@@ -1,62 +1,111 @@
 //! The account objects that stand on one live account.
 
-use super::{AccountKey, Settings, view::Times};
-use crate::kinds::account::{KnownMachine, Limits};
+use super::{
+    AccountKey, Settings,
+    limits::{self, Reservations},
+    machines::Snapshot,
+    view::Times,
+};
+use crate::{
+    kinds::account::{KnownMachine, Limits},
+    runtime::Moment,
+};
 use hosting::Client;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+};
 
 /// The account objects, by name.
 #[derive(Default)]
-pub(crate) struct Members(BTreeMap<AccountKey, Member>);
+pub(crate) struct Members {
+    all: BTreeMap<AccountKey, Member>,
+    /// Those whose client did not reach the API when it was last tried.
+    unreached: BTreeSet<AccountKey>,
+}
 
-struct Member {
+pub(crate) struct Member {
     uid: String,
     client: Client,
     settings: Arc<Settings>,
+    /// What the account object has ordered.
+    pub(super) reservations: Reservations,
+}
+
+impl Member {
+    pub(super) fn new(
+        uid: &str,
+        client: Client,
+        settings: Arc<Settings>,
+        reservations: Reservations,
+    ) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            client,
+            settings,
+            reservations,
+        }
+    }
+
+    /// The machines that the account object is known by.
+    pub(super) fn known(&self) -> &[KnownMachine] {
+        &self.settings.known
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
 }
 
 impl Members {
     /// An account object stands on the live account from here on, or has other settings.
-    pub(crate) fn join(
-        &mut self,
-        key: &AccountKey,
-        uid: &str,
-        client: Client,
-        settings: Arc<Settings>,
-    ) {
-        let member = Member {
-            uid: uid.to_owned(),
-            client,
-            settings,
-        };
-        self.0.insert(key.clone(), member);
+    pub(crate) fn join(&mut self, key: &AccountKey, member: Member) {
+        self.unreached.remove(key);
+        self.all.insert(key.clone(), member);
     }
 
     pub(crate) fn leave(&mut self, key: &AccountKey) {
-        self.0.remove(key);
+        self.unreached.remove(key);
+        self.all.remove(key);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     pub(crate) fn keys(&self) -> Vec<AccountKey> {
-        self.0.keys().cloned().collect()
+        self.all.keys().cloned().collect()
     }
 
     /// The UIDs of the account objects.
     pub(crate) fn uids(&self) -> Vec<String> {
-        self.0.values().map(|m| m.uid.clone()).collect()
+        self.all.values().map(|m| m.uid.clone()).collect()
     }
 
-    /// The client of any member: they differ in time-outs at most.
-    pub(crate) fn client(&self) -> Option<Client> {
-        self.0.values().next().map(|m| m.client.clone())
+    /// The client that the account's own calls go by, with the name of its member: the first one that
+    /// was not unreached. Members differ in what their objects say of the connection, such as its roots.
+    pub(crate) fn client(&self) -> Option<(AccountKey, Client)> {
+        let reaches = |(key, _): &(&AccountKey, &Member)| !self.unreached.contains(*key);
+        let found = self.all.iter().find(reaches).or(self.all.iter().next());
+        found.map(|(key, m)| (key.clone(), m.client.clone()))
+    }
+
+    /// The client of this member reached no API. Returns whether that of another one may; when none
+    /// does, all are as good again.
+    pub(crate) fn unreached(&mut self, key: &AccountKey) -> bool {
+        if self.all.contains_key(key) {
+            self.unreached.insert(key.clone());
+        }
+        let another = self.unreached.len() < self.all.len();
+        if !another {
+            self.unreached.clear();
+        }
+        another
     }
 
     /// The members' times in one: the most frequent looks, the longest waits.
     pub(crate) fn times(&self) -> Option<Times> {
-        let times = self.0.values().map(|m| m.settings.times);
+        let times = self.all.values().map(|m| m.settings.times);
         times.reduce(|a, b| Times {
             absence_grace_period: a.absence_grace_period.max(b.absence_grace_period),
             absence_check_interval: a.absence_check_interval.max(b.absence_check_interval),
@@ -70,18 +119,31 @@ impl Members {
 
     /// The machines that any member is known by.
     pub(crate) fn known(&self) -> Vec<KnownMachine> {
-        let known = self.0.values().flat_map(|m| &m.settings.known);
+        let known = self.all.values().flat_map(|m| &m.settings.known);
         known.cloned().collect()
     }
 
-    /// The limits of all members, each with the name of its account. The account that orders is named
-    /// first, so that a message speaks of it.
-    pub(crate) fn limits(&self, ordering: &AccountKey) -> Vec<(String, &Limits)> {
-        let mut members: Vec<_> = self.0.iter().collect();
-        members.sort_by_key(|(key, _)| *key != ordering);
-        members
-            .into_iter()
-            .map(|(key, m)| (key.to_string(), &m.settings.limits))
-            .collect()
+    /// Whether an order of the object with this mark keeps within the limits of all members.
+    pub(crate) fn check_limits(
+        &self,
+        mark: &str,
+        snapshot: &Snapshot,
+        ordering: &AccountKey,
+        now: Moment,
+    ) -> Result<(), String> {
+        // The account that orders goes first, so that a message speaks of it.
+        let own = self.all.get_key_value(ordering);
+        let others = self.all.iter().filter(|(key, _)| *key != ordering);
+        limits::check(mark, snapshot, ordering, own.into_iter().chain(others), now)
+    }
+
+    /// What the members have ordered.
+    pub(crate) fn reservations(&self) -> impl Iterator<Item = &Reservations> {
+        self.all.values().map(|m| &m.reservations)
+    }
+
+    /// The marks of objects with an order that is not settled.
+    pub(crate) fn ordering(&self) -> HashSet<String> {
+        self.reservations().flat_map(Reservations::marks).collect()
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     Account,
     handle::Connected,
+    limits::Reservations,
     turns::{Caller, Lane, Permit},
     view::State,
 };
@@ -35,6 +36,7 @@ pub enum OrderTurn {
 #[must_use]
 pub struct OrderPermit {
     permit: Permit,
+    reservations: Reservations,
     reservation: u64,
     connection: String,
 }
@@ -61,11 +63,10 @@ impl Account {
         let core = &live.core;
         {
             let state = core.state();
-            let limits = state.members.limits(self.key());
             let snapshot = state.machines.snapshot();
             state
-                .limits
-                .check(mark, snapshot, self.key(), &limits, clock::now())
+                .members
+                .check_limits(mark, snapshot, self.key(), clock::now())
                 .map_err(Denied::Limit)?;
         }
         if !core.turns.ask(Lane::Order, 1, caller) {
@@ -73,15 +74,17 @@ impl Account {
         }
         let permit = Permit::new(live.clone(), client, Lane::Order, 1);
         let reservation = {
-            let state = &mut *core.state();
-            let limits = state.members.limits(self.key());
+            // Checked and reserved under one lock.
+            let state = core.state();
             let snapshot = state.machines.snapshot();
             let now = clock::now();
-            state.limits.admit(mark, snapshot, self.key(), &limits, now)
+            let checked = state.members.check_limits(mark, snapshot, self.key(), now);
+            checked.map(|()| self.reservations().admit(mark, now.mono))
         };
         let reservation = reservation.map_err(Denied::Limit)?;
         Ok(OrderTurn::Now(OrderPermit {
             permit,
+            reservations: self.reservations().clone(),
             reservation,
             connection,
         }))
@@ -135,8 +138,8 @@ impl Account {
         permit.permit.spend();
         let core = &permit.permit.live().core;
         let sent = clock::now().mono;
-        core.state()
-            .limits
+        permit
+            .reservations
             .sent(permit.reservation, order_tag, sent);
         let outcome = permit.permit.client().order(order, order_tag).await;
         match &outcome {
@@ -148,7 +151,11 @@ impl Account {
             OrderOutcome::Refused(error) => core.record_answer(Err(error)),
             OrderOutcome::NotSent(_) | OrderOutcome::Unknown(_) => {}
         }
-        core.state().limits.ended(permit.reservation, &outcome);
+        // On a former connection it is in a snapshot that nobody looks at.
+        let is_seen = permit.is_of(self);
+        permit
+            .reservations
+            .ended(permit.reservation, &outcome, is_seen);
         outcome
     }
 }
@@ -169,7 +176,6 @@ impl OrderPermit {
 
 impl Drop for OrderPermit {
     fn drop(&mut self) {
-        let core = &self.permit.live().core;
-        core.state().limits.given_up(self.reservation);
+        self.reservations.given_up(self.reservation);
     }
 }

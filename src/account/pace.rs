@@ -29,6 +29,8 @@ pub(crate) struct Pace {
     pub(crate) proved: Option<Duration>,
     /// The earliest moment at which a wanted proof listing may start.
     pub(crate) wanted: Option<Duration>,
+    /// No wanted proof listing starts before this moment: see [`spaced`].
+    pub(crate) spaced: Option<Duration>,
     /// When the last round ended that looked at machines.
     pub(crate) looked: Option<Duration>,
     /// Since when machines are in motion.
@@ -38,6 +40,18 @@ pub(crate) struct Pace {
     pub(crate) times: Times,
     /// Between 0.8 and 1.2.
     pub(crate) jitter: f64,
+}
+
+/// Wishes that come one after the other wait so long for each other at most.
+const TOGETHER: Duration = Duration::from_secs(5);
+/// Listings that are wanted take this part of the calls at most, so that many who search leave room for
+/// those who order.
+const SHARE: u32 = 4;
+
+/// When the next listing may start that somebody wants: common to all who do, however many they are.
+/// `cost`: how long it takes at the rate of the account.
+pub(crate) fn spaced(began: Duration, times: Times, cost: Duration) -> Duration {
+    began + TOGETHER.min(times.active_poll_interval).max(cost * SHARE)
 }
 
 /// The next round and its moment, which may lie in the past.
@@ -52,7 +66,8 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
     }
     let first = (pace.in_use && pace.proved.is_none()).then_some(pace.started);
     let scan = pace.proved.unwrap_or(pace.started) + pace.times.orphan_scan_interval;
-    let proof = [first, pace.wanted, Some(scan)]
+    let wanted = pace.wanted.map(|at| at.max(pace.spaced.unwrap_or(at)));
+    let proof = [first, wanted, Some(scan)]
         .into_iter()
         .flatten()
         .min()
@@ -92,6 +107,7 @@ mod tests {
             in_use: true,
             proved: Some(secs(20)),
             wanted: None,
+            spaced: None,
             looked: Some(secs(20)),
             moving_since: None,
             machines: true,
@@ -151,5 +167,25 @@ mod tests {
             ..wanted
         };
         assert_eq!(next(&failed), (secs(100), Round::Proof));
+    }
+
+    #[test]
+    fn wanted_proofs_are_spaced_by_what_they_cost() {
+        let times = Times::default();
+        let cheap = spaced(secs(20), times, Duration::from_millis(100));
+        assert_eq!(cheap, secs(25), "those that come together share one");
+        let dear = spaced(secs(20), times, secs(5));
+        assert_eq!(dear, secs(40));
+        let wanted = Pace {
+            wanted: Some(secs(21)),
+            spaced: Some(dear),
+            ..pace()
+        };
+        assert_eq!(next(&wanted), (secs(40), Round::Proof));
+        let later = Pace {
+            wanted: Some(secs(60)),
+            ..wanted
+        };
+        assert_eq!(next(&later), (secs(60), Round::Proof));
     }
 }

@@ -4,7 +4,7 @@ use super::{live::Core, turns::Lane};
 use crate::runtime::clock;
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 use hosting::{
-    Client, Error, Page, Server, ServerFilter, ServerId,
+    Client, Error, Page, Server, ServerFilter, ServerId, ServerStatus,
     listing::{Gap, Listing},
 };
 use std::{
@@ -74,7 +74,7 @@ impl Core {
             }
             .boxed()
         });
-        pages.with_page_size(self.page_size()).growing()
+        self.fitted(pages, |server| is_over(server))
     }
 
     /// Every machine of the account, whatever it bears, read to an empty page. They stay out of the
@@ -88,7 +88,7 @@ impl Core {
             let pages = Listing::of_servers(move |page| {
                 self.page(client, filter, page, Lane::Resolve).boxed()
             });
-            pages.with_page_size(self.page_size()).growing()
+            self.fitted(pages, is_over)
         };
         let read = || listing().collect().map_err(|it| it.gap).boxed();
         let (started, all) = started_again(read).await?;
@@ -103,17 +103,37 @@ impl Core {
         lane: Lane,
     ) -> Result<Vec<Server>, Error> {
         let servers = self.call(lane, client.servers(filter, page)).await?;
-        // A listing goes over to smaller pages where the API gives no more at once. A full one shows
-        // that they fit, and the next listing starts with them: finding out costs calls.
-        if servers.len() == page.results() as usize {
-            self.page_size.store(page.results(), Ordering::Relaxed);
-        }
+        self.note_page(page, u32::try_from(servers.len()).unwrap_or(u32::MAX));
         Ok(servers)
     }
 
-    fn page_size(&self) -> u32 {
-        self.page_size.load(Ordering::Relaxed)
+    /// A listing goes over to smaller pages where the API gives no more at once. A full one of these shows
+    /// that they fit. But a list that grows while it is read looks the same: so each listing asks for
+    /// full pages first, and one page with more, or a list that ends right there, takes the limit back.
+    fn note_page(&self, page: Page, came: u32) {
+        let limit = self.page_limit.load(Ordering::Relaxed);
+        let is_end = came == 1 && page.start() + 1 == limit;
+        if came > limit || is_end {
+            self.page_limit.store(Page::MOST, Ordering::Relaxed);
+        } else if came == page.results() && came < limit {
+            self.page_limit.store(came, Ordering::Relaxed);
+        }
     }
+
+    /// A listing that takes the API as it is: its pages, and what of its records fits into memory.
+    fn fitted<'a, T: Send + 'a>(
+        &self,
+        pages: Listing<'a, T>,
+        is_over: fn(&T) -> bool,
+    ) -> Listing<'a, T> {
+        let limit = self.page_limit.load(Ordering::Relaxed);
+        pages.with_known_limit(limit).leaving_out(is_over).growing()
+    }
+}
+
+/// Whether a machine is over and done with: beyond a bound such a record is not kept.
+fn is_over(server: &Server) -> bool {
+    server.status == ServerStatus::Released
 }
 
 /// Reads a list, and starts again when it moved meanwhile. Gives the moment of the start as well.

@@ -200,6 +200,13 @@ impl Accounts {
         }
     }
 
+    /// The object of this mark is gone: no listing is made for it any more.
+    pub fn forget_mark(&self, mark: &str) {
+        for core in self.cores() {
+            core.forget_mark(mark);
+        }
+    }
+
     /// An object's pass ended and it asked for no turn: its place in the queue and a grant that it did
     /// not pick up go back.
     pub fn withdraw(&self, uid: &str) {

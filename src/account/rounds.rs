@@ -1,7 +1,7 @@
 //! The looks at an account, one after the other, for as long as it lives.
 
 use super::{
-    KeyState, Wake,
+    AccountKey, KeyState, Wake,
     live::Core,
     pace::Round,
     reading::started_again,
@@ -10,13 +10,22 @@ use super::{
 };
 use crate::runtime::clock;
 use futures::{FutureExt as _, TryFutureExt as _};
-use hosting::{Client, Error, ServerFilter, ServerStatus, StatusFilter, listing::Gap};
+use hosting::{
+    Client, Error, Page, ServerFilter, ServerStatus, StatusFilter, error::NotSent, listing::Gap,
+};
 use std::{sync::Arc, time::Duration};
 
 /// Most machines that are read one by one in a round; for more a listing is cheaper.
 const ONE_BY_ONE: usize = 10;
+/// How many new records a page shows: pages overlap by one.
+const EACH: usize = Page::MOST as usize - 1;
 /// How long a look is put off while the account has no member to look with.
 const NO_MEMBER: Duration = Duration::from_secs(3600);
+
+/// About how many calls it takes to read a list of so many records to its end.
+pub(crate) fn calls_of(records: usize) -> u32 {
+    u32::try_from(records / EACH + 2).unwrap_or(u32::MAX)
+}
 
 impl Core {
     /// Makes one round after the other. Never ends.
@@ -31,7 +40,7 @@ impl Core {
                     () = clock::sleep_until(due) => {}
                 }
             }
-            let Some(client) = self.state().members.client() else {
+            let Some((member, client)) = self.state().members.client() else {
                 continue;
             };
             let result = match round {
@@ -43,14 +52,32 @@ impl Core {
                 Round::Proof => self.prove(&client).await,
                 Round::Poll => self.poll(&client).await,
             };
+            if let Err(gap) = &result
+                && self.may_go_by_another(&member, gap)
+            {
+                continue;
+            }
             self.conclude(round, result);
         }
+    }
+
+    /// Whether a look failed only since the client of this member does not reach the API, and that of
+    /// another one may: an account object with a wrong CA bundle must not blind the others.
+    pub(crate) fn may_go_by_another(&self, member: &AccountKey, gap: &Gap) -> bool {
+        let is_unreached = matches!(gap, Gap::Failed(Error::NotSent(NotSent::Connect(_))));
+        is_unreached && self.state().members.unreached(member)
     }
 
     fn plan(&self) -> (Duration, Round) {
         let state = self.state();
         match state.members.times() {
-            Some(times) => state.schedule.next(&state.key, &state.machines, times),
+            Some(times) => {
+                let shown = state.machines.proof().map_or(0, |p| p.servers.len());
+                let cost = self.turns.time_for(calls_of(shown));
+                state
+                    .schedule
+                    .next(&state.key, &state.machines, times, cost)
+            }
             None => (clock::now().mono + NO_MEMBER, Round::Probe),
         }
     }
@@ -105,6 +132,10 @@ impl Core {
         let listing = || self.machines(client, ours, lane);
         let read = || listing().collect().map_err(|it| it.gap).boxed();
         let (began, all) = started_again(read).await?;
+        if all.left_out() > 0 {
+            let left_out = all.left_out();
+            tracing::info!(left_out, "released machines that are not kept in memory");
+        }
         let proof = Arc::new(Proof {
             began,
             ended: clock::now().mono,
@@ -115,12 +146,14 @@ impl Core {
         let claims = self.audience.marks();
         let (is_first, answered) = {
             let mut state = self.state();
-            let (known, ordering) = (state.members.known(), state.limits.marks());
+            let (known, ordering) = (state.members.known(), state.members.ordering());
             state
                 .machines
                 .judge(&proof, &known, claims.as_ref(), &ordering);
             if let Some(times) = state.members.times() {
-                state.limits.compare(&proof, times.absence_grace_period);
+                let grace = times.absence_grace_period;
+                let reservations = state.members.reservations();
+                reservations.for_each(|r| r.compare(&proof, grace));
             }
             let answered = state.schedule.answered_by(&proof);
             (state.machines.prove(proof), answered)

@@ -15,6 +15,9 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// The same where the list only does not hold still.
 const SHORT_PAUSE: Duration = Duration::from_secs(8);
 
+/// The same where it has more than fits: to find that out costs thousands of calls.
+const LONG_PAUSE: Duration = Duration::from_secs(600);
+
 /// The plan of the rounds.
 pub(crate) struct Schedule {
     started: Duration,
@@ -44,12 +47,13 @@ impl Schedule {
         }
     }
 
-    /// The next round and its moment, which may lie in the past.
+    /// The next round and its moment, which may lie in the past. `cost`: how long a proof listing takes.
     pub(crate) fn next(
         &self,
         key: &Breaker,
         machines: &Machines,
         times: Times,
+        cost: Duration,
     ) -> (Duration, Round) {
         pace::next(&Pace {
             key: key.state().clone(),
@@ -59,6 +63,7 @@ impl Schedule {
             in_use: self.in_use,
             proved: machines.proof().map(|p| p.ended),
             wanted: self.wants.values().min().copied(),
+            spaced: machines.proof().map(|p| pace::spaced(p.began, times, cost)),
             looked: self.looked,
             moving_since: machines.moving_since(),
             machines: machines.snapshot().present().next().is_some(),
@@ -75,6 +80,16 @@ impl Schedule {
     /// A proof listing is wanted. Returns whether that is news.
     pub(crate) fn want(&mut self, mark: &str, not_before: Duration) -> bool {
         self.wants.insert(mark.to_owned(), not_before) != Some(not_before)
+    }
+
+    /// The object of this mark is gone, or wants nothing any more.
+    pub(crate) fn forget(&mut self, mark: &str) {
+        self.wants.remove(mark);
+    }
+
+    /// Nobody wants anything any more.
+    pub(crate) fn dismiss(&mut self) {
+        self.wants.clear();
     }
 
     /// Whether anybody waits for a proof listing.
@@ -124,11 +139,13 @@ impl Schedule {
             Err(Gap::Failed(Error::AccessDenied(_))) => self.error = None,
             Err(error) => {
                 // A list that does not hold still is a busy account, not a broken one.
-                let (enough, longest) = match error {
-                    Gap::Failed(_) => (2, PAUSE),
-                    _ => (6, SHORT_PAUSE),
+                let (enough, shortest, longest) = match error {
+                    Gap::Failed(_) => (2, Duration::ZERO, PAUSE),
+                    // It gets no shorter by being read again.
+                    Gap::TooMany | Gap::Endless => (1, LONG_PAUSE, LONG_PAUSE),
+                    _ => (6, Duration::ZERO, SHORT_PAUSE),
                 };
-                let pause = self.backoff.fail(now, longest);
+                let pause = self.backoff.fail(now, longest).max(shortest);
                 self.retry_at = now + pause.mul_f64(self.jitter);
                 let shown = explain(&error);
                 tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
@@ -151,5 +168,22 @@ pub(crate) fn explain(error: &Gap) -> (Reason, String) {
             Reason::ProviderUnreachable,
             format!("the servers cannot be listed: {other}"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_too_long_is_told_at_once_and_rarely_read() {
+        let now = Duration::from_secs(1000);
+        let mut schedule = Schedule::new(now);
+        let is_news = schedule.conclude(Round::Proof, Err(Gap::TooMany), now, false);
+        assert!(is_news);
+        let (reason, message) = schedule.error().unwrap();
+        assert_eq!(*reason, Reason::ProviderUnreachable);
+        assert!(message.contains("more than 100000 records"), "{message}");
+        assert!(schedule.retry_at >= now + LONG_PAUSE.mul_f64(0.8));
     }
 }

@@ -33,8 +33,7 @@ pub struct ClientOptions {
     pub base_url: BaseUrl,
     /// The key of the account.
     pub key: ApiKey,
-    /// PEM certificates. If given, they are the only trusted roots; otherwise the
-    /// system's are trusted.
+    /// PEM certificates that are trusted as roots besides those of the system.
     pub ca_bundle: Option<Vec<u8>>,
     /// How long an order may take; 180 s. Orders are slow, and giving one up
     /// leaves an unknown outcome.

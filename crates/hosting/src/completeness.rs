@@ -34,6 +34,12 @@ pub enum Gap {
     /// It does not end.
     #[error("the list does not end")]
     Endless,
+    /// It has more records than are kept in memory.
+    #[error(
+        "the list has more than {} records, which is more than fits",
+        super::listing::MOST_RECORDS
+    )]
+    TooMany,
     /// The caller went on reading after a gap.
     #[error("the list was given up before")]
     GivenUp,
@@ -45,17 +51,25 @@ pub enum Gap {
 /// proves nothing by itself: an API that has lost its data for a moment, or shows
 /// another account, gives the same list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complete<T>(Vec<T>);
+pub struct Complete<T> {
+    records: Vec<T>,
+    left_out: usize,
+}
 
 impl<T> Complete<T> {
     /// The records, in the API's order.
     pub fn records(&self) -> &[T] {
-        &self.0
+        &self.records
+    }
+
+    /// How many records were read and left out: [`Listing::leaving_out`].
+    pub fn left_out(&self) -> usize {
+        self.left_out
     }
 
     /// The records, in the API's order.
     pub fn into_records(self) -> Vec<T> {
-        self.0
+        self.records
     }
 }
 
@@ -107,7 +121,12 @@ impl<'a, T: std::fmt::Debug + Send + 'a> Listing<'a, T> {
         loop {
             match self.next_page().await {
                 Ok(Some(page)) => seen.extend(page),
-                Ok(None) => return Ok(Complete(seen)),
+                Ok(None) => {
+                    return Ok(Complete {
+                        records: seen,
+                        left_out: self.left_out,
+                    });
+                }
                 Err(gap) => {
                     seen.append(&mut self.rest);
                     return Err(Incomplete { seen, gap });

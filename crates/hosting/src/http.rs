@@ -40,14 +40,10 @@ pub(super) struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// `ca_bundle` is PEM text and replaces the roots of the system.
+    /// `ca_bundle` is PEM text, and its roots are trusted besides those of the system. A system without any
+    /// is no obstacle then.
     pub(super) fn new(base_url: &BaseUrl, ca_bundle: Option<&[u8]>) -> Result<Self, ClientError> {
-        let roots = match ca_bundle {
-            Some(bundle) => Some(certificates(bundle)?),
-            // Plain http needs no roots: an image without any must work here.
-            None if base_url.is_plain() => Some(Vec::new()),
-            None => None,
-        };
+        let roots = ca_bundle.map(certificates).transpose()?.unwrap_or_default();
         let common = || {
             let builder = ClientBuilder::new()
                 .user_agent(USER_AGENT)
@@ -59,9 +55,11 @@ impl HttpTransport {
                 // and a proxy for plain http would read it.
                 .no_proxy()
                 .connect_timeout(CONNECT);
-            match &roots {
-                Some(roots) => builder.tls_certs_only(roots.clone()),
-                None => builder,
+            match &*roots {
+                // Plain http needs none, and an image without any must work there.
+                _ if base_url.is_plain() => builder.tls_certs_only(Vec::new()),
+                [] => builder,
+                roots => builder.tls_certs_merge(roots.to_vec()),
             }
         };
         let failed = |cause| match ca_bundle {

@@ -7,6 +7,10 @@
 //! meanwhile. A list ends at an empty page after its last record, and at
 //! nothing else; a caller that needs less uses a glance, and gets no [`Complete`]
 //! for it.
+//!
+//! Memory is bounded: a list of more records than fit is [`Gap::TooMany`]. Records that are over and done
+//! with may be left out beyond a bound of their own ([`Listing::leaving_out`]); the list is read to its
+//! end all the same.
 
 use std::collections::HashSet;
 
@@ -20,8 +24,11 @@ pub use super::completeness::{Complete, Gap, Incomplete};
 /// The most requests for one list.
 const MOST_PAGES: usize = 5000;
 
-/// The most records of one list: they are all kept in memory.
-const MOST_RECORDS: usize = 100_000;
+/// The most records of one list that are kept in memory.
+pub const MOST_RECORDS: usize = 100_000;
+
+/// The most of them that are over and done with, where a caller lets them be left out.
+pub const MOST_OVER: usize = 50_000;
 
 /// Pages of a growing list that are shorter than this are its end, not the API's
 /// limit.
@@ -66,6 +73,15 @@ pub struct Listing<'a, T> {
     pub(super) rest: Vec<T>,
     last: Option<String>,
     size: u32,
+    /// The most records that the API gave at once when it was last asked for more.
+    limit: u32,
+    /// Which records are over and done with.
+    over: Option<fn(&T) -> bool>,
+    /// How many records are kept, and how many of them are over.
+    kept: usize,
+    kept_over: usize,
+    /// How many were left out.
+    pub(super) left_out: usize,
     /// The most records of one page.
     longest: u32,
     asked: usize,
@@ -101,6 +117,11 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             rest: Vec::new(),
             last: None,
             size: Page::MOST,
+            limit: Page::MOST,
+            over: None,
+            kept: 0,
+            kept_over: 0,
+            left_out: 0,
             longest: 0,
             asked: 0,
             growing: false,
@@ -113,6 +134,23 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     #[must_use]
     pub fn with_page_size(mut self, size: u32) -> Self {
         self.size = size.clamp(2, Page::MOST);
+        self
+    }
+
+    /// The API gave at most this many records at once when it was last asked for more. A page of just as
+    /// many is taken for a full one, and the list goes on with pages of that size: so the limit costs no
+    /// call while it stands, and is noticed to be none as soon as a page has more.
+    #[must_use]
+    pub fn with_known_limit(mut self, limit: u32) -> Self {
+        self.limit = limit.clamp(2, Page::MOST);
+        self
+    }
+
+    /// Which records are over and done with. Beyond [`MOST_OVER`] these are left out: read, so that the
+    /// list is complete, and not kept. [`Complete::left_out`] says how many.
+    #[must_use]
+    pub fn leaving_out(mut self, over: fn(&T) -> bool) -> Self {
+        self.over = Some(over);
         self
     }
 
@@ -259,6 +297,10 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
                 }
             }
         }
+        let is_at_limit = came == self.limit && came == self.longest;
+        if came < self.size && is_at_limit {
+            self.size = came;
+        }
         self.at = match came < self.size {
             true => At::Short(came),
             false => At::Overlap,
@@ -268,16 +310,31 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
 
     fn keep(&mut self, records: Vec<T>) -> Result<Vec<T>, Gap> {
         let came = records.len();
-        let news = self.news(records);
-        let gap = if news.len() < came {
-            Gap::Repeated
-        } else if self.seen.len() > MOST_RECORDS {
-            Gap::Endless
-        } else {
+        let mut news = self.news(records);
+        if news.len() < came {
+            self.rest = news;
+            return Err(Gap::Repeated);
+        }
+        news.retain(|record| self.fits(record));
+        self.kept += news.len();
+        if self.kept <= MOST_RECORDS {
             return Ok(news);
-        };
+        }
         self.rest = news;
-        Err(gap)
+        Err(Gap::TooMany)
+    }
+
+    /// Whether a record is kept.
+    fn fits(&mut self, record: &T) -> bool {
+        if !self.over.is_some_and(|is_over| is_over(record)) {
+            return true;
+        }
+        let fits = self.kept_over < MOST_OVER;
+        match fits {
+            true => self.kept_over += 1,
+            false => self.left_out += 1,
+        }
+        fits
     }
 
     /// A gap, on a page that nevertheless has records.

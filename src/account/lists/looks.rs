@@ -3,8 +3,10 @@
 use super::{Answer, List};
 use crate::{
     account::{
-        KeyState, Wake,
+        AccountKey, KeyState, Wake,
         live::Core,
+        pace,
+        rounds::calls_of,
         turns::{Caller, Lane},
         view::Catalogue,
     },
@@ -29,7 +31,7 @@ impl Core {
     async fn keep_list(&self, list: List) {
         let replan = &self.lists.replan[list as usize];
         loop {
-            let Some((due, client)) = self.next_look(list) else {
+            let Some((due, member, client)) = self.next_look(list) else {
                 replan.notified().await;
                 continue;
             };
@@ -52,6 +54,7 @@ impl Core {
                         self.wake(&Wake::List(key, list));
                     }
                 }
+                Err(error) if self.may_go_by_another(&member, &error) => {}
                 Err(error) => {
                     let woken = self.lists.failed(list, &error, clock::now().mono);
                     self.audience.wake_objects(woken);
@@ -60,18 +63,25 @@ impl Core {
         }
     }
 
-    fn next_look(&self, list: List) -> Option<(Duration, Client)> {
-        let (spacing, client) = {
+    fn next_look(&self, list: List) -> Option<(Duration, AccountKey, Client)> {
+        let (times, (member, client)) = {
             let state = self.state();
             if *state.key.state() != KeyState::Accepted {
                 return None;
             }
-            (
-                state.members.times()?.active_poll_interval,
-                state.members.client()?,
-            )
+            (state.members.times()?, state.members.client()?)
         };
-        Some((self.lists.due(list, spacing)?, client))
+        // Whoever searches needs the list of all servers and a proof listing: both in the same rhythm.
+        let spacing = match list {
+            List::Catalogue => times.active_poll_interval,
+            List::Servers => {
+                let (contents, _) = self.lists.view();
+                let shown = contents.servers.map_or(0, |(_, servers)| servers.len());
+                let cost = self.turns.time_for(calls_of(shown));
+                pace::spaced(Duration::ZERO, times, cost)
+            }
+        };
+        Some((self.lists.due(list, spacing)?, member, client))
     }
 
     async fn look_at(&self, list: List, client: &Client) -> Result<Answer, Gap> {

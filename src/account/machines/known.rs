@@ -35,11 +35,17 @@ pub(crate) fn refresh(
         MOST.. => (Vec::new(), Vec::new()),
         _ => oldest_others(before, snapshot),
     };
+    // A take-over changes the mark, and what it was before shows nothing any more.
+    let as_now = |k: &KnownMachine| {
+        let now = snapshot.one_of_ours(&k.uuid);
+        now.and_then(|s| remember(&s.server))
+            .unwrap_or_else(|| k.clone())
+    };
     live_before
         .into_iter()
-        .cloned()
+        .map(as_now)
         .chain(live.into_iter().filter_map(remember))
-        .chain(rest_before.into_iter().cloned())
+        .chain(rest_before.into_iter().map(as_now))
         .chain(rest.into_iter().filter_map(remember))
         .take(MOST)
         .collect()

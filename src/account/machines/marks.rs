@@ -25,6 +25,12 @@ pub fn object_mark(tag: &str) -> Option<&str> {
     parts(tag).map(|(mark, _)| mark)
 }
 
+/// The epoch in an order tag, a Unix second; None for any other tag.
+pub fn epoch(tag: &str) -> Option<i64> {
+    let (_, epoch) = parts(tag)?;
+    u32::from_str_radix(epoch, 16).ok().map(i64::from)
+}
+
 /// All object marks that a machine bears; one in a healthy world.
 pub fn object_marks(server: &Server) -> impl Iterator<Item = &str> {
     server.tags.iter().filter_map(|tag| object_mark(tag))

@@ -1,7 +1,11 @@
 //! What is known of an account's machines, by identity and by object mark.
 
-use super::{super::view::Sighting, marks, sums::Sums};
-use hosting::{Server, ServerId, ServerStatus};
+use super::{
+    super::view::Sighting,
+    marks,
+    sums::{self, Sums},
+};
+use hosting::{Server, ServerId, ServerStatus, listing::MOST_OVER};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -19,6 +23,8 @@ pub(crate) struct Snapshot {
     by_mark: BTreeMap<Box<str>, Vec<ServerId>>,
     /// Over the machines that bear this cluster's mark.
     sums: Sums,
+    /// How many of the records are over and done with.
+    over: usize,
 }
 
 /// The object marks whose objects have something new to look at.
@@ -31,12 +37,14 @@ impl Snapshot {
             records: HashMap::new(),
             by_mark: BTreeMap::new(),
             sums: Sums::default(),
+            over: 0,
         }
     }
 
     /// Takes a record in that was asked for at `seen`. Returns the marks, old and new, of a record that
     /// changed, and the record to keep. An answer older than what is known changes nothing: listings
-    /// take their time, and a read may have overtaken one.
+    /// take their time, and a read may have overtaken one. Released machines beyond [`MOST_OVER`] that were
+    /// not known before stay out: memory is bounded, and nothing is done with them any more.
     pub(crate) fn put(&mut self, server: Server, seen: Duration) -> (Touched, Arc<Server>) {
         if let Some(known) = self.records.get_mut(&server.id) {
             if known.seen > seen {
@@ -47,7 +55,12 @@ impl Snapshot {
                 return (Touched::new(), known.server.clone());
             }
         }
+        let is_over = server.status == ServerStatus::Released;
+        if is_over && self.over >= MOST_OVER && !self.records.contains_key(&server.id) {
+            return (Touched::new(), Arc::new(server));
+        }
         let mut touched = self.remove(&server.id);
+        self.over += usize::from(is_over);
         let server = Arc::new(server);
         for mark in marks::object_marks(&server) {
             touched.insert(mark.to_owned());
@@ -77,6 +90,7 @@ impl Snapshot {
     pub(crate) fn remove(&mut self, id: &ServerId) -> Touched {
         let mut touched = Touched::new();
         if let Some(old) = self.records.remove(id) {
+            self.over -= usize::from(old.server.status == ServerStatus::Released);
             for mark in marks::object_marks(&old.server) {
                 if let Some(ids) = self.by_mark.get_mut(mark) {
                     ids.retain(|other| other != id);
@@ -118,6 +132,24 @@ impl Snapshot {
     pub(crate) fn by_mark(&self, mark: &str) -> Vec<Sighting> {
         let ids = self.by_mark.get(mark).into_iter().flatten();
         ids.filter_map(|id| self.records.get(id).cloned()).collect()
+    }
+
+    /// Whether a machine of this object mark bears this tag.
+    pub(crate) fn shows(&self, mark: &str, tag: &str) -> bool {
+        self.bearing(mark, tag).next().is_some()
+    }
+
+    /// Whether such a machine is one of ours, made at or after this Unix second.
+    pub(crate) fn shows_since(&self, mark: &str, tag: &str, since: i64) -> bool {
+        let ours = |s: &&Server| s.has_tag(&self.cluster_tag);
+        let mut bearing = self.bearing(mark, tag).filter(ours);
+        bearing.any(|s| sums::made_at(s).is_some_and(|at| at >= since))
+    }
+
+    fn bearing(&self, mark: &str, tag: &str) -> impl Iterator<Item = &Server> {
+        let ids = self.by_mark.get(mark).into_iter().flatten();
+        let servers = ids.filter_map(|id| self.records.get(id));
+        servers.map(|s| &*s.server).filter(move |s| s.has_tag(tag))
     }
 
     /// The machines that bear this cluster's mark.
@@ -223,6 +255,31 @@ mod tests {
         };
         assert_eq!(snapshot.sums().created_since(4), since(4));
         assert!(since(4) > 0 && since(4) < since(0));
+    }
+
+    #[test]
+    fn released_machines_beyond_a_bound_stay_out_and_all_others_come_in() {
+        let mut snapshot = Snapshot::new(CLUSTER.into());
+        let numbered = |number: usize, status: &str| {
+            let mut server = server(0, status, &[CLUSTER]);
+            server.id = ServerId::parse(&format!("00000000-0000-4000-8000-{number:012x}")).unwrap();
+            server
+        };
+        for number in 0..MOST_OVER + 10 {
+            snapshot.put(numbered(number, "released"), Duration::ZERO);
+        }
+        assert_eq!(snapshot.records.len(), MOST_OVER);
+        snapshot.put(numbered(MOST_OVER + 10, "delivered"), Duration::ZERO);
+        snapshot.put(numbered(MOST_OVER + 10, "released"), Duration::from_secs(1));
+        assert_eq!(
+            snapshot.records.len(),
+            MOST_OVER + 1,
+            "one that is known stays known"
+        );
+        snapshot.remove(&numbered(0, "released").id);
+        snapshot.remove(&numbered(1, "released").id);
+        snapshot.put(numbered(MOST_OVER + 11, "released"), Duration::ZERO);
+        assert_eq!(snapshot.records.len(), MOST_OVER, "there is room again");
     }
 
     #[test]

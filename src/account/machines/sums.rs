@@ -18,7 +18,7 @@ impl Sums {
     pub(super) fn add(&mut self, server: &Server) {
         self.counts.live += usize::from(server.status.is_live());
         self.counts.retained += usize::from(is_retained(server));
-        if let Some(at) = server.created_at {
+        if let Some(at) = made_at(server) {
             *self.created.entry(at).or_default() += 1;
         }
     }
@@ -27,7 +27,7 @@ impl Sums {
     pub(super) fn remove(&mut self, server: &Server) {
         self.counts.live -= usize::from(server.status.is_live());
         self.counts.retained -= usize::from(is_retained(server));
-        if let Some(at) = server.created_at
+        if let Some(at) = made_at(server)
             && let Some(number) = self.created.get_mut(&at)
         {
             *number -= 1;
@@ -45,6 +45,18 @@ impl Sums {
     pub(crate) fn created_since(&self, since: i64) -> usize {
         self.created.range(since..).map(|(_, number)| number).sum()
     }
+}
+
+/// So far may two clocks differ that are set at all, in seconds. A tag that says more says nothing.
+const DAY: i64 = 24 * 3600;
+
+/// When a machine was made, in Unix seconds: the later of what the provider says and of the epoch in its
+/// order tag, which is of our own clock. So a provider whose clock is behind makes no machine look old.
+pub(super) fn made_at(server: &Server) -> Option<i64> {
+    let created = server.created_at?;
+    let epochs = server.tags.iter().filter_map(|tag| marks::epoch(tag));
+    let near = epochs.filter(|epoch| epoch.abs_diff(created) <= DAY.unsigned_abs());
+    near.max().max(Some(created))
 }
 
 fn is_retained(server: &Server) -> bool {

@@ -10,6 +10,7 @@ use crate::{
     runtime::clock,
 };
 use hosting::OrderOutcome;
+use serde_json::json;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -245,4 +246,136 @@ fn not_allowed(rig: &Rig, entries: Vec<AllowedNamespaces>) -> String {
         Resolution::NotAllowed { message, .. } => message,
         _ => panic!("it is not allowed"),
     }
+}
+
+/// The same account object with another key, which leads to the same machines.
+async fn with_a_new_key(rig: &Rig, max_servers: Option<i32>, per_hour: Option<i32>) {
+    let uid = account_uid("default");
+    let connection = rig.connection("key-two");
+    rig.configure("default", &uid, Some(connection), |settings| {
+        settings.limits = Limits {
+            max_servers,
+            max_orders_per_hour: per_hour,
+        };
+    });
+    rig.ready(&rig.resolve("default")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_key_forgets_no_order_that_is_on_its_way() {
+    let (rig, account) = limited(Some(1), None).await;
+    let permit = reserve(&account, &mark(1)).await.unwrap();
+    let request = order(&order_tag(1));
+    let tag = order_tag(1);
+    let mut sending = Box::pin(account.order(permit, &request, &tag));
+    assert!(futures::poll!(sending.as_mut()).is_pending());
+    with_a_new_key(&rig, Some(1), None).await;
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+    // Its answer comes over the former connection, before any listing of the new one shows it.
+    rig.provider.world().hidden = vec![super::provider::uuid(1000)];
+    assert!(matches!(sending.await, OrderOutcome::Created(_)));
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+    with_a_new_key(&rig, Some(2), None).await;
+    let second = reserve(&account, &mark(2)).await.unwrap();
+    // Shown by a listing it is one machine, not two.
+    rig.provider.world().hidden.clear();
+    let now = clock::now().mono;
+    account.want_proof("x", now);
+    rig.until("it is shown", || account.sightings(&mark(1)).len() == 1)
+        .await;
+    drop(second);
+    drop(reserve(&account, &mark(2)).await.unwrap());
+    with_a_new_key(&rig, Some(1), None).await;
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_key_forgets_no_machine_that_no_listing_shows_yet() {
+    let (rig, account) = limited(Some(1), None).await;
+    let permit = reserve(&account, &mark(1)).await.unwrap();
+    let outcome = account
+        .order(permit, &order(&order_tag(1)), &order_tag(1))
+        .await;
+    assert!(matches!(outcome, OrderOutcome::Created(_)));
+    rig.provider.world().hidden = vec![super::provider::uuid(1000)];
+    with_a_new_key(&rig, Some(1), None).await;
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_key_forgets_no_order_of_unknown_outcome_and_none_of_the_hour() {
+    let (rig, account) = limited(Some(1), None).await;
+    let permit = reserve(&account, &mark(1)).await.unwrap();
+    rig.provider.world().next_order = Some(Err(()));
+    let outcome = account
+        .order(permit, &order(&order_tag(1)), &order_tag(1))
+        .await;
+    assert!(matches!(outcome, OrderOutcome::Unknown(_)));
+    with_a_new_key(&rig, Some(1), None).await;
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+
+    let (rig, account) = limited(None, Some(2)).await;
+    for n in 1..3 {
+        let permit = reserve(&account, &mark(n)).await.unwrap();
+        rig.provider.world().next_order = Some(Ok(422));
+        account
+            .order(permit, &order(&order_tag(n)), &order_tag(n))
+            .await;
+    }
+    with_a_new_key(&rig, None, Some(2)).await;
+    limit(reserve(&account, &mark(3)).await.err().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retained_machine_counts() {
+    let (rig, account) = limited(Some(1), None).await;
+    let mut retained = machine(1, "delivered");
+    retained["tags"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!("fmo-retained"));
+    rig.provider.world().servers = vec![retained];
+    account.want_proof("x", clock::now().mono);
+    rig.until("it", || account.sightings(&mark(1)).len() == 1)
+        .await;
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_whose_clock_is_behind_does_not_void_the_limit_of_the_hour() {
+    // The fake makes its machines in 2020.
+    let (rig, account) = limited(None, Some(1)).await;
+    let permit = reserve(&account, &mark(1)).await.unwrap();
+    let outcome = account
+        .order(permit, &order(&order_tag(1)), &order_tag(1))
+        .await;
+    assert!(matches!(outcome, OrderOutcome::Created(_)));
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+    sleep(Duration::from_secs(3601)).await;
+    drop(reserve(&account, &mark(2)).await.unwrap());
+
+    // Those of a former process count by the moment that their order tag names, which is of our clock.
+    let (rig2, account) = limited(None, Some(1)).await;
+    let mut recent = machine(1, "delivered");
+    let epoch = clock::now().wall - 600;
+    recent["tags"][1] = json!(format!("fmo-order:{}{epoch:08x}", mark(1)));
+    recent["createdAt"] = json!(epoch - 2 * 3600);
+    rig2.provider.world().servers = vec![recent];
+    account.want_proof("x", clock::now().mono);
+    rig2.until("it", || account.sightings(&mark(1)).len() == 1)
+        .await;
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+    drop(rig);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_of_this_hour_is_one_order_whatever_its_clock() {
+    let (rig, account) = limited(None, Some(2)).await;
+    let tag = format!("fmo-order:{}{:08x}", mark(1), clock::now().wall);
+    let permit = reserve(&account, &mark(1)).await.unwrap();
+    let outcome = account.order(permit, &order(&tag), &tag).await;
+    assert!(matches!(outcome, OrderOutcome::Created(_)));
+    assert_eq!(account.sightings(&mark(1)).len(), 1);
+    drop(reserve(&account, &mark(2)).await.unwrap());
+    drop(rig);
 }

@@ -9,6 +9,7 @@ mod pages;
 mod polls;
 mod provider;
 mod rig;
+mod searches;
 mod secrecy;
 mod simulated;
 mod turns;

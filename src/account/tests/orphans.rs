@@ -138,3 +138,31 @@ async fn known_machines_are_stable_and_prefer_the_living() {
     look(&rig).await;
     assert_eq!(refreshed(&gone), [known(5), known(1), known(3)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_known_machine_is_remembered_with_the_tag_that_it_bears_now() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
+    rig.ready(&account).await;
+    let refreshed =
+        |before: &[KnownMachine]| rig.accounts.report(&key("default"), before).unwrap().known;
+    let first = refreshed(&[]);
+    assert_eq!((first[0].live, first[1].live), (true, false));
+    // Another object takes both over: they bear its mark, and not the former one.
+    let taken_over = |number: usize, by: usize| KnownMachine {
+        uuid: uuid(number),
+        order_tag: order_tag(by),
+        live: number == 1,
+    };
+    for (place, by) in [(0, 21), (1, 22)] {
+        rig.provider.world().servers[place]["tags"][1] = json!(order_tag(by));
+    }
+    look(&rig).await;
+    let present = [taken_over(1, 21), taken_over(2, 22)];
+    assert_eq!(refreshed(&first), present);
+    assert_eq!(refreshed(&present), present);
+    // One that lost its marks is known by what it bore.
+    rig.provider.world().servers[0]["tags"] = json!([]);
+    look(&rig).await;
+    assert!(refreshed(&present).contains(&present[1]));
+}

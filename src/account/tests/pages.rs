@@ -60,3 +60,36 @@ async fn two_spellings_of_a_uuid_are_one_machine() {
     assert_eq!(rig.provider.calls(), [LIST; 3]);
     assert_eq!(account.view().proof.unwrap().servers.len(), 60);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_grows_while_it_is_read_makes_no_page_small_for_good() {
+    let (rig, account) = Rig::with_account().await;
+    {
+        let mut world = rig.provider.world();
+        world.servers = (0..12).map(|n| machine(n, "delivered")).collect();
+        world.coming = (12..120).map(|n| machine(n, "delivered")).collect();
+        world.each = 40;
+    }
+    rig.ready(&account).await;
+    rig.until("all", || !account.sightings(&mark(119)).is_empty())
+        .await;
+    rig.provider.calls();
+    rig.until("a poll", || !rig.provider.world().calls.is_empty())
+        .await;
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(rig.provider.calls(), [DELIVERED; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_was_raised_is_found_out_by_the_next_listing() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
+    rig.provider.world().most = Some(25);
+    rig.ready(&account).await;
+    rig.provider.world().most = None;
+    rig.provider.calls();
+    rig.until("a poll", || !rig.provider.world().calls.is_empty())
+        .await;
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(rig.provider.calls(), [DELIVERED; 3]);
+}

@@ -21,6 +21,10 @@ pub(super) struct World {
     pub(super) hidden: Vec<String>,
     /// The most records that it gives at once, however many are asked for.
     pub(super) most: Option<usize>,
+    /// Machines that are on their way, and how many of them appear with each page that is asked for.
+    pub(super) coming: Vec<Value>,
+    /// See `coming`.
+    pub(super) each: usize,
     /// Whether it spells the UUID of the first record of a page in capitals.
     pub(super) capitals: bool,
     /// The key that is refused.
@@ -157,6 +161,9 @@ impl Provider {
             {
                 first["uuid"] = first["uuid"].as_str().unwrap().to_uppercase().into();
             }
+            let each = world.each.min(world.coming.len());
+            let appear: Vec<_> = world.coming.drain(..each).collect();
+            world.servers.extend(appear);
             return Ok((200, page.into()));
         }
         if let Some(id) = path.strip_prefix("/v3/flexMetal/servers/") {

@@ -78,6 +78,11 @@ impl Bucket {
         Some(self.at + wait.max(SHORTEST))
     }
 
+    /// How long so many calls take at the present rate.
+    pub(super) fn time_for(&self, calls: u32) -> Duration {
+        Duration::from_secs_f64(f64::from(calls) / self.per_second.max(SLOWEST / 2.0))
+    }
+
     pub(super) fn take(&mut self, calls: u32) {
         self.tokens -= f64::from(calls);
     }

@@ -126,6 +126,11 @@ impl Turns {
         own.own = None;
     }
 
+    /// How long so many calls take at the present rate, with nobody else calling.
+    pub(crate) fn time_for(&self, calls: u32) -> Duration {
+        self.state().time_for(Instant::now(), calls)
+    }
+
     /// The API asked for fewer calls. What was granted and not picked up waits again.
     pub(crate) fn slow_down(&self, retry_after: Option<Duration>) {
         self.state().slow_down(Instant::now(), retry_after);

@@ -221,6 +221,11 @@ impl State {
         self.bucket.slow_down(now, retry_after);
     }
 
+    pub(super) fn time_for(&mut self, now: Instant, calls: u32) -> Duration {
+        self.bucket.refill(now);
+        self.bucket.time_for(calls)
+    }
+
     #[cfg(test)]
     pub(super) fn bucket(&mut self, now: Instant) -> &mut Bucket {
         self.bucket.refill(now);

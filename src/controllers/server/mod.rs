@@ -24,6 +24,7 @@ mod writes;
 use super::{
     context::{Context, Process},
     drive::drive,
+    mark::{ClusterId, Mark},
     objects::{Objects, Traits},
 };
 use crate::{
@@ -31,6 +32,7 @@ use crate::{
     kinds::{BareMetalServer, references::PinnedAccount},
 };
 use claims::MarkClaims;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use memory::Memory;
 use std::{hash::Hash as _, sync::Arc};
 
@@ -76,14 +78,7 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
     Traits {
         account_of: Some(account_of),
         on_record: Some(claims::on_record),
-        alias: Box::new(move |meta| {
-            let mark = cluster.object_mark(
-                meta.namespace.as_deref()?,
-                meta.name.as_deref()?,
-                meta.uid.as_deref()?,
-            );
-            Some(mark.as_str().to_owned())
-        }),
+        alias: Box::new(move |meta| Some(mark(&cluster, meta)?.as_str().to_owned())),
         // A status that lost the order it spoke of.
         triggers: |object, hash| {
             let has_order = object.status.as_ref().is_some_and(|s| s.order.is_some());
@@ -91,6 +86,15 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
         },
         ..Traits::default()
     }
+}
+
+/// The mark of an object.
+fn mark(cluster: &ClusterId, meta: &ObjectMeta) -> Option<Mark> {
+    Some(cluster.object_mark(
+        meta.namespace.as_deref()?,
+        meta.name.as_deref()?,
+        meta.uid.as_deref()?,
+    ))
 }
 
 /// The account that a server names.

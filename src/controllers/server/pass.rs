@@ -35,7 +35,12 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
             ctx.report_undecodable(&object).await.1
         }
         // Its machine was dealt with before the finalizer went, and its memory goes with it.
-        Seen::Gone(_) => Again::After(Duration::ZERO),
+        Seen::Gone(last) => {
+            if let Some(mark) = super::mark(&ctx.cluster, last.meta()) {
+                ctx.accounts.forget_mark(mark.as_str());
+            }
+            Again::After(Duration::ZERO)
+        }
     }
 }
 

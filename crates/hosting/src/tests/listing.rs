@@ -149,7 +149,7 @@ async fn a_list_without_end_is_given_up() {
         async move { Ok(page.into()) }.boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
-    assert!(matches!(incomplete.gap, Gap::Endless));
+    assert!(matches!(incomplete.gap, Gap::TooMany));
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn a_list_is_kept_up_to_a_number_of_records() {
         .boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
-    assert!(matches!(incomplete.gap, Gap::Endless));
+    assert!(matches!(incomplete.gap, Gap::TooMany));
     assert_eq!(incomplete.seen.len(), 100_050);
 }
 
@@ -274,5 +274,54 @@ proptest! {
         sorted.sort_unstable();
         sorted.dedup();
         prop_assert_eq!(sorted.len(), records.len());
+    }
+}
+
+/// A list of so many numbers, in pages of 50.
+fn numbers<'a>(length: usize) -> Listing<'a, usize> {
+    Listing::new(number, move |ask| {
+        let Ask::Range(page) = ask else {
+            panic!("no token was given");
+        };
+        let start = page.start() as usize;
+        let end = length.min(start + page.results() as usize);
+        let page: Vec<usize> = (start..end).collect();
+        async move { Ok(page.into()) }.boxed()
+    })
+}
+
+#[tokio::test]
+async fn what_is_over_is_left_out_beyond_a_bound_and_the_list_is_complete() {
+    let length = 150_000;
+    let read = numbers(length).leaving_out(|n| n % 3 > 0).collect().await;
+    let all = read.unwrap();
+    assert_eq!(all.left_out(), 100_000 - crate::listing::MOST_OVER);
+    assert_eq!(all.records().len() + all.left_out(), length);
+    let present = all.records().iter().filter(|n| **n % 3 == 0).count();
+    assert_eq!(present, length / 3, "nothing else is left out");
+    // Without that, or with more than fits all the same, it says so.
+    assert!(matches!(gap(numbers(length).collect().await), Gap::TooMany));
+    let rarely = numbers(length).leaving_out(|n| n % 100 == 0);
+    assert!(matches!(gap(rarely.collect().await), Gap::TooMany));
+}
+
+#[tokio::test]
+async fn a_known_limit_costs_no_call_and_is_forgotten_when_a_page_has_more() {
+    for (most, known, length, calls) in [
+        (25, 25, 120, 6),
+        (50, 25, 120, 4),
+        (25, 25, 25, 3),
+        (50, 25, 20, 2),
+        // The last page is as long as the limit that there was: it is short all the same.
+        (50, 22, 120, 4),
+    ] {
+        let (listing, starts) = list(most, |_| (0..length).collect());
+        let read = listing.with_known_limit(known).growing().collect().await;
+        assert_eq!(read.unwrap().records().len(), length);
+        assert_eq!(
+            starts.lock().unwrap().len(),
+            calls,
+            "{most} {known} {length}"
+        );
     }
 }

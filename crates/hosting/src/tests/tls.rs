@@ -80,6 +80,43 @@ async fn without_trust_nothing_is_sent() {
     );
 }
 
+/// Where the process below finds the server.
+const URL: &str = "FLEXMETAL_TEST_TLS_URL";
+
+#[tokio::test]
+async fn a_bundle_adds_to_the_roots_of_the_system() {
+    let own = certificate();
+    let url = tls_server(&own).await;
+    let folder = tempfile::tempdir().unwrap();
+    let roots = folder.path().join("roots.pem");
+    std::fs::write(&roots, own.cert.pem()).unwrap();
+    // The roots of the system are those of the process: another one has to look.
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child
+        .args(["--ignored", "--exact"])
+        .arg("tests::tls::an_order_with_a_bundle_to_a_server_that_the_system_trusts")
+        .env("SSL_CERT_FILE", &roots)
+        .env_remove("SSL_CERT_DIR")
+        .env(URL, url);
+    let output = tokio::task::spawn_blocking(move || child.output().unwrap())
+        .await
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "a_bundle_adds_to_the_roots_of_the_system runs it in a process of its own"]
+async fn an_order_with_a_bundle_to_a_server_that_the_system_trusts() {
+    // Run with all ignored ones it has nothing to ask.
+    let Ok(url) = std::env::var(URL) else { return };
+    let outcome = order_from(&url, Some(certificate().cert.pem())).await;
+    assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+}
+
 #[tokio::test]
 async fn a_server_without_tls_gets_no_request() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -29,7 +29,10 @@ mod tests;
 use super::facts::{AccountFacts, Facts};
 use crate::controllers::{again::Again, cause::Cause};
 use crate::{
-    account::view::{State, View},
+    account::{
+        marks,
+        view::{State, View},
+    },
     kinds::{
         Reason,
         account::KnownMachine,
@@ -271,9 +274,24 @@ fn order_account(facts: &Facts) -> Option<OrderAccount> {
 }
 
 /// The machine that shows that a listing tells the truth: one that we know, and that the listing shows.
-fn control(view: &View) -> Option<&KnownMachine> {
+///
+/// With the tag that it bears in that listing, which a take-over may have changed. The tag of a live
+/// machine is in use; that of a released one may be gone from the account, and one without a tag shows
+/// nothing of tags: so these come last.
+fn control(view: &View) -> Option<KnownMachine> {
     let proof = view.proof.as_ref()?;
-    view.known
-        .iter()
-        .find(|known| proof.servers.iter().any(|s| s.id.as_str() == known.uuid))
+    let shown = view.known.iter().filter_map(|known| {
+        let server = proof.servers.iter().find(|s| s.id.as_str() == known.uuid)?;
+        let tag = marks::order_tag(server);
+        let control = KnownMachine {
+            uuid: known.uuid.clone(),
+            order_tag: tag.unwrap_or(&known.order_tag).to_owned(),
+            live: server.status.is_live(),
+        };
+        let worth = (tag.is_some(), server.status.is_live());
+        Some((std::cmp::Reverse(worth), control))
+    });
+    shown
+        .min_by_key(|(worth, _)| *worth)
+        .map(|(_, control)| control)
 }

@@ -115,7 +115,7 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
         attempt: intent.attempt.clone(),
         order_tag: facts.mark().order_tag(intent.epoch),
         suspect: suspect.map(|s| s.id.as_str().to_owned()),
-        control: known.clone(),
+        control: known,
         proof_began: proof.began,
     })
 }

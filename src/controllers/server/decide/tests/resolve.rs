@@ -163,6 +163,53 @@ fn a_look_names_what_to_ask() {
 }
 
 #[test]
+fn the_control_is_a_machine_with_the_tag_that_it_bears_now() {
+    let tag = |digit: &str| format!("fmo-order:{}", digit.repeat(32));
+    let known = |number: u8, order_tag: &str, live: bool| KnownMachine {
+        uuid: uuid(number),
+        order_tag: order_tag.into(),
+        live,
+    };
+    let controls = |shown: &[(u8, ServerStatus, &str)]| {
+        let servers: Vec<_> = shown
+            .iter()
+            .map(|(number, status, bears)| Arc::new(server(*number, status.clone(), &[bears])))
+            .collect();
+        let case = open().view(|v| {
+            v.known = vec![
+                known(7, &tag("a"), true),
+                known(8, &tag("b"), true),
+                known(9, &tag("c"), true),
+            ];
+            v.proof = Some(Arc::new(Proof {
+                began: secs(990),
+                ended: secs(990),
+                servers,
+            }));
+        });
+        look(&case).control
+    };
+    let live = || ServerStatus::Delivered;
+    let over = || ServerStatus::Released;
+    // After a take-over its former tag is on no machine.
+    assert_eq!(
+        controls(&[(7, live(), &tag("d"))]),
+        known(7, &tag("d"), true)
+    );
+    // The tag of a live one is in use; that of another may be gone from the account.
+    let both = [(7, over(), tag("a")), (9, live(), tag("c"))];
+    let both = both.each_ref().map(|(n, s, t)| (*n, s.clone(), t.as_str()));
+    assert_eq!(controls(&both), known(9, &tag("c"), true));
+    // One that lost its tag shows nothing of tags as long as there is another.
+    let stripped = [(7, live(), ""), (8, over(), tag("b").leak() as &str)];
+    assert_eq!(controls(&stripped), known(8, &tag("b"), false));
+    assert_eq!(
+        controls(&[(8, over(), &tag("b"))]),
+        known(8, &tag("b"), false)
+    );
+}
+
+#[test]
 fn looks_are_spaced() {
     let case = Case::new().open(300, &[960]);
     let decision = case.decide();

@@ -1,0 +1,157 @@
+//! Many who search for their orders at once, and what they leave to the others.
+
+use super::{
+    provider::{Provider, machine, mark},
+    rig::{Rig, account_uid, caller, reserve},
+};
+use crate::{
+    account::{Account, Connection, Lane, List, Turn},
+    runtime::clock,
+};
+use hosting::{ApiKey, BaseUrl, Client};
+use std::{sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How many search, and how many records the account has.
+const SEARCHES: usize = 100;
+const RECORDS: usize = 2000;
+
+/// Makes so many calls when their turn has come; returns how long that took.
+async fn calls(account: &Account, lane: Lane, number: u32, uid: &str) -> Duration {
+    let asked = clock::now().mono;
+    let mut permit = loop {
+        match account.turn(lane, number, &caller(uid)).unwrap() {
+            Turn::Now(permit) => break permit,
+            Turn::Queued => sleep(SECOND / 10).await,
+        }
+    };
+    let took = clock::now().mono - asked;
+    for _ in 0..number {
+        permit
+            .call(async |client| client.plans().await)
+            .await
+            .unwrap();
+    }
+    took
+}
+
+/// Looks twice for an order, as an object with an order of unknown outcome does.
+async fn search(account: Account, number: usize) {
+    let uid = format!("search{number}");
+    let mut not_before = clock::now().mono;
+    for _ in 0..2 {
+        let began = loop {
+            account.want_proof(&mark(RECORDS + number), not_before);
+            let proof = account.view().proof;
+            if let Some(proof) = proof.filter(|p| p.began >= not_before) {
+                break proof.began;
+            }
+            sleep(SECOND).await;
+        };
+        loop {
+            account.want_list(List::Servers, began, &caller(&uid));
+            let servers = account.view().servers;
+            if servers.is_some_and(|(looked, _)| looked >= began) {
+                break;
+            }
+            sleep(SECOND).await;
+        }
+        calls(&account, Lane::Resolve, 2, &uid).await;
+        not_before = began + 60 * SECOND;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_searches_share_their_listings_and_starve_nobody() {
+    let (rig, account) = Rig::with_account().await;
+    let status = |n| if n % 2 == 0 { "delivered" } else { "released" };
+    rig.provider.world().servers = (0..RECORDS).map(|n| machine(n, status(n))).collect();
+    rig.ready(&account).await;
+    sleep(10 * SECOND).await;
+    rig.provider.calls();
+    let started = clock::now().mono;
+    let mut searches = JoinSet::new();
+    for number in 0..SEARCHES {
+        let account = account.clone();
+        searches.spawn(async move {
+            // They were sent one after the other.
+            sleep(SECOND * 3 / 5 * u32::try_from(number).unwrap()).await;
+            search(account, number).await;
+        });
+    }
+    let orders = async {
+        let mut longest = Duration::ZERO;
+        for number in 0..60 {
+            sleep(SECOND / 2).await;
+            let asked = clock::now().mono;
+            drop(
+                reserve(&account, &mark(RECORDS + SEARCHES + number))
+                    .await
+                    .unwrap(),
+            );
+            longest = longest.max(clock::now().mono - asked);
+        }
+        longest
+    };
+    let polls = async {
+        let mut longest = Duration::ZERO;
+        for _ in 0..60 {
+            sleep(SECOND / 2).await;
+            longest = longest.max(calls(&account, Lane::Poll, 1, "poll").await);
+        }
+        longest
+    };
+    let (longest_order, longest_poll) = tokio::join!(orders, polls);
+    while searches.join_next().await.is_some() {}
+    let took = clock::now().mono - started;
+    let listed = rig.provider.calls();
+    let listed = listed.iter().filter(|c| c.ends_with("/servers")).count();
+    let share = f64::from(u32::try_from(listed).unwrap()) / (took.as_secs_f64() * 20.0);
+    eprintln!("{took:?}, share {share}, order {longest_order:?}, poll {longest_poll:?}");
+    assert!(took < 240 * SECOND, "{took:?}");
+    assert!(share < 0.55, "the listings take {share} of all calls");
+    assert!(longest_order < 5 * SECOND, "{longest_order:?}");
+    assert!(longest_poll < 10 * SECOND, "{longest_poll:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_listed_for_an_object_that_is_gone() {
+    let (rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    rig.provider.calls();
+    account.want_proof(&mark(1), clock::now().mono + 60 * SECOND);
+    rig.accounts.forget_mark(&mark(1));
+    sleep(120 * SECOND).await;
+    assert!(rig.provider.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_client_reaches_nothing_blinds_no_other() {
+    let rig = Rig::new().await;
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    // As with a wrong CA bundle: the API answers, and this object's client does not get there.
+    let unreached = Provider::default();
+    unreached.world().down = true;
+    let base_url = BaseUrl::parse("https://api.example.com", false).unwrap();
+    let key = ApiKey::parse(b"key-one").unwrap();
+    let transport = Arc::new(unreached.clone());
+    let connection = Connection {
+        client: Client::with_transport(base_url.clone(), key.clone(), transport),
+        word: "word-of-a".into(),
+        base_url,
+        key,
+    };
+    rig.configure("a", &account_uid("a"), Some(connection), |_| {});
+    rig.install("default", "key-one", |_| {});
+    let account = rig.resolve("default");
+    rig.ready(&account).await;
+    account.want_list(List::Servers, clock::now().mono, &caller("a"));
+    rig.until("the list", || account.view().servers.is_some())
+        .await;
+    // Once it was found out, it is not asked again.
+    let tried = unreached.calls().len();
+    sleep(3600 * SECOND).await;
+    assert!(tried <= 2 && unreached.calls().is_empty());
+    assert_eq!(account.view().last_error, None);
+}
