@@ -124,12 +124,14 @@ async fn answer(State(way): State<Arc<Way>>, method: Method, uri: Uri, rest: Req
         std::future::pending::<()>().await;
     }
     if of_servers && is_watch && way.expires.swap(false, Ordering::Relaxed) {
-        let gone = json!({
+        let status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": "too old resource version", "reason": "Expired", "code": 410,
         });
+        // As the API server tells it.
+        let gone = json!({"type": "ERROR", "object": status});
         let kind = [(header::CONTENT_TYPE, "application/json")];
-        return (StatusCode::GONE, kind, gone.to_string()).into_response();
+        return (kind, format!("{gone}\n")).into_response();
     }
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let mut call = way
