@@ -74,10 +74,6 @@ fn uid(seen: &Seen<ProviderAccount>) -> String {
 struct Passes(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl Passes {
-    fn count(&self, uid: &str) -> usize {
-        self.0.lock().unwrap().get(uid).copied().unwrap_or_default()
-    }
-
     fn note(&self, uid: &str) {
         *self.0.lock().unwrap().entry(uid.to_owned()).or_default() += 1;
     }

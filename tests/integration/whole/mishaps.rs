@@ -306,7 +306,7 @@ async fn a_twin_stays_by_policy_although_the_first_machine_is_released() {
     stuck(&world, "one", "DuplicateServers", &[]).await;
     world
         .simulator
-        .settings(&json!({"releaseSeconds": [LONG, LONG]}))
+        .settings(&json!({"releaseSeconds": LONG}))
         .await;
     world.delete("one").await;
     // The release of one of the two has begun.
