@@ -31,6 +31,8 @@ use tokio::sync::watch::Receiver;
 pub type Guarded<K> = DeserializeGuard<K>;
 
 /// What is heard of a watch.
+// Each is taken in at once; a box would save nothing.
+#[allow(clippy::large_enum_variant)]
 pub enum Heard<K> {
     /// A listing begins, shows an object, or ends; or an object changed.
     Event(Event<Guarded<K>>),

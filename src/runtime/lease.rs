@@ -90,6 +90,8 @@ pub struct News {
 
 /// All leases that concern a process, as it sees them.
 #[derive(Clone, Debug)]
+// There is one in a process.
+#[allow(clippy::large_enum_variant)]
 enum Leases {
     Cluster { own: Seat, others: Others },
     Namespaces(BTreeMap<String, Seat>),

@@ -142,6 +142,8 @@ pub struct Declined {
 
 /// What an effect or a look showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+// One of them lives for one pass; a box would save nothing.
+#[allow(clippy::large_enum_variant)]
 pub enum Observation {
     /// An order has this outcome now (none: unknown).
     Ordered {

@@ -149,20 +149,20 @@ pub async fn live_account(
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, object.metadata.namespace.as_deref());
             let found = bounded(api.get_opt(&name)).await?;
-            found.map(|a| live(a.metadata, a.spec.account, a.status))
+            found.map(|a| live(&a.metadata, &a.spec.account, a.status.as_ref()))
         }
         AccountKind::ClusterProviderAccount => {
             let api = ClusterProviderAccount::api(client, None);
             let found = bounded(api.get_opt(&name)).await?;
-            found.map(|a| live(a.metadata, a.spec.account, a.status))
+            found.map(|a| live(&a.metadata, &a.spec.account, a.status.as_ref()))
         }
     })
 }
 
-fn live(meta: ObjectMeta, spec: AccountSpec, status: Option<AccountStatus>) -> LiveAccount {
+fn live(meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>) -> LiveAccount {
     LiveAccount {
-        uid: meta.uid.unwrap_or_default(),
-        lineage: status.and_then(|s| s.lineage),
+        uid: meta.uid.clone().unwrap_or_default(),
+        lineage: status.and_then(|s| s.lineage.clone()),
         defaults: spec.defaults.unwrap_or_default(),
     }
 }

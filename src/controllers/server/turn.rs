@@ -16,6 +16,8 @@ use crate::{
 };
 
 /// The answer to a request for a turn.
+// One of them lives for one pass; a box would save nothing.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Asked {
     /// The effect may be carried out now.
     Now(Permission),

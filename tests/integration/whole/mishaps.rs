@@ -337,5 +337,4 @@ async fn a_twin_stays_by_policy_although_the_first_machine_is_released() {
             .any(|tag| tag.starts_with("fmo-retained")),
         "{kept}"
     );
-    judge(&world).await;
 }
