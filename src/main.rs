@@ -61,7 +61,7 @@ async fn main() -> ExitCode {
     let flags = Flags::parse();
     telemetry::start(flags.log_format);
     panics::end_the_process();
-    match run(flags).await {
+    match Box::pin(run(flags)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = &*error as &dyn Error, "the operator cannot run");
@@ -93,5 +93,5 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
         },
         listen: flags.listen,
     };
-    Ok(operator::run(clients, options).await?)
+    Ok(Box::pin(operator::run(clients, options)).await?)
 }

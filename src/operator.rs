@@ -27,6 +27,10 @@ const LEASE_FIRST: Duration = Duration::from_secs(3);
 /// for is the answer to an order, which it records with or without a lease.
 const KEPT_AT_END: Duration = Duration::from_secs(10);
 
+/// The least time between two changes that wake every object: whoever may write leases in one namespace
+/// could make them follow each other without end.
+const CHANGES_APART: Duration = Duration::from_secs(5);
+
 /// What an operator is told.
 pub struct Options {
     /// Its own namespace, where the key Secrets of cluster accounts lie.
@@ -125,8 +129,12 @@ async fn follow(leadership: &Leadership, controllers: &Controllers) {
     let mut gains = news.borrow_and_update().gains;
     while news.changed().await.is_ok() {
         let now = *news.borrow_and_update();
-        controllers.leadership_changed(now.gains != gains);
+        let is_gain = now.gains != gains;
+        controllers.leadership_changed(is_gain);
         gains = now.gains;
+        if !is_gain {
+            tokio::time::sleep(CHANGES_APART).await;
+        }
     }
     std::future::pending().await
 }

@@ -99,6 +99,15 @@ impl Account {
         &self.inner.reservations
     }
 
+    /// Whether this permit is for the connection of this word, and the account stands on it: what was concluded
+    /// over another one is no ground for what is sent over this.
+    pub fn stands_on(&self, permit: &Permit, connection: Option<&str>) -> bool {
+        let now = self.connected_as();
+        now.is_some_and(|((live, _), word)| {
+            connection == Some(&*word) && Arc::ptr_eq(&live.core, &permit.live().core)
+        })
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         self.state().held
     }

@@ -9,7 +9,7 @@
 //!
 //! Locks are taken in this order: the registry's entries, an account object,
 //! the state of its live account. Turns and lists have a lock each, under which
-//! no other is taken. None is held while anybody is woken.
+//! no other is taken. The reservations of an account object come last. None is held while anybody is woken.
 
 pub mod view;
 

@@ -15,6 +15,8 @@ pub struct OnRecord {
 pub struct RecordedMachine {
     /// The provider's identifier.
     pub uuid: String,
+    /// The mark of the object, which the machine bears: 24 hex digits.
+    pub mark: String,
     /// Whether it was live when last seen.
     pub live: bool,
     /// The lineage of the account under which it was recorded; None where that was written down nowhere.

@@ -15,7 +15,7 @@ pub trait Users: Send + Sync {
     fn count(&self, account: &AccountKey) -> Option<usize>;
 
     /// What the objects of this kind that name the account have on record there. None: the first listing is not
-    /// in yet. Reads every such object, so it is for the moments when URL or key have changed.
+    /// in yet. Reads every such object, so it is asked while URL or key have changed, or an order is open elsewhere.
     fn on_record(&self, account: &AccountKey) -> Option<OnRecord>;
 
     /// Something is new. Must not block; whom the kind does not know, it ignores.

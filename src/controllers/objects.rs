@@ -44,6 +44,8 @@ pub type Uid = Arc<str>;
 
 /// Gives an object's second name.
 pub type AliasOf = Box<dyn Fn(&ObjectMeta) -> Option<String> + Send + Sync>;
+/// Adds what an object has on record at its account.
+pub type RecordOf<K> = Box<dyn Fn(&K, &mut OnRecord) + Send + Sync>;
 /// Hears of an object that is new.
 pub type FirstSight<K> = Box<dyn Fn(&Shown<K>) + Send + Sync>;
 
@@ -52,7 +54,7 @@ pub struct Traits<K> {
     /// The account that an object names; None for a kind that names none.
     pub account_of: Option<fn(&K) -> AccountKey>,
     /// Adds what an object has on record at its account; None for a kind that has nothing there.
-    pub on_record: Option<fn(&K, &mut OnRecord)>,
+    pub on_record: Option<RecordOf<K>>,
     /// A second name by which an object is woken and claimed, such as its mark.
     pub alias: AliasOf,
     /// Called when an object is shown for the first time, before its first pass.

@@ -56,8 +56,9 @@ impl HttpTransport {
                 .no_proxy()
                 .connect_timeout(CONNECT);
             match &*roots {
-                // Plain http needs none, and an image without any must work there.
-                _ if base_url.is_plain() => builder.tls_certs_only(Vec::new()),
+                // Plain http needs none of the system's, and an image without any must work there. What is wrong
+                // with a bundle is said all the same.
+                roots if base_url.is_plain() => builder.tls_certs_only(roots.to_vec()),
                 [] => builder,
                 roots => builder.tls_certs_merge(roots.to_vec()),
             }

@@ -1,4 +1,4 @@
-//! The tags by which machines are known as ours (design: names).
+//! The tags by which machines are known as ours (see `docs/architecture.md`).
 
 use crate::kinds::names::{CLUSTER_TAG, ORDER_TAG, RETAINED_TAG};
 use hosting::Server;

@@ -108,7 +108,6 @@ async fn a_hundred_searches_share_their_listings_and_starve_nobody() {
     let listed = rig.provider.calls();
     let listed = listed.iter().filter(|c| c.ends_with("/servers")).count();
     let share = f64::from(u32::try_from(listed).unwrap()) / (took.as_secs_f64() * 20.0);
-    eprintln!("{took:?}, share {share}, order {longest_order:?}, poll {longest_poll:?}");
     assert!(took < 240 * SECOND, "{took:?}");
     assert!(share < 0.55, "the listings take {share} of all calls");
     assert!(longest_order < 5 * SECOND, "{longest_order:?}");
@@ -152,6 +151,6 @@ async fn a_member_whose_client_reaches_nothing_blinds_no_other() {
     // Once it was found out, it is not asked again.
     let tried = unreached.calls().len();
     sleep(3600 * SECOND).await;
-    assert!(tried <= 2 && unreached.calls().is_empty());
+    assert!((1..=2).contains(&tried) && unreached.calls().is_empty());
     assert_eq!(account.view().last_error, None);
 }

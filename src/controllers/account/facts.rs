@@ -43,6 +43,8 @@ pub struct Facts {
     pub in_force: Option<Endpoint>,
     /// What the objects have on record at the account; None while that is not known, or not asked for.
     pub on_record: Option<OnRecord>,
+    /// Start of the first complete listing over the connection in force that showed no machine on record.
+    pub missed_since: Option<Duration>,
     /// Whether an order is open that did not go to the present lineage.
     pub open_elsewhere: bool,
     /// Whether another process has already used the account.

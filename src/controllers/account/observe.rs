@@ -1,6 +1,7 @@
 //! Gathers the facts about an account, and makes the client that they allow.
 
 use super::{
+    decide::lineage,
     facts::{Facts, SecretFact},
     memory::{Ingredients, Memory},
     object::{self, AccountObject},
@@ -12,7 +13,7 @@ use crate::{
     controllers::context::Process,
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
-        names::HELD_SECRET,
+        names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
     },
     runtime::clock,
 };
@@ -53,6 +54,8 @@ pub async fn observe<K: AccountObject>(
     let status = object.status().cloned().unwrap_or_default();
     let report = match is_new {
         true => None,
+        // A person says that those of before are over.
+        false if is_forgotten(object, &status, memory, &uid) => ctx.accounts.report(&key, &[]),
         false => ctx.accounts.report(&key, &status.known_machines),
     };
     let failures = memory.backoff.failures();
@@ -69,6 +72,7 @@ pub async fn observe<K: AccountObject>(
         now,
         in_force,
         on_record,
+        missed_since: None,
         open_elsewhere,
         used_before,
         fresh_word,
@@ -87,7 +91,42 @@ pub async fn observe<K: AccountObject>(
         secret_namespace,
         key,
     };
+    let facts = Facts {
+        missed_since: missed_since(memory, &facts),
+        ..facts
+    };
     Gathered { facts, connection }
+}
+
+/// Since when no machine on record is shown over the connection in force.
+fn missed_since(memory: &mut Memory, facts: &Facts) -> Option<Duration> {
+    let missed = lineage::missed(facts).zip(facts.in_force.clone());
+    let Some((began, endpoint)) = missed else {
+        memory.missed = None;
+        return None;
+    };
+    match &memory.missed {
+        Some((of, first)) if *of == endpoint => Some(*first),
+        _ => {
+            memory.missed = Some((endpoint, began));
+            Some(began)
+        }
+    }
+}
+
+/// Whether a person acknowledged the connection that is on record already: what the account is known by from
+/// then on is what it shows now.
+fn is_forgotten<K: AccountObject>(
+    object: &K,
+    status: &AccountStatus,
+    memory: &Memory,
+    uid: &str,
+) -> bool {
+    let said = object.annotations().get(ACKNOWLEDGE_ACCOUNT);
+    let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
+    in_force.is_some_and(|endpoint| {
+        status.endpoint.as_ref() == Some(&endpoint) && said == Some(&endpoint.connection(uid))
+    })
 }
 
 /// How long a look at what all objects have on record is believed.

@@ -103,6 +103,11 @@ async fn tend<K: AccountObject>(
     if let Some(held) = decision.held {
         ctx.accounts.set_held(&facts.key, &uid, held);
     }
+    if let Some(not_before) = decision.wants_proof
+        && let Some(account) = ctx.accounts.get(&facts.key)
+    {
+        account.want_proof(&uid, not_before);
+    }
     if is_new {
         // What the new connection shows is part of the decision.
         ctx.accounts.probe_now(&facts.key);
@@ -221,7 +226,11 @@ async fn say<K: AccountObject>(
         Reported::Later(rest) => Again::After(decision.again.min(rest)),
         Reported::Stands | Reported::Written => {
             memory.written = Some(facts.now);
-            Again::After(decision.again)
+            // Orders wait for a lineage that is on record.
+            match decision.lineage {
+                Some(_) => Again::AtOnce,
+                None => Again::After(decision.again),
+            }
         }
     }
 }

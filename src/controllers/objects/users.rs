@@ -98,7 +98,7 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
 
     fn on_record(&self, account: &AccountKey) -> Option<OnRecord> {
         let mut all = OnRecord::default();
-        let Some(on_record) = self.traits.on_record else {
+        let Some(on_record) = &self.traits.on_record else {
             return Some(all);
         };
         if !self.is_complete() {

@@ -4,7 +4,7 @@
 
 use super::{
     ServerContext, answers,
-    decide::{Effect, LookUp, fence},
+    decide::{Effect, LookUp, fence, metadata},
     facts::Facts,
     memory::{Observation, Trouble},
     observe, orders,
@@ -50,7 +50,13 @@ pub(super) async fn act(
 async fn act_here(ctx: &ServerContext, facts: &Facts, effect: &Effect) -> Observation {
     let object = &facts.object;
     match effect {
-        Effect::WriteNote(note) => written(writes::note(ctx, object, note).await),
+        Effect::WriteNote(note) => {
+            let is_repeated = metadata::is_repeated(facts, note);
+            match written(writes::record(ctx, object, note).await) {
+                Observation::Done if is_repeated => Observation::PutBack,
+                other => other,
+            }
+        }
         Effect::PutBack(note) => match written(writes::note(ctx, object, note).await) {
             Observation::Done => Observation::PutBack,
             other => other,

@@ -9,6 +9,7 @@ use crate::{
         BareMetalServer, Policies, PoliciesInForce,
         names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
         order::OrderNote,
+        references::PinnedAccount,
         server::BareMetalServerStatus,
     },
     runtime::Moment,
@@ -210,6 +211,12 @@ pub fn has_finalizer(object: &BareMetalServer) -> bool {
         .iter()
         .flatten()
         .any(|f| f == SERVER_FINALIZER)
+}
+
+/// The account that pays. That of the order stays it, whatever the reference says by now.
+pub fn account_of(object: &BareMetalServer) -> PinnedAccount {
+    let pinned = object.status.as_ref().and_then(|s| s.account.clone());
+    pinned.unwrap_or_else(|| PinnedAccount::of(object.spec.account_ref.as_ref()))
 }
 
 /// Whether two texts are the same UUID: case does not matter.

@@ -343,6 +343,17 @@ impl Memory {
         }
     }
 
+    /// Notes since when this process acts. What it collected before proves nothing: another one may have acted.
+    pub fn acts_since(&mut self, since: Duration) {
+        if self.search.as_ref().is_some_and(|s| s.first_seen < since) {
+            self.search = None;
+        }
+        let reads = &self.missing.reads;
+        if reads.first().is_some_and(|read| *read < since) {
+            self.missing = Missing::default();
+        }
+    }
+
     /// Notes the attempt that is known to have made nothing, or that there is none.
     pub fn closed_seen(&mut self, attempt: Option<&str>, now: Duration) {
         let is_same = |(known, _): &(String, Duration)| attempt == Some(known);

@@ -27,10 +27,7 @@ use super::{
     mark::{ClusterId, Mark},
     objects::{Objects, Traits},
 };
-use crate::{
-    account::AccountKey,
-    kinds::{BareMetalServer, references::PinnedAccount},
-};
+use crate::{account::AccountKey, kinds::BareMetalServer};
 use claims::MarkClaims;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use memory::Memory;
@@ -75,9 +72,12 @@ impl Controller {
 
 fn traits(process: &Process) -> Traits<BareMetalServer> {
     let cluster = process.cluster.clone();
+    let of_record = cluster.clone();
     Traits {
         account_of: Some(account_of),
-        on_record: Some(claims::on_record),
+        on_record: Some(Box::new(move |object, all| {
+            claims::on_record(&of_record, object, all)
+        })),
         alias: Box::new(move |meta| Some(mark(&cluster, meta)?.as_str().to_owned())),
         // A status that lost the order it spoke of.
         triggers: |object, hash| {
@@ -99,7 +99,7 @@ fn mark(cluster: &ClusterId, meta: &ObjectMeta) -> Option<Mark> {
 
 /// The account that a server names.
 fn account_of(server: &BareMetalServer) -> AccountKey {
-    let reference = PinnedAccount::of(server.spec.account_ref.as_ref());
+    let reference = facts::account_of(server);
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     AccountKey::of(&reference, namespace)
 }

@@ -3,7 +3,7 @@
 use super::{
     ServerContext, claims,
     decide::request::keys_hash,
-    facts::{AccountFacts, Facts, LiveAccount},
+    facts::{AccountFacts, Facts, LiveAccount, account_of},
     recall::{self, Known},
     ssh_keys,
 };
@@ -127,12 +127,6 @@ impl Known for Outside<'_> {
         let all_namespaces = self.ctx.watched.is_all();
         claims::is_claimed(&self.ctx.objects, all_namespaces, mark, except)
     }
-}
-
-/// The account that pays. That of the order stays it, whatever the reference says by now.
-pub(super) fn account_of(object: &BareMetalServer) -> PinnedAccount {
-    let pinned = object.status.as_ref().and_then(|s| s.account.clone());
-    pinned.unwrap_or_else(|| PinnedAccount::of(object.spec.account_ref.as_ref()))
 }
 
 /// What the account object says now. Asked for right before what costs money or a machine: the watch of the accounts may be behind that of the servers. None: it is not there.

@@ -8,7 +8,7 @@
 use super::{
     ServerContext, act, answers,
     decide::{NewOrder, fence, intent},
-    facts::Facts,
+    facts::{Facts, account_of},
     memory::{Observation, Trouble},
     observe, writes,
 };
@@ -109,7 +109,7 @@ impl OrderStart {
             ..facts.clone()
         };
         observe::recall(ctx, &mut fresh, Some(account));
-        if observe::account_of(&object) != observe::account_of(&facts.object) {
+        if account_of(&object) != account_of(&facts.object) {
             return Err(Observation::Stale);
         }
         let fresh = act::with_live_account(ctx, fresh).await?;

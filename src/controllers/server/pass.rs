@@ -161,6 +161,7 @@ async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Aga
         return again;
     }
     match report::report(ctx, facts, decision).await {
+        Reported::Written if decision.once_written == Again::AtOnce => Again::AtOnce,
         Reported::Stands | Reported::Written => again,
         Reported::Stale => Again::AtOnce,
         Reported::Later(rest) if ctx.is_ending() => {

@@ -27,6 +27,7 @@ pub trait Known {
 pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     let found = evidence(facts);
     let now = facts.now.mono;
+    facts.memory.acts_since(facts.acting_since);
     if let Some(attempt) = found.open_attempt() {
         facts.memory.search_for(attempt, now);
     }

@@ -55,10 +55,18 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         return vanished();
     };
     match account.turn(lane, calls, &caller(facts)) {
-        Ok(Turn::Now(permit)) => Asked::Now(Permission::Calls(permit)),
+        Ok(Turn::Now(permit)) => match account.stands_on(&permit, connection(facts)) {
+            true => Asked::Now(Permission::Calls(permit)),
+            false => Asked::Refused(Observation::Stale),
+        },
         Ok(Turn::Queued) => Asked::Queued,
         Err(error) => Asked::Refused(Observation::Failed(Trouble::of_provider(&error))),
     }
+}
+
+/// The connection that the facts speak of.
+fn connection(facts: &Facts) -> Option<&str> {
+    facts.view()?.connection.as_deref()
 }
 
 fn ask_to_order(facts: &Facts, account: Option<&Account>) -> Asked {
@@ -76,7 +84,7 @@ fn ask_to_order(facts: &Facts, account: Option<&Account>) -> Asked {
 fn vanished() -> Asked {
     let trouble = Trouble {
         reason: Reason::AccountNotFound,
-        message: "the account vanished".into(),
+        message: "spec.accountRef: the account is not there any more".into(),
     };
     Asked::Refused(Observation::Failed(trouble))
 }

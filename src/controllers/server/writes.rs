@@ -23,7 +23,22 @@ pub async fn start(
     write_note(ctx, object, &note, more).await
 }
 
-/// Finalizer and order annotation, in one write.
+/// Finalizer and the note of a machine that is there, or of an order that is known to have made none. A person's
+/// word that there is no machine is void where there is one.
+pub async fn record(
+    ctx: &ServerContext,
+    object: &BareMetalServer,
+    note: &OrderNote,
+) -> Written<BareMetalServer> {
+    let more = match note.outcome {
+        None => json!({ ACKNOWLEDGE_ABSENT: Value::Null }),
+        // It still counts for the next order: it breaks the row of unknown outcomes.
+        Some(_) => json!({}),
+    };
+    write_note(ctx, object, note, more).await
+}
+
+/// Finalizer and order annotation, put back in one write.
 pub async fn note(
     ctx: &ServerContext,
     object: &BareMetalServer,

@@ -61,6 +61,8 @@ pub(super) struct Follower<K> {
     at: At<K>,
     pause: Backoff,
     failed: Duration,
+    /// Events in a row that could not be read.
+    unread: u32,
 }
 
 /// How far it is.
@@ -96,6 +98,7 @@ where
             at: At::Start,
             pause: Backoff::default(),
             failed: Duration::ZERO,
+            unread: 0,
         }
     }
 
@@ -226,7 +229,12 @@ where
                 return Err(Broken::Told(status.message.clone()));
             }
             Ok(Some(Err(error))) => {
-                self.at = At::Known(version);
+                /// Then what comes after this version cannot be read, and a listing may help.
+                const MOST_UNREAD: u32 = 3;
+                self.unread += 1;
+                if self.unread % MOST_UNREAD != 0 {
+                    self.at = At::Known(version);
+                }
                 return Err(error.into());
             }
             Ok(None) if clock::now().mono.saturating_sub(since) < LEAST => {
@@ -240,6 +248,7 @@ where
             events,
             since,
         };
+        self.unread = 0;
         Ok((Some(heard), watching))
     }
 }

@@ -224,7 +224,7 @@ impl Keeper {
             };
             let mut written = self.calls.put(&namespace, &record.released(stamp())).await;
             if matches!(written, Err(Failure::Stale))
-                && let Ok(Some(now)) = self.calls.get(&namespace).await
+                && let Ok(Some(now)) = self.seen(&namespace).await
                 && now.holder.as_deref() == Some(self.me.as_str())
             {
                 // A renewal whose answer was lost.
@@ -236,6 +236,14 @@ impl Keeper {
             }
         };
         join_all(names.into_iter().map(release)).await;
+    }
+
+    /// A lease of ours as it is now, by the right that the scope has.
+    async fn seen(&self, namespace: &str) -> Result<Option<Record>, Failure> {
+        match self.scope {
+            Scope::Cluster => Ok(self.calls.list().await?.remove(namespace)),
+            Scope::Namespaces(_) => self.calls.get(namespace).await,
+        }
     }
 
     /// When the next round starts.

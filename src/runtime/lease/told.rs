@@ -19,10 +19,14 @@ impl Told {
     /// Says where the process acts, as far as that has changed.
     pub(super) fn tell(&mut self, shared: &Shared, lease: &str) {
         let now = clock::now().mono;
-        let (acting, lines) = {
+        let (acting, lines, is_whole) = {
             let leases = shared.leases();
-            (leases.acting(now), lines(&leases, now))
+            let is_whole = matches!(*leases, Leases::Cluster { .. });
+            (leases.acting(now), lines(&leases, now), is_whole)
         };
+        // A namespace that another one has left is no reason to list everything afresh: whoever may write
+        // leases there could ask for that again and again.
+        let is_own = |place: &Option<String>| !is_whole || place.is_none();
         for (place, line) in lines {
             if self.lines.get(&place) != Some(&line) {
                 tracing::info!(lease, place, "{line}");
@@ -36,6 +40,7 @@ impl Told {
         for (place, since) in &acting {
             if let Some(since) = since
                 && self.gains.insert(place.clone(), *since) != Some(*since)
+                && is_own(place)
             {
                 is_gain = true;
             }

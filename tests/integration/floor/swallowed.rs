@@ -17,7 +17,11 @@ const SOON: Duration = Duration::from_secs(90);
 
 /// Asks a health endpoint. None: it does not answer.
 async fn health(address: SocketAddr, path: &str) -> Option<u16> {
-    let answer = reqwest::get(format!("http://{address}{path}")).await;
+    let client = reqwest::Client::builder()
+        .timeout(Duration::from_secs(10))
+        .build()
+        .expect("a client");
+    let answer = client.get(format!("http://{address}{path}")).send().await;
     Some(answer.ok()?.status().as_u16())
 }
 

@@ -204,13 +204,22 @@ pub(super) async fn of_another_cluster(host: &Host) -> World {
     let mut object = server("one");
     object["metadata"]["annotations"] = json!({(ORDER_ANNOTATION): intent.to_string()});
     world.create(&object).await;
-    let words = ["00000000deadbeef", "remove the annotation"];
+    let words = [
+        "00000000deadbeef",
+        "acknowledge-absent=0123456789abcdef01234567",
+    ];
     stuck(&world, "one", "OwnershipConflict", &words).await;
     looks(&world, 2).await;
     assert_eq!(orders(&world).await, 0);
-    let removed = json!({"metadata": {"annotations": {(ORDER_ANNOTATION): null}}});
-    world.merge("one", &removed).await;
-    world.wait_ready("one", SOON).await;
+    let word = "0123456789abcdef01234567";
+    let settled = json!({"metadata": {"annotations": {"flexmetal.dev/acknowledge-absent": word}}});
+    world.merge("one", &settled).await;
+    let object = world.wait_ready("one", SOON).await;
+    let annotations = &object["metadata"]["annotations"];
+    assert!(
+        annotations["flexmetal.dev/acknowledge-absent"].is_null(),
+        "used up: {object}"
+    );
     assert_eq!(orders(&world).await, 1);
     judge(&world).await;
     world

@@ -6,8 +6,12 @@
 
 use super::super::facts::Facts;
 use crate::{
-    account::{OnRecord, view::Proof},
+    account::{OnRecord, marks, view::Proof},
     kinds::{account::KnownMachine, names::ACKNOWLEDGE_ACCOUNT},
+};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
 };
 
 /// Whether the account is the one that it was.
@@ -55,11 +59,19 @@ pub fn identity(facts: &Facts) -> Identity {
     let Some(proof) = proof else {
         return Identity::Unchecked;
     };
-    if machines.iter().any(|m| shows(proof, &m.uuid)) {
+    if is_any_shown(&machines, proof) {
         return match has_lineage {
             true => Identity::Same,
             false => Identity::New,
         };
+    }
+    // One listing may be false.
+    let spacing = facts.times().absence_check_interval;
+    if facts
+        .missed_since
+        .is_none_or(|first| proof.began < first + spacing)
+    {
+        return Identity::Unchecked;
     }
     let is_meant = facts.acknowledged() == facts.connection().as_deref();
     match machines.iter().any(|m| m.live) && !is_meant {
@@ -68,9 +80,10 @@ pub fn identity(facts: &Facts) -> Identity {
     }
 }
 
-/// A machine on record under the lineage of the account.
+/// A machine on record under the lineage of the account. That of an object has to bear its mark.
 struct Machine {
     uuid: String,
+    mark: Option<String>,
     live: bool,
 }
 
@@ -84,13 +97,17 @@ fn machines(facts: &Facts, on_record: &OnRecord) -> Vec<Machine> {
     let mut machines: Vec<Machine> = of_objects
         .map(|m| Machine {
             uuid: m.uuid.clone(),
+            mark: Some(m.mark.clone()),
             live: m.live,
         })
         .collect();
+    let of_objects: HashSet<String> = machines.iter().map(|m| m.uuid.clone()).collect();
     for KnownMachine { uuid, live, .. } in &facts.status.known_machines {
-        if !machines.iter().any(|m| m.uuid.eq_ignore_ascii_case(uuid)) {
+        let uuid = uuid.to_ascii_lowercase();
+        if !of_objects.contains(&uuid) {
             machines.push(Machine {
-                uuid: uuid.clone(),
+                uuid,
+                mark: None,
                 live: *live,
             });
         }
@@ -98,13 +115,30 @@ fn machines(facts: &Facts, on_record: &OnRecord) -> Vec<Machine> {
     machines
 }
 
-fn shows(proof: &Proof, uuid: &str) -> bool {
-    let mut shown = proof.servers.iter();
-    shown.any(|s| s.id.as_str().eq_ignore_ascii_case(uuid))
+/// Whether the complete listing shows one of them.
+fn is_any_shown(machines: &[Machine], proof: &Proof) -> bool {
+    let shown = proof.servers.iter();
+    let shown: HashMap<String, _> = shown
+        .map(|s| (s.id.as_str().to_ascii_lowercase(), s))
+        .collect();
+    machines.iter().any(|machine| {
+        shown.get(&machine.uuid).is_some_and(|server| {
+            let mut marks = marks::object_marks(server);
+            let mark = machine.mark.as_deref();
+            mark.is_none_or(|mark| marks.any(|borne| borne == mark))
+        })
+    })
+}
+
+/// Start of the complete listing, if it shows no machine on record.
+pub fn missed(facts: &Facts) -> Option<Duration> {
+    let on_record = facts.on_record.as_ref()?;
+    let proof = facts.report.as_ref()?.proof.as_deref()?;
+    (!is_any_shown(&machines(facts, on_record), proof)).then_some(proof.began)
 }
 
 /// What the account has to show, for a message: the first live machines on record.
-pub(super) fn missed(facts: &Facts) -> Vec<String> {
+pub(super) fn to_be_shown(facts: &Facts) -> Vec<String> {
     let on_record = facts.on_record.clone().unwrap_or_default();
     let machines = machines(facts, &on_record).into_iter();
     machines

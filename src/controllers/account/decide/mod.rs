@@ -2,7 +2,7 @@
 
 mod conditions;
 mod finalizers;
-mod lineage;
+pub mod lineage;
 mod trouble;
 
 use super::facts::{Facts, SecretFact};
@@ -54,6 +54,8 @@ pub struct Decision {
     pub patience_for: Option<Reason>,
     /// When to look again.
     pub again: Duration,
+    /// A complete listing that begins at or after this moment is wanted, to see where URL and key lead.
+    pub wants_proof: Option<Duration>,
 }
 
 /// Something to do in Kubernetes.
@@ -99,8 +101,10 @@ pub fn decide(facts: &Facts) -> Decision {
         .then(|| facts.in_force.clone())
         .flatten();
     let (effect, held) = finalizers::finalizers(facts);
-    let effect =
-        effect.or_else(|| lineage::is_used_up(facts).then_some(Effect::ForgetAcknowledgement));
+    let effect = effect.or_else(|| {
+        let is_used_up = lineage::is_used_up(facts) && known == facts.status.known_machines;
+        is_used_up.then_some(Effect::ForgetAcknowledgement)
+    });
     Decision {
         block,
         no_orders,
@@ -118,6 +122,11 @@ pub fn decide(facts: &Facts) -> Decision {
         known,
         patience_for,
         again: again(facts, trouble.as_ref()),
+        wants_proof: (!identity.is_settled()).then(|| {
+            let spacing = facts.times().absence_check_interval;
+            let proof = facts.report.as_ref().and_then(|r| r.proof.as_ref());
+            proof.map_or(Duration::ZERO, |proof| proof.began + spacing)
+        }),
     }
 }
 

@@ -93,7 +93,7 @@ fn failing(facts: &Facts) -> Option<Cause> {
     let (failures, why) = facts.failed.as_ref()?;
     (*failures >= PERSISTS).then(|| {
         let text = format!(
-            "the finalizer {ACCOUNT_FINALIZER} cannot be written on {} and {}: {why}",
+            "the metadata of {} or {} cannot be written (finalizer {ACCOUNT_FINALIZER}, annotations): {why}",
             facts.key,
             facts.secret_name()
         );
@@ -104,8 +104,8 @@ fn failing(facts: &Facts) -> Option<Cause> {
 fn changed(facts: &Facts) -> String {
     let before = facts.status.endpoint.as_ref();
     format!(
-        "base URL and key lead to an account that shows none of the live machines on record here ({}). Either put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up: {}; what they belong to stays as it is until a word of its own",
-        lineage::missed(facts).join(", "),
+        "base URL and key lead to an account that shows none of the live machines on record here ({}). Either put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up: {}; each server whose machine or open order was there stays Stalled until its own condition is answered",
+        lineage::to_be_shown(facts).join(", "),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.key_hash),
         lineage::acknowledge(facts),

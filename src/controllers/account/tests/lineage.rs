@@ -13,6 +13,7 @@ fn changed() -> Facts {
 fn recorded(number: usize, live: bool, lineage: &str) -> RecordedMachine {
     RecordedMachine {
         uuid: uuid(number),
+        mark: "0".repeat(24),
         live,
         lineage: Some(lineage.into()),
     }
@@ -47,13 +48,6 @@ fn verdict(
         decision.lineage_in_force,
     )
 }
-
-const GOES_ON: (
-    Option<Reason>,
-    Option<Reason>,
-    Option<String>,
-    Option<String>,
-) = (None, None, None, None);
 
 fn kept() -> (
     Option<Reason>,
@@ -215,7 +209,11 @@ fn what_a_connection_showed_stays_open_while_the_secret_gives_no_key() {
         None,
         "the last good key goes on releasing"
     );
-    assert_ne!(verdict(&facts), GOES_ON, "and orders nothing");
+    assert_eq!(
+        verdict(&facts).1,
+        Some(Reason::SecretNotFound),
+        "and orders nothing"
+    );
 }
 
 #[test]
@@ -227,4 +225,47 @@ fn a_key_in_place_of_a_refused_one_blocks_until_it_was_tried() {
     facts.report = Some(report_of());
     facts.report.as_mut().unwrap().key = KeyState::Untried;
     assert_eq!(verdict(&facts).0, Some(Reason::AccountChanged));
+}
+
+#[test]
+fn one_listing_that_shows_nothing_may_be_false() {
+    let mut facts = changed();
+    facts.status.known_machines = vec![known()];
+    facts.missed_since = None;
+    assert_eq!(verdict(&facts).0, Some(Reason::Pending));
+    // The only one so far began at 90 s; they are a minute apart.
+    facts.missed_since = Some(Duration::from_secs(90));
+    assert_eq!(verdict(&facts).0, Some(Reason::Pending));
+    assert_eq!(decide(&facts).wants_proof, Some(Duration::from_secs(150)));
+    facts.missed_since = Some(Duration::from_secs(30));
+    assert_eq!(verdict(&facts).0, Some(Reason::AccountChanged));
+    assert_eq!(decide(&self::facts()).wants_proof, None);
+}
+
+#[test]
+fn a_machine_of_an_object_counts_only_with_the_mark_of_that_object() {
+    let mut facts = changed();
+    on_record(
+        &mut facts,
+        vec![RecordedMachine {
+            mark: "1".repeat(24),
+            ..recorded(1, true, LINEAGE)
+        }],
+    );
+    shows(&mut facts, 1);
+    assert_eq!(verdict(&facts).0, Some(Reason::AccountChanged));
+}
+
+#[test]
+fn a_person_says_that_the_machines_of_before_are_over() {
+    let mut facts = facts();
+    facts.status.known_machines = vec![known()];
+    let word = endpoint("a").connection("account-1");
+    let annotations = facts.meta.annotations.as_mut().unwrap();
+    annotations.insert(ACKNOWLEDGE_ACCOUNT.into(), word);
+    // Observe asked for the machines that are shown now, whatever it was known by.
+    let decision = decide(&facts);
+    assert_eq!((decision.known, decision.effect), (vec![], None));
+    facts.status.known_machines.clear();
+    assert_eq!(decide(&facts).effect, Some(Effect::ForgetAcknowledgement));
 }

@@ -104,11 +104,15 @@ const CLOCK_SLACK: i64 = 300;
 /// that tag lost. The cluster's mark alone does not clear it: it says whose cluster, not whose order.
 pub fn is_suspect(server: &Server, hostname: &str, since: i64) -> bool {
     server.status.is_live()
-        && server.name.trim().eq_ignore_ascii_case(hostname)
-        && server
-            .created_at
-            .is_none_or(|at| at >= since.saturating_sub(CLOCK_SLACK))
+        && may_be_of(server, hostname, since)
         && !server.tags.iter().any(|t| t.starts_with(ORDER_TAG))
+}
+
+/// Whether a machine may be that of an order of this host name, started at `since`.
+pub fn may_be_of(server: &Server, hostname: &str, since: i64) -> bool {
+    let earliest = since.saturating_sub(CLOCK_SLACK);
+    server.name.trim().eq_ignore_ascii_case(hostname)
+        && server.created_at.is_none_or(|at| at >= earliest)
 }
 
 /// What a fresh read must show before a tag is put on or taken off.

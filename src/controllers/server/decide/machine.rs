@@ -1,7 +1,7 @@
 //! A machine bears the object's mark: show it, keep its marks, say whether it is ready.
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
+    super::facts::{Facts, account_of, is_same_uuid},
     Decision, Effect, adopt,
     draft::Draft,
     evidence::{Attempt, Evidence},
@@ -17,7 +17,7 @@ use crate::{
         conditions::{Type, Wanted},
         names::RETAINED_TAG,
         order::OrderNote,
-        server::{Intent, OrderOutcome, OrderRecord, PinnedAccount},
+        server::{Intent, OrderOutcome, OrderRecord},
     },
 };
 use hosting::{Server, ServerStatus};
@@ -82,7 +82,10 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     draft.status.duplicates.clone_from(&machine.others);
-    draft.status.account.get_or_insert_with(|| pinned(facts));
+    draft
+        .status
+        .account
+        .get_or_insert_with(|| account_of(&facts.object));
     let cause = cause(facts, machine);
     let synced = match cause.is_in_sync() {
         true => pending(facts, &record, server),
@@ -202,11 +205,6 @@ fn adopted(facts: &Facts, server: &Server) -> OrderRecord {
         account: order_account(facts),
         unknown_before: 0,
     })
-}
-
-/// The account that the object's reference means.
-pub fn pinned(facts: &Facts) -> PinnedAccount {
-    PinnedAccount::of(facts.object.spec.account_ref.as_ref())
 }
 
 /// How the object stands, and why.

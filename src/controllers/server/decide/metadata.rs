@@ -7,11 +7,11 @@ use super::{
     super::facts::Facts,
     Decision, Effect,
     evidence::{Attempt, Evidence},
-    remedy,
+    remedy, resolve,
 };
 use crate::{
     controllers::{again::Again, cause::Cause},
-    kinds::{Reason, order::OrderNote},
+    kinds::{Reason, order::OrderNote, server::OrderRecord},
 };
 
 /// Puts the order of a living object back into its metadata, and says so when something takes it off again
@@ -24,7 +24,11 @@ pub fn keep(facts: &Facts, evidence: &Evidence, decision: &mut Decision) {
         return;
     }
     if attempt.record.outcome.is_some_and(|o| o.is_closed()) {
-        if decision.effect.is_none() && is_to_be_closed(facts, attempt) {
+        if is_noted(facts, attempt) && !is_recorded(facts, attempt) {
+            // As soon as the outcome stands in status it is written down here, too.
+            decision.once_written = Again::AtOnce;
+        }
+        if decision.effect.is_none() && is_noted(facts, attempt) && is_recorded(facts, attempt) {
             let note = OrderNote {
                 intent: attempt.record.intent.clone(),
                 outcome: attempt.record.outcome,
@@ -47,6 +51,21 @@ pub fn keep(facts: &Facts, evidence: &Evidence, decision: &mut Decision) {
         decision.again = decision.again.within(rest);
     }
     if facts.has_finalizer() && is_noted(facts, attempt) {
+        // Its machine is there, so the word that it has none is void.
+        if decision.effect.is_none()
+            && !facts.own.is_empty()
+            && resolve::acknowledged(facts, evidence)
+        {
+            let note = OrderNote::open(attempt.record.intent.clone());
+            decision.effect = Some(Effect::WriteNote(Box::new(note)));
+        }
+        // What keeps being changed meets the same pauses.
+        if matches!(decision.effect, Some(Effect::WriteNote(_)))
+            && let Some(rest) = contest.rest(now)
+        {
+            decision.effect = None;
+            decision.again = Again::After(rest);
+        }
         return;
     }
     match contest.rest(now) {
@@ -74,10 +93,18 @@ fn is_noted(facts: &Facts, attempt: &Attempt) -> bool {
     matches!(facts.annotation(), Some(Ok(note)) if same(&note))
 }
 
-/// Whether the outcome stands in status, and only the annotation still calls the order open.
-fn is_to_be_closed(facts: &Facts, attempt: &Attempt) -> bool {
+/// Whether the outcome stands in status.
+fn is_recorded(facts: &Facts, attempt: &Attempt) -> bool {
     let status = facts.object.status.as_ref();
     let shown = status.and_then(|s| s.order.as_ref());
     shown.is_some_and(|s| s.intent == attempt.record.intent && s.outcome == attempt.record.outcome)
-        && is_noted(facts, attempt)
+}
+
+/// Whether that note is of an attempt that the annotation is of already: it is not written for the first time.
+pub fn is_repeated(facts: &Facts, note: &OrderNote) -> bool {
+    let attempt = Attempt {
+        record: OrderRecord::open(note.intent.clone()),
+        uuid: None,
+    };
+    note.outcome.is_none() && is_noted(facts, &attempt)
 }

@@ -5,10 +5,12 @@ use super::{
     Again, Decision, Effect, control,
     draft::Draft,
     evidence::{Attempt, Evidence},
-    fence::TagProof,
+    fence::{self, TagProof},
     leads_to,
     machine::out_of_touch,
-    remedy, resolve, usable_account,
+    remedy,
+    resolve::{self, ordered_hostname},
+    usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::{
@@ -80,10 +82,11 @@ pub fn elsewhere(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
 /// How far the search is: two reads that say 404 and two listings, with a control, without it.
 pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance {
     let missing = &facts.memory.missing;
-    if resolve::acknowledged(facts, &Evidence::Own(attempt.clone())) {
-        return Disappearance::Gone;
-    }
     if missing.reads.len() >= 2 {
+        // A word of long ago may still be there, so it is believed only of what two reads do not show.
+        if view.proof.is_some() && resolve::acknowledged(facts, &Evidence::Own(attempt.clone())) {
+            return Disappearance::Gone;
+        }
         if !leads_to(view, attempt.record.intent.account.as_ref()) {
             return Disappearance::Elsewhere;
         }
@@ -144,10 +147,10 @@ pub fn marks_missing(facts: &Facts, attempt: &Attempt, sighting: &Sighting) -> D
 }
 
 fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision {
-    let order_tag = facts.mark().order_tag(attempt.record.intent.epoch);
+    let intent = &attempt.record.intent;
+    let order_tag = facts.mark().order_tag(intent.epoch);
     let cluster_tag = facts.cluster.tag();
     let mut draft = Draft::unchanged(facts);
-    draft.show(server);
     if let Some(other) = server.tags.iter().find(|t| t.starts_with(ORDER_TAG)) {
         let cause = Cause::needs_person(
             Reason::OwnershipConflict,
@@ -159,6 +162,8 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
         draft.set(facts, cause, None);
         return Decision::of(draft);
     }
+    // What bears another object's mark is shown to nobody else.
+    draft.show(server);
     let cause = Cause::needs_person(
         Reason::MarksMissing,
         format!(
@@ -170,6 +175,7 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
     let decision = Decision::of(draft);
     // One of the two marks still says whose it is: the other may be put back.
     if server.has_tag(&cluster_tag)
+        && fence::may_be_of(server, ordered_hostname(facts, intent), intent.epoch)
         && server.status.is_live()
         && !facts.policies().suspend
         && !facts.deleting()

@@ -12,7 +12,7 @@ mod failing;
 pub mod fence;
 pub mod intent;
 pub mod machine;
-mod metadata;
+pub mod metadata;
 pub mod missing;
 pub mod order;
 mod policies;
@@ -26,7 +26,7 @@ pub mod sending;
 #[cfg(test)]
 mod tests;
 
-use super::facts::{AccountFacts, Facts};
+use super::facts::{AccountFacts, Facts, account_of};
 use crate::controllers::{again::Again, cause::Cause};
 use crate::{
     account::{
@@ -64,6 +64,8 @@ pub struct Decision {
     pub wants_keys: bool,
     /// When to look again if nothing wakes the object before.
     pub again: Again,
+    /// The same, once the status was written.
+    pub once_written: Again,
 }
 
 /// How long an object that needs nothing sleeps. The account wakes it when its machine changes.
@@ -80,6 +82,11 @@ pub fn decide(facts: &Facts) -> Decision {
         && decision.draft.status.order.as_ref() == shown
     {
         decision.draft.status.order = Some(attempt.record.clone());
+        // And which machine it was: the account may show none now.
+        let uuid = &mut decision.draft.status.uuid;
+        if attempt.record.outcome == Some(OrderOutcome::Created) && uuid.is_none() {
+            uuid.clone_from(&attempt.uuid);
+        }
     }
     room::check(facts, &mut decision);
     metadata::keep(facts, &evidence, &mut decision);
@@ -174,6 +181,7 @@ impl Decision {
             wants_servers: None,
             wants_keys: false,
             again: Again::After(IDLE),
+            once_written: Again::After(IDLE),
         }
     }
 
@@ -263,7 +271,7 @@ fn leads_to(view: &View, ordered: Option<&OrderAccount>) -> bool {
 /// The account as an order that goes out now names it; None while its lineage is not on record.
 fn order_account(facts: &Facts) -> Option<OrderAccount> {
     let view = facts.view()?;
-    let PinnedAccount { kind, name } = machine::pinned(facts);
+    let PinnedAccount { kind, name } = account_of(&facts.object);
     Some(OrderAccount {
         kind,
         name,

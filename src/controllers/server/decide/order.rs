@@ -4,13 +4,11 @@
 //! and the object moves on by itself when the cause is gone.
 
 use super::{
-    super::facts::{AccountFacts, Facts},
+    super::facts::{AccountFacts, Facts, account_of},
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    held_by_account,
-    machine::pinned,
-    order_account, remedy, request, usable_account,
+    held_by_account, order_account, remedy, request, usable_account,
 };
 use crate::controllers::cause::Cause;
 use crate::kinds::Interval;
@@ -120,7 +118,7 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
         facts,
         Cause::waits(Reason::Ordering, "the machine is being ordered"),
     );
-    draft.status.account = Some(pinned(facts));
+    draft.status.account = Some(account_of(&facts.object));
     // What an earlier life of the object left in its status is not true of the next machine.
     draft.forget_machine();
     Decision::of(draft).with(Effect::Order(Box::new(NewOrder {
@@ -177,9 +175,12 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
     };
     let is_first = !matches!(evidence, Evidence::Own(_));
     if is_first && view.known.iter().any(|known| known.live) && control(view).is_none() {
-        let text = "the last complete listing shows none of the machines that the account is known by, so it is not believed; the order follows when one does";
+        let text = format!(
+            "the last complete listing shows none of the machines in status.knownMachines of the account, so it is not believed, and nothing is ordered; if those machines are over, say so: {}",
+            remedy::acknowledge_account(facts, view.connection.as_deref())
+        );
         let next = proof.began + view.times.absence_check_interval;
-        let cause = Cause::waits(Reason::WaitingForListing, text);
+        let cause = Cause::needs_person(Reason::WaitingForListing, text);
         return Some(
             Decision::hold(facts, cause)
                 .again(view.times.absence_check_interval)
@@ -190,7 +191,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
         return None;
     }
     if view.open_elsewhere {
-        let text = "URL or key of the account changed while orders of other objects were open; this object is older than that and bears no trace of an order, so it waits until they are settled";
+        let text = "URL or key of the account changed while orders of other objects were open; this object is older than that and bears no trace of an order, so it waits until the servers with the reason OutcomeUnknown are settled";
         return Some(Decision::hold(
             facts,
             Cause::waits(Reason::WaitingForListing, text),

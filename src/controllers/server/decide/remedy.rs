@@ -1,11 +1,15 @@
 //! The commands that a person has to type, whole, for messages.
 
-use super::{super::facts::Facts, evidence::Evidence, machine, resolve};
+use super::{
+    super::facts::{Facts, account_of},
+    evidence::Evidence,
+    resolve,
+};
 use crate::{
     account::AccountKey,
     kinds::{
         Policies,
-        names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, SERVER_FINALIZER},
+        names::{ACKNOWLEDGE_ABSENT, ACKNOWLEDGE_ACCOUNT, ORDER_ANNOTATION, SERVER_FINALIZER},
     },
 };
 
@@ -63,11 +67,15 @@ pub fn describe_account(facts: &Facts) -> String {
     account(facts).command("describe", "")
 }
 
+/// Say that what the account's connection shows is meant.
+pub fn acknowledge_account(facts: &Facts, connection: Option<&str>) -> String {
+    let connection = connection.unwrap_or_default();
+    let rest = format!("{ACKNOWLEDGE_ACCOUNT}={connection} --overwrite");
+    account(facts).command("annotate", &rest)
+}
+
 fn account(facts: &Facts) -> AccountKey {
-    let status = facts.object.status.as_ref();
-    let pinned = status.and_then(|s| s.account.clone());
-    let account = pinned.unwrap_or_else(|| machine::pinned(facts));
-    AccountKey::of(&account, facts.namespace())
+    AccountKey::of(&account_of(&facts.object), facts.namespace())
 }
 
 /// Delete the object.

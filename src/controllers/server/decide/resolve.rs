@@ -121,7 +121,7 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
 }
 
 /// The host name that was ordered: the spec may say another one by now.
-fn ordered_hostname<'a>(facts: &'a Facts, intent: &'a Intent) -> &'a str {
+pub(super) fn ordered_hostname<'a>(facts: &'a Facts, intent: &'a Intent) -> &'a str {
     match intent.hostname.as_str() {
         "" => facts.hostname(),
         ordered => ordered,

@@ -1,10 +1,7 @@
 //! What an account shows is believed only of the account that the order went to.
 
 use super::*;
-use crate::controllers::server::{
-    memory::Observation,
-    recall::{Known, recall},
-};
+use crate::controllers::server::recall::{Known, recall};
 
 /// The account stands on another connection, and another lineage is on record.
 fn elsewhere(case: Case) -> Case {
@@ -112,16 +109,8 @@ fn samples_end_with_the_connection() {
     recall(&mut facts, Some(&Nothing));
     let search = facts.memory.search.as_ref().unwrap();
     assert_eq!((search.samples.len(), search.looked), (0, None));
-    assert_eq!(search.first_seen, secs(300), "the settle time goes on");
+    assert_eq!(search.first_seen, secs(300), "the search goes on");
     assert_eq!(facts.memory.missing, Default::default());
-    // A look that was under way then counts for nothing.
-    let late = Observation::Looked {
-        attempt: "nonce".into(),
-        proof_began: secs(990),
-        obstacle: None,
-    };
-    facts.memory.note(late, RUNNING, secs(60));
-    assert_eq!(facts.memory.search.unwrap().samples.len(), 1);
 }
 
 #[test]

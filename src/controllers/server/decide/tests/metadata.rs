@@ -120,3 +120,46 @@ fn a_tool_that_strips_again_and_again_meets_pauses_and_then_a_person_reads_of_it
         (None, Some(Reason::Delivered), false)
     );
 }
+
+#[test]
+fn a_word_that_there_is_no_machine_is_void_where_there_is_one() {
+    let case = created()
+        .with(1, ServerStatus::Delivered)
+        .acknowledged(own_tag());
+    assert_eq!(short(&case.decide()).0, Some("WriteNote"));
+    let unknown = Case::new().open(300, &[]).acknowledged(own_tag());
+    assert_eq!(unknown.decide().effect, None, "it is heard");
+}
+
+#[test]
+fn a_closed_outcome_is_written_down_as_soon_as_it_stands_in_status() {
+    let intent = Case::new().intent();
+    let record = OrderRecord {
+        outcome: Some(OrderOutcome::Refused),
+        outcome_at: Some(EPOCH),
+        ..OrderRecord::open(intent.clone())
+    };
+    let case = Case::new()
+        .ordered(None, None)
+        .memory(|m| m.order = Some(record));
+    let decision = case.facts(|f| f.now.wall = EPOCH + 5).decide();
+    assert_eq!(
+        (&decision.effect, decision.once_written),
+        (&None, Again::AtOnce)
+    );
+}
+
+#[test]
+fn the_machine_of_an_answer_is_recorded_although_the_account_shows_none() {
+    let record = OrderRecord {
+        outcome: Some(OrderOutcome::Created),
+        ..OrderRecord::open(Case::new().intent())
+    };
+    let case = Case::new().ordered(None, None).memory(|m| {
+        m.order = Some(record);
+        m.uuid = Some(uuid(1));
+    });
+    let status = case.decide().draft.status;
+    assert_eq!(status.uuid, Some(uuid(1)));
+    assert_eq!(status.order.unwrap().outcome, Some(OrderOutcome::Created));
+}

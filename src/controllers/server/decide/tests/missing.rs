@@ -192,3 +192,24 @@ fn a_uuid_is_the_same_in_other_letters() {
     assert!(fence::may_release(&case.0, &machine(), at, at, secs(30)));
     assert!(!fence::may_retain(&case.0, machine().id.as_str()));
 }
+
+#[test]
+fn a_mark_is_put_back_only_on_what_may_be_the_machine_of_the_order() {
+    let half = |change: fn(&mut Server)| {
+        let mut machine = server(1, ServerStatus::Delivered, &[&cluster().tag()]);
+        change(&mut machine);
+        created().facts(|f| f.recorded = Some(seen(machine)))
+    };
+    assert_eq!(short(&half(|_| ()).decide()).0, Some("AddTag"));
+    let older = |s: &mut Server| s.created_at = Some(EPOCH - 301);
+    let other = |s: &mut Server| s.name = "db".into();
+    for change in [older as fn(&mut Server), other] {
+        assert_eq!(
+            short(&half(change).decide()),
+            (None, Some(Reason::MarksMissing), true)
+        );
+    }
+    // What bears the mark of another object is not shown by this one.
+    let theirs = stripped(&["fmo-order:0123456789abcdef0123456700000001"]).decide();
+    assert!(theirs.draft.status.observed.is_none() && theirs.draft.status.addresses.is_empty());
+}

@@ -486,7 +486,7 @@ fn a_first_order_rests_on_a_listing_of_its_own_time_that_shows_what_is_known() {
     let decision = empty(Case::new()).decide();
     assert_eq!(
         short(&decision),
-        (None, Some(Reason::WaitingForListing), false)
+        (None, Some(Reason::WaitingForListing), true)
     );
     assert_eq!(decision.wants_proof, Some(secs(1050)));
     let released = empty(Case::new()).view(|v| v.known[0].live = false);

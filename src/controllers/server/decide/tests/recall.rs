@@ -120,3 +120,17 @@ fn an_order_that_was_not_sent_leaves_a_pace_in_memory() {
     assert_eq!(note(Some(OrderOutcome::Refused)), (0, None));
     assert_eq!(note(None), (0, None));
 }
+
+#[test]
+fn what_was_collected_before_the_lease_was_gained_proves_nothing() {
+    let nothing = Outside(Vec::new(), None);
+    let case = Case::new().open(300, &[320, 400]).memory(|m| {
+        m.missing.reads = vec![secs(350)];
+    });
+    let kept = recalled(case.clone(), &nothing);
+    assert_eq!(kept.memory.search.unwrap().samples.len(), 2);
+    let regained = recalled(case.facts(|f| f.acting_since = secs(500)), &nothing);
+    let search = regained.memory.search.unwrap();
+    assert_eq!((search.first_seen, search.samples), (RUNNING, vec![]));
+    assert!(regained.memory.missing.reads.is_empty());
+}

@@ -481,8 +481,29 @@ fn an_order_is_settled_before_its_object_goes() {
             false,
         ),
         (
-            "the machine is not shown, and a person says that it is over",
+            "the machine is not shown, and a person said that it is over: that may be long ago",
             created.clone().acknowledged(own_tag()),
+            Some("Read"),
+            Some(Reason::MachineNotFound),
+            false,
+        ),
+        (
+            "the same before the first listing",
+            created
+                .clone()
+                .acknowledged(own_tag())
+                .memory(|m| m.missing.reads = vec![secs(800), secs(900)])
+                .view(|v| v.proof = None),
+            None,
+            Some(Reason::MachineNotFound),
+            false,
+        ),
+        (
+            "two reads do not show it either",
+            created
+                .clone()
+                .acknowledged(own_tag())
+                .memory(|m| m.missing.reads = vec![secs(800), secs(900)]),
             Some("LetGo"),
             None,
             false,
