@@ -108,7 +108,7 @@ mod tests {
         let open = recorded("uid-1", None, None);
         assert_eq!((open.machines.len(), open.open), (0, vec![lineage.clone()]));
         let lost = recorded("uid-1", Some("Created"), None);
-        assert_eq!(lost.open, [lineage.clone()]);
+        assert_eq!(lost.open, vec![lineage.clone()]);
         assert_eq!(
             recorded("uid-1", Some("Refused"), None),
             OnRecord::default()

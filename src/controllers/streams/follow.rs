@@ -232,7 +232,7 @@ where
                 /// Then what comes after this version cannot be read, and a listing may help.
                 const MOST_UNREAD: u32 = 3;
                 self.unread += 1;
-                if self.unread % MOST_UNREAD != 0 {
+                if !self.unread.is_multiple_of(MOST_UNREAD) {
                     self.at = At::Known(version);
                 }
                 return Err(error.into());

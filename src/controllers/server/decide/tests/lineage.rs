@@ -49,7 +49,7 @@ fn an_order_is_not_proved_absent_in_another_account() {
         let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
         order.intent.account = None;
     });
-    assert_eq!(short(&lost.decide()).2, true);
+    assert!(short(&lost.decide()).2);
 }
 
 #[test]
