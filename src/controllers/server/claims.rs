@@ -22,7 +22,7 @@ impl Claims for MarkClaims {
 }
 
 /// What an object has on record at its account: the machine of its last order, or that the order is open.
-pub(super) fn on_record(object: &BareMetalServer, all: &mut OnRecord) {
+pub fn on_record(object: &BareMetalServer, all: &mut OnRecord) {
     let status = object.status.as_ref();
     let recorded = status.and_then(|s| s.order.as_ref());
     let recorded = recorded.map(|r| (r.intent.clone(), r.outcome));
