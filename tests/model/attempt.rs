@@ -1,7 +1,7 @@
 //! An order, stage by stage, as the machine of [`flexmetal_operator::controllers::once`] asks for it.
 
 use super::{
-    outside::{annotate, create},
+    outside::{announce, create},
     pass::Variant,
     real,
     step::{Answer, Hand},
@@ -12,6 +12,7 @@ use flexmetal_operator::controllers::{
     server::{
         answers,
         decide::{NewOrder, fence, intent},
+        facts::LiveAccount,
     },
 };
 use hosting::OrderOutcome;
@@ -35,6 +36,7 @@ impl Hand<'_> {
             record,
             status: StatusA::default(),
             since: self.world.now,
+            connection: self.world.processes[self.process].connection,
             version: 0,
         }
     }
@@ -49,7 +51,12 @@ impl Hand<'_> {
         let Some(fresh) = fresh else {
             return self.failed();
         };
-        let facts = self.facts(&fresh);
+        let mut facts = self.facts(&fresh);
+        facts.set_live(LiveAccount {
+            uid: real::ACCOUNT_UID.into(),
+            lineage: self.world.account.lineage.map(real::lineage),
+            defaults: real::defaults(&fresh),
+        });
         let slot = self.slot;
         self.me().memory[slot] = real::keep(facts.memory.clone());
         let nonce = format!("a{}", self.world.attempts);
@@ -57,12 +64,17 @@ impl Hand<'_> {
         let Some(intent) = fence::start(&facts, planned, &nonce, window) else {
             return self.failed();
         };
+        // The permit was given for the connection that the process has now.
+        if planned.account.connection != real::word(self.me().connection) {
+            return self.failed();
+        }
         self.world.attempts += 1;
         let record = intent::open(&intent, planned);
         let begun = OpenAttempt {
             record: real::record_of(&record),
             status: real::status_of(&intent::status(&facts, &record)),
             since: self.world.now,
+            connection: self.world.processes[self.process].connection,
             version: fresh.version,
         };
         self.go(Task::Attempt(Stage::default(), begun));
@@ -110,7 +122,7 @@ impl Hand<'_> {
                 intent,
             });
         }
-        let change = |o: &mut Obj| annotate(o, intent);
+        let change = |o: &mut Obj| announce(o, intent);
         self.write(&mut begun.version, intent.who, answer, change)
     }
 
@@ -140,7 +152,10 @@ impl Hand<'_> {
             real::moment(self.world.now, started),
             real::times().send_window,
         );
-        if !in_time && self.variant != Variant::NoSendBy {
+        let is_same = self.me().connection == begun.connection
+            && begun.record.intent.account.map(|(_, c)| c) == Some(begun.connection);
+        let is_same = is_same || self.variant == Variant::OtherConnection;
+        if !(in_time && is_same) && self.variant != Variant::NoSendBy {
             return self.unsent(&begun, Closed::NotSent);
         }
         if self.freezes {
@@ -157,7 +172,12 @@ impl Hand<'_> {
         }
         self.world.posts.push(key);
         self.world.posts.sort_unstable();
-        let outcome = self.outcome(&begun.record.intent, answer);
+        let connection = match self.variant {
+            Variant::OtherConnection => self.me().connection,
+            _ => begun.connection,
+        };
+        let account = connection.account();
+        let outcome = self.outcome(&begun.record.intent, account, answer);
         let outcome = self.broken_outcome(outcome, answer);
         let now = real::wall(self.world.now);
         self.done(answers::of_order(
@@ -167,13 +187,14 @@ impl Hand<'_> {
         ));
     }
 
-    fn outcome(&mut self, intent: &IntentA, answer: Answer) -> OrderOutcome {
+    fn outcome(&mut self, intent: &IntentA, account: u8, answer: Answer) -> OrderOutcome {
         if self.world.mood == Mood::Denied {
             return OrderOutcome::Refused(real::denied());
         }
         if matches!(answer, Answer::Later | Answer::ErrorLater) {
             self.world.wire.push(Wire::Post {
                 intent: *intent,
+                account,
                 sent: self.world.now,
             });
         }
@@ -184,9 +205,11 @@ impl Hand<'_> {
                 OrderOutcome::Unknown(real::broke().explain())
             }
             Answer::Ok | Answer::LostAfter => {
-                let number = create(self.world, intent);
+                let number = create(self.world, intent, account);
                 let made = self.world.machines[usize::from(number)];
-                self.me().seen[usize::from(number)] = Some(made);
+                if self.me().connection.account() == account {
+                    self.me().seen[usize::from(number)] = Some(made);
+                }
                 OrderOutcome::Created(Box::new(real::server(number, &made)))
             }
         }

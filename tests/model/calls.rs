@@ -25,6 +25,8 @@ impl Hand<'_> {
             Mood::Blank => None,
             Mood::Normal => self.world.machines.get(usize::from(number)).copied(),
         };
+        let account = self.me().connection.account();
+        let found = found.filter(|m| m.account == account);
         self.me().seen[usize::from(number)] = found;
         let record = found.map(|m| real::server(number, &m));
         record.ok_or_else(real::not_found)
@@ -42,10 +44,12 @@ impl Hand<'_> {
         let now = self.world.now;
         // A tag may be as late as the machine in a listing.
         let late = self.world.budget[Fault::LateListing as usize] > 0;
-        let shown = |m: &Machine| !late || now - m.created > 1;
+        let account = self.me().connection.account();
+        let shown = |m: &Machine| m.account == account && (!late || now - m.created > 1);
         let bears = |m: &Machine| shown(m) && m.marks.contains(&Some((who, epoch)));
         let order_tag = !blank && self.world.machines.iter().any(bears);
-        let control_tag = !blank || self.variant == Variant::NoControl;
+        let control_tag = (!blank && look.control.uuid == real::control(account))
+            || self.variant == Variant::NoControl;
         self.done(answers::of_look(look, order_tag, control_tag));
     }
 
@@ -62,7 +66,11 @@ impl Hand<'_> {
         let tag = real::tag_of(tag);
         if effect.lets_stay() {
             let fresh = self.get(object).map(|o| self.facts(&o));
-            let may = fresh.is_some_and(|f| fence::may_retain(&f));
+            let may = fresh.is_some_and(|f| {
+                let is_any =
+                    self.variant == Variant::AnyReleaseBegun && f.release_begun().is_some();
+                fence::may_retain(&f, uuid) && !is_any
+            });
             if !may && !matches!(self.variant, Variant::LateRetain | Variant::FormerPolicy) {
                 return self.done(Observation::Stale);
             }
@@ -72,7 +80,8 @@ impl Hand<'_> {
             _ => return self.failed(),
         }
         // As it is at this moment, in the object or in its account: what the process saw may be older.
-        let is_policy = self.world.objects[self.slot].is_some_and(|o| o.retain);
+        let is_policy =
+            self.world.kind_deleting || self.world.objects[self.slot].is_some_and(|o| o.retain);
         let noted = self.world.objects[self.slot].is_some_and(|o| o.begun == Some(number));
         if effect.lets_stay() && noted {
             self.world.broken = Some(Broken::LateRetain);
@@ -101,10 +110,26 @@ impl Hand<'_> {
         self.done(Observation::Done);
     }
 
+    /// The tag of an order leaves the account's list: that of a machine that is over.
+    pub fn remove_order_tag(&mut self, tag: &str) {
+        let TagA::Order(who, epoch) = real::tag_of(tag) else {
+            return self.failed();
+        };
+        let is_of_live = |m: &Machine| m.is_live() && m.marks.contains(&Some((who, epoch)));
+        if self.world.machines.iter().any(is_of_live) {
+            self.world.broken = Some(Broken::ForeignDelete);
+        }
+        let gone = self.world.mood != Mood::Denied;
+        self.done(Observation::TagTried { gone });
+    }
+
     pub fn begin_release(&mut self, object: &Obj, machine: u8, answer: Answer) {
         let Some(fresh) = self.get(object) else {
             return self.done(Observation::Stale);
         };
+        if self.kind_deleting {
+            self.world.broken = Some(Broken::KindReleased);
+        }
         let record = match self.read(machine) {
             Ok(record) if fence::may_begin_release(&self.facts(&fresh), &record) => record,
             _ => return self.failed(),
@@ -117,6 +142,7 @@ impl Hand<'_> {
                     machine,
                     since: self.world.now,
                     object,
+                    record: self.world.machines[usize::from(machine)],
                 });
             }
             (written, _) => self.written(written),
@@ -130,19 +156,24 @@ impl Hand<'_> {
                 machine,
                 since: self.world.now,
                 object: *object,
+                record: self.world.machines[usize::from(machine)],
             }),
             Err(_) => self.failed(),
         }
     }
 
-    pub fn delete(&mut self, machine: u8, since: Tick, object: &Obj, answer: Answer) {
+    pub fn delete(
+        &mut self,
+        machine: u8,
+        since: Tick,
+        object: &Obj,
+        record: &Machine,
+        answer: Answer,
+    ) {
         let started = self.world.processes[self.process].started;
         let facts = self.facts(object);
-        // The record was read at the start of this step; another process may have changed the machine since.
-        let Some(record) = self.world.processes[self.process].seen[usize::from(machine)] else {
-            return self.failed();
-        };
-        let record = real::server(machine, &record);
+        // As it was read at the start of this step; another process may have changed the machine since.
+        let record = real::server(machine, record);
         let may = fence::may_release(
             &facts,
             &record,
@@ -152,6 +183,9 @@ impl Hand<'_> {
         );
         if !may {
             return self.failed();
+        }
+        if object.suspend {
+            self.world.broken = Some(Broken::SuspendedDelete);
         }
         let answer = self.answer_to_delete(machine, object.who, answer);
         let noted = answers::of_release(&answer, &record, self.mono());

@@ -22,7 +22,8 @@ impl Scene {
             Task::Act { effect, .. } => {
                 let writes = matches!(
                     &*EFFECTS.get(*effect),
-                    Effect::WriteIntent(_)
+                    Effect::WriteNote(_)
+                        | Effect::PutBack(_)
                         | Effect::HoldObject
                         | Effect::LetGo
                         | Effect::BeginRelease { .. }

@@ -10,9 +10,12 @@
     reason = "a test program: a failure is the message"
 )]
 
+mod account;
 mod attempt;
 mod calls;
+mod contest;
 mod faults;
+mod moves;
 mod outside;
 mod pass;
 mod people;
@@ -72,6 +75,9 @@ fn holds(scene: &Scene) -> usize {
     );
     if let Some((name, path)) = checker.discoveries().into_iter().next() {
         println!("broken: {name}");
+        if name == rules::ENDS {
+            rules::show_walk(scene, path.last_state());
+        }
         for (state, action) in path.into_vec() {
             if std::env::var_os("MODEL_STATES").is_some() {
                 println!("    {state:?}");

@@ -1,11 +1,13 @@
 //! What goes on outside of the processes: the API server, the provider, the wire.
 
-use super::world::*;
+use super::{account, world::*};
 
 /// The watch, or an answer, shows a process an object.
-pub fn learn(process: &mut Process, slot: usize, object: Option<Obj>) {
+pub fn learn(process: &mut Process, slot: usize, object: Option<Obj>, now: Tick) {
     if process.cache[slot].map(|o| o.who) != object.map(|o| o.who) {
         process.memory[slot] = 0;
+        process.first_seen[slot] = now;
+        process.newcomer[slot] = true;
     }
     process.cache[slot] = object;
 }
@@ -32,26 +34,35 @@ pub fn place(world: &mut World, slot: usize, object: Obj, prompt: bool) {
     world.objects[slot] = (!gone).then_some(object);
     if prompt {
         let now = world.objects[slot];
+        let tick = world.now;
         for p in &mut world.processes {
-            learn(p, slot, now);
+            learn(p, slot, now, tick);
         }
     }
 }
 
 /// Finalizer and annotation, in one write.
-pub fn annotate(object: &mut Obj, intent: IntentA) {
+pub fn annotate(object: &mut Obj, note: NoteA) {
     object.finalizer = true;
-    object.note = Some(intent);
+    object.note = Some(note);
     object.begun = None;
 }
 
+/// The same at the start of an order, which uses up a person's word about the last one.
+pub fn announce(object: &mut Obj, intent: IntentA) {
+    let outcome = None;
+    annotate(object, NoteA { intent, outcome });
+    object.acknowledged = None;
+}
+
 /// The provider makes a machine.
-pub fn create(world: &mut World, intent: &IntentA) -> u8 {
+pub fn create(world: &mut World, intent: &IntentA, account: u8) -> u8 {
     assert!(
         world.machines.len() < MOST_MACHINES,
         "the bounds allow too many machines"
     );
     world.machines.push(Machine {
+        account,
         marks: [Some((intent.who, intent.epoch)), None],
         cluster: true,
         retained: false,
@@ -62,6 +73,7 @@ pub fn create(world: &mut World, intent: &IntentA) -> u8 {
         stripped: false,
         by_policy: false,
         refused: false,
+        renamed: intent.renamed,
     });
     u8::try_from(world.machines.len() - 1).unwrap()
 }
@@ -85,7 +97,7 @@ pub fn release(world: &mut World, machine: u8, by: Who) -> bool {
 }
 
 /// A listing as the provider answers at present.
-pub fn list(world: &mut World, process: usize, late: bool, control: bool) {
+pub fn list(world: &mut World, process: usize, late: bool, controls: [bool; 2]) {
     let now = world.now;
     let mood = world.mood;
     let p = &mut world.processes[process];
@@ -94,11 +106,12 @@ pub fn list(world: &mut World, process: usize, late: bool, control: bool) {
         return;
     }
     p.blocked = false;
+    let account = p.connection.account();
     let mut shown = 0u8;
     p.bare = None;
     for (n, m) in world.machines.iter().enumerate() {
         let hidden = late && now - m.created <= 1;
-        let all = mood == Mood::Normal && !hidden;
+        let all = mood == Mood::Normal && !hidden && m.account == account;
         let listed = all && m.cluster;
         if listed {
             shown |= 1 << n;
@@ -112,23 +125,25 @@ pub fn list(world: &mut World, process: usize, late: bool, control: bool) {
         }
         // What a listing does not show and was seen before is read by its identifier.
         p.seen[n] = match mood {
-            Mood::Normal if listed || p.seen[n].is_some() => Some(*m),
+            Mood::Normal if listed || (p.seen[n].is_some() && m.account == account) => Some(*m),
             _ => None,
         };
     }
     p.proof = Some(ProofA {
         began: now,
         shown,
-        control: control && mood == Mood::Normal,
+        control: controls[usize::from(account)] && mood == Mood::Normal,
     });
-    world.used = true;
+    account::pass(world, process);
 }
 
 /// A request without a waiting sender arrives.
 pub fn land(world: &mut World, index: usize, prompt: bool) {
     match world.wire.remove(index) {
-        Wire::Post { intent, .. } => {
-            create(world, &intent);
+        Wire::Post {
+            intent, account, ..
+        } => {
+            create(world, &intent, account);
         }
         Wire::Delete { machine, by, .. } => {
             release(world, machine, by);
@@ -140,7 +155,7 @@ pub fn land(world: &mut World, index: usize, prompt: bool) {
         } => {
             write(world, usize::from(slot), version, intent.who, prompt, |o| {
                 if !o.deleting || o.finalizer {
-                    annotate(o, intent);
+                    announce(o, intent);
                 }
             });
         }
@@ -158,5 +173,30 @@ pub fn is_due(wire: &Wire, now: Tick) -> bool {
     match wire {
         Wire::Post { sent, .. } | Wire::Delete { sent, .. } => *sent < now,
         Wire::Intent { .. } => false,
+    }
+}
+
+/// The lease changes hands. Who had it learns of that before its next pass, not in the middle of one.
+pub fn lease(world: &mut World, to: usize) {
+    for p in &mut world.processes {
+        p.stand_by();
+    }
+    let used = world.account.is_used();
+    world.processes[to].gain(world.now, world.connection, used);
+    account::pass(world, to);
+}
+
+/// The kind is deleted: every object is, and the API server shows it on the kind.
+pub fn delete_kind(world: &mut World, prompt: bool) {
+    world.kind_deleting = true;
+    for slot in 0..SLOTS {
+        if let Some(object) = world.objects[slot].filter(|o| !o.deleting) {
+            let deleted = Obj {
+                deleting: true,
+                version: object.version + 1,
+                ..object
+            };
+            place(world, slot, deleted, prompt);
+        }
     }
 }

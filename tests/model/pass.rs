@@ -6,6 +6,7 @@ use flexmetal_operator::controllers::server::{
     decide::{Decision, Effect, decide, evidence::evidence},
     facts::Facts,
 };
+use flexmetal_operator::kinds::order::OrderNote;
 use jiff::Timestamp;
 use std::{
     collections::HashMap,
@@ -49,6 +50,26 @@ pub enum Variant {
     ErrorRefusesRelease,
     /// A 404 to a DELETE counts as a refusal.
     NotFoundRefusesRelease,
+    /// Absence is proved in whatever account is shown now.
+    LineageIgnored,
+    /// An order goes over the connection of the moment.
+    OtherConnection,
+    /// What is stripped from metadata stays away.
+    NotPutBack,
+    /// An order that is known to have made nothing is put back as well.
+    ClosedPutBack,
+    /// A machine is not retained once the release of any of them was noted.
+    AnyReleaseBegun,
+    /// One read that says 404 lets a retained machine go.
+    RetainUnproved,
+    /// Every object counts as younger than the process.
+    AllAreNew,
+    /// Whether the account was used is known from before the lease.
+    UsedAtStart,
+    /// A release that has begun goes on while the object is suspended.
+    SuspendIgnored,
+    /// The deletion of the kind is not seen.
+    KindIgnored,
 }
 
 /// The result of a decision.
@@ -70,7 +91,7 @@ type Decided = HashMap<(Variant, Sight), Outcome>;
 static DECIDED: LazyLock<Mutex<Decided>> = LazyLock::new(Mutex::default);
 
 /// What a process sees of an object.
-pub fn sight(world: &World, process: usize, object: &Obj, has_control: bool) -> Sight {
+pub fn sight(world: &World, process: usize, object: &Obj, kind_deleting: bool) -> Sight {
     let p = &world.processes[process];
     let slot = usize::from(object.who.slot);
     Sight {
@@ -78,13 +99,17 @@ pub fn sight(world: &World, process: usize, object: &Obj, has_control: bool) -> 
         memory: p.memory[slot],
         now: world.now,
         started: p.started,
-        used_before: p.used_before,
+        settings: p.settings,
         blocked: p.blocked,
         proof: p.proof,
         seen: p.seen,
         bare: p.bare,
         neighbour: p.cache[1 - slot].map(|o| o.who),
-        has_control,
+        connection: p.connection,
+        kind_deleting,
+        acting_since: p.acting.unwrap_or(p.started),
+        first_seen: p.first_seen[slot],
+        newcomer: p.newcomer[slot],
     }
 }
 
@@ -119,11 +144,12 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
     match variant {
         Variant::CopyHonoured => {
             if let Some(note) = sight.object.note {
-                sight.object.who = note.who;
+                sight.object.who = note.intent.who;
             }
         }
         Variant::NoFirstLook => {
-            sight.used_before = false;
+            sight.settings.used_before = false;
+            sight.settings.lineage = sight.settings.lineage.or(Some(0));
             sight.proof = sight.proof.or(Some(ProofA {
                 began: sight.now,
                 shown: 0,
@@ -131,9 +157,23 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
             }));
         }
         Variant::NoControl => {
-            sight.has_control = true;
+            sight.settings.known |= 1 << sight.connection.account();
             sight.proof = sight.proof.map(|p| ProofA { control: true, ..p });
         }
+        Variant::LineageIgnored => {
+            let present = sight.settings.lineage.map(|l| (l, sight.connection));
+            if let Some(note) = &mut sight.object.note {
+                note.intent.account = present;
+            }
+            if let Some(order) = sight.object.status.as_mut().and_then(|s| s.order.as_mut()) {
+                order.intent.account = present;
+            }
+            sight.memory = real::without_order(sight.memory);
+        }
+        Variant::AllAreNew => sight.newcomer = true,
+        Variant::UsedAtStart => sight.settings.used_before = false,
+        Variant::SuspendIgnored => sight.object.suspend &= sight.object.begun.is_none(),
+        Variant::KindIgnored => sight.kind_deleting = false,
         Variant::NoReleaseBegun if sight.object.deleting && !sight.object.retain => {
             let target = sight
                 .seen
@@ -162,6 +202,28 @@ fn broken(variant: Variant, sight: &Sight, facts: &Facts, mut decision: Decision
         Variant::LetGoOnDenial if sight.blocked && facts.deleting() && facts.has_finalizer() => {
             decision.effect = Some(Effect::LetGo);
         }
+        Variant::NotPutBack if matches!(decision.effect, Some(Effect::PutBack(_))) => {
+            decision.effect = None;
+        }
+        Variant::ClosedPutBack if !facts.deleting() && facts.annotation().is_none() => {
+            let closed = evidence(facts)
+                .outcome()
+                .filter(|outcome| outcome.is_closed());
+            let shown = facts.status().order.filter(|order| order.outcome == closed);
+            if let (Some(order), Some(_)) = (shown, closed) {
+                decision.effect = Some(Effect::WriteNote(Box::new(OrderNote {
+                    intent: order.intent,
+                    outcome: closed,
+                })));
+            }
+        }
+        Variant::RetainUnproved
+            if facts.deleting()
+                && facts.policies().retain()
+                && !facts.memory.missing.reads.is_empty() =>
+        {
+            decision.effect = Some(Effect::LetGo);
+        }
         _ => {}
     }
     decision
@@ -175,7 +237,8 @@ pub fn stolen(variant: Variant, sight: &Sight) -> Option<IntentA> {
     let facts = real::facts(sight);
     let found = evidence(&facts);
     found.open_attempt().filter(|nonce| !nonce.is_empty())?;
-    sight.object.note.filter(|n| {
+    let noted = sight.object.note.map(|n| n.intent);
+    noted.filter(|n| {
         facts.memory.order.is_none() && real::wall(sight.now) <= BASE + i64::from(n.send_by)
     })
 }

@@ -1,11 +1,6 @@
 //! What people and tools do to objects.
 
-use super::{
-    outside, real,
-    scene::{Action, Scene},
-    start::object,
-    world::*,
-};
+use super::{moves::Action, outside, real, scene::Scene, start::object, world::*};
 use flexmetal_operator::kinds::Reason;
 
 /// What people do to an object.
@@ -21,6 +16,7 @@ pub enum User {
     Copy(bool),
     Restore,
     Acknowledge,
+    ClearUuid,
 }
 
 /// Which tags somebody takes off a machine.
@@ -41,6 +37,7 @@ impl Scene {
             User::Copy(_) => Fault::Copy,
             User::Restore => Fault::Restore,
             User::Acknowledge => Fault::Acknowledge,
+            User::ClearUuid => Fault::ClearUuid,
         };
         if !world.spend(fault) {
             return None;
@@ -91,9 +88,10 @@ impl Scene {
                 o.begun = None;
             }
             User::StripStatus => o.status = None,
+            User::ClearUuid => o.status.as_mut()?.uuid = None,
             User::Acknowledge => {
                 // A person who looks at the provider and tells the truth.
-                let epoch = o.note?.epoch;
+                let epoch = o.note?.intent.epoch;
                 let open = o.status?.ready?.reason == real::reason_number(Reason::OutcomeUnknown);
                 let none =
                     world.wire.is_empty() && !world.machines.iter().any(|m| m.owner == o.who);
@@ -114,7 +112,8 @@ impl Scene {
     pub fn users(&self, world: &World, actions: &mut Vec<Action>) {
         for (slot, object) in world.objects.iter().enumerate() {
             let Some(o) = object else {
-                if world.has(Fault::Restore) && world.backup[slot].is_some() {
+                if world.has(Fault::Restore) && world.backup[slot].is_some() && !world.kind_deleting
+                {
                     actions.push(Action::User(User::Restore, slot));
                 }
                 continue;
@@ -139,9 +138,12 @@ impl Scene {
             if o.status.is_some() {
                 may(Fault::StripStatus, User::StripStatus);
             }
-            if world.objects[1].is_none() && o.note.is_some() {
+            if world.objects[1].is_none() && o.note.is_some() && !world.kind_deleting {
                 may(Fault::Copy, User::Copy(true));
                 may(Fault::Copy, User::Copy(false));
+            }
+            if o.status.is_some_and(|s| s.uuid.is_some()) {
+                may(Fault::ClearUuid, User::ClearUuid);
             }
             may(Fault::Acknowledge, User::Acknowledge);
         }

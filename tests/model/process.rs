@@ -1,7 +1,7 @@
 //! One operator process: what it has seen, what it remembers, what it is in the middle of.
 
-use super::world::*;
-use flexmetal_operator::controllers::once::Stage;
+use super::{real, world::*};
+use flexmetal_operator::{controllers::once::Stage, kinds::Reason};
 
 /// What a process is in the middle of, for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +11,8 @@ pub enum Task {
     Act {
         effect: u32,
         object: Obj,
+        /// Whether the kind was being deleted when it was decided.
+        kind_deleting: bool,
     },
     /// At this stage of an order.
     Attempt(Stage, OpenAttempt),
@@ -21,6 +23,7 @@ pub enum Task {
         machine: u8,
         since: Tick,
         object: Obj,
+        record: Machine,
     },
 }
 
@@ -31,6 +34,8 @@ pub struct OpenAttempt {
     /// The status that tells of it.
     pub status: StatusA,
     pub since: Tick,
+    /// The connection that the order was permitted on.
+    pub connection: Connection,
     /// The version that the next write rests on; 0 where none follows.
     pub version: u8,
 }
@@ -44,6 +49,33 @@ pub struct ProofA {
     pub control: bool,
 }
 
+/// What a process has in force of the account object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SettingsA {
+    /// The account was used by another process when this one gained its lease.
+    pub used_before: bool,
+    pub lineage: Option<u8>,
+    pub known: u8,
+    /// Why no object may change state; index into `Reason::ALL`.
+    pub block: Option<u8>,
+    pub no_orders: bool,
+    pub open_elsewhere: bool,
+}
+
+impl SettingsA {
+    /// Nothing is known of the account yet.
+    fn unread(used_before: bool) -> Self {
+        Self {
+            used_before,
+            lineage: None,
+            known: 0,
+            block: Some(real::reason_number(Reason::Pending)),
+            no_orders: false,
+            open_elsewhere: false,
+        }
+    }
+}
+
 /// Most objects of a configuration.
 pub const SLOTS: usize = 2;
 
@@ -51,14 +83,24 @@ pub const SLOTS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Process {
     pub started: Tick,
-    pub used_before: bool,
+    /// Since when it holds the lease; None: it watches only.
+    pub acting: Option<Tick>,
+    /// What it has taken up of key and URL.
+    pub connection: Connection,
+    /// The key is refused.
     pub blocked: bool,
+    /// What it has made of the account object.
+    pub settings: SettingsA,
     pub proof: Option<ProofA>,
     pub seen: [Option<Machine>; MOST_MACHINES],
     /// The machine without an order mark that the list of all showed, made with the proof listing. One
     /// is all that the bounds allow.
     pub bare: Option<(u8, Machine)>,
     pub cache: [Option<Obj>; SLOTS],
+    /// When it first saw this object.
+    pub first_seen: [Tick; SLOTS],
+    /// The object was absent from a listing that began after the lease was gained.
+    pub newcomer: [bool; SLOTS],
     /// Interned memories.
     pub memory: [u32; SLOTS],
     pub task: [Task; SLOTS],
@@ -66,17 +108,50 @@ pub struct Process {
 
 impl Process {
     /// A process that starts now and knows nothing.
-    pub fn fresh(now: Tick, used_before: bool, objects: &[Option<Obj>; SLOTS]) -> Self {
+    pub fn fresh(
+        now: Tick,
+        used_before: bool,
+        objects: &[Option<Obj>; SLOTS],
+        connection: Connection,
+    ) -> Self {
         Self {
             started: now,
-            used_before,
+            acting: Some(now),
+            connection,
             blocked: false,
+            settings: SettingsA::unread(used_before),
             proof: None,
             seen: [None; MOST_MACHINES],
             bare: None,
             cache: *objects,
+            first_seen: [now; SLOTS],
+            newcomer: [false; SLOTS],
             memory: [0; SLOTS],
             task: [Task::Idle; SLOTS],
         }
+    }
+
+    /// Takes up another key or URL: what was seen over the former one is not shown over it.
+    pub fn connect(&mut self, connection: Connection) {
+        self.connection = connection;
+        self.blocked = false;
+        self.proof = None;
+        self.seen = [None; MOST_MACHINES];
+        self.bare = None;
+    }
+
+    /// Another one has the lease: this one makes no more calls, but for what it is in the middle of.
+    pub fn stand_by(&mut self) {
+        self.connect(self.connection);
+        self.acting = None;
+        self.settings = SettingsA::unread(true);
+    }
+
+    /// Gains the lease. Everything is listed once more, and what is there is not new.
+    pub fn gain(&mut self, now: Tick, connection: Connection, used_before: bool) {
+        self.connect(connection);
+        self.acting = Some(now);
+        self.settings.used_before = used_before;
+        self.newcomer = [false; SLOTS];
     }
 }

@@ -1,7 +1,7 @@
 //! What must hold in every state, and the walk that must end.
 
 use super::{outside, real, scene::Scene, step::Answer, world::*};
-use flexmetal_operator::kinds::Reason;
+use flexmetal_operator::kinds::{Reason, server::OrderOutcome};
 use stateright::Property;
 use std::{
     collections::hash_map::DefaultHasher,
@@ -15,7 +15,46 @@ pub const IN_SIGHT: &str = "no machine unclaimed and unreported";
 pub const OWN_DELETE: &str = "no DELETE on another object's or a retained machine";
 pub const HELD: &str = "no finalizer dropped while a machine lives that was not retained";
 pub const TOO_LATE: &str = "no machine retained once its release was noted";
+pub const SUSPENDED: &str = "no DELETE for a suspended object";
+pub const CLOSED: &str = "no closed order is put back";
+pub const KIND: &str = "no release begins once the kind is being deleted";
 pub const ENDS: &str = "with faults off it ends";
+
+/// Prints how the fair schedule goes on from a state from which it does not end well.
+pub fn show_walk(scene: &Scene, world: &World) {
+    for mood in moods(world) {
+        println!("walk, {mood:?}:");
+        let mut w = World {
+            mood,
+            budget: [0; FAULTS],
+            ..world.clone()
+        };
+        for _ in 0..12 {
+            round(scene, &mut w);
+            w.now += 1;
+            for o in w.objects.iter().flatten() {
+                let Obj {
+                    version, deleting, ..
+                } = o;
+                let (reason, whole) = (reason(o), is_whole(o));
+                println!("  {} {reason} {version} {deleting} {whole}", w.now);
+            }
+        }
+        println!("  {:?} {:?} {:?}", w.broken, w.machines, w.processes);
+        for p in &w.processes {
+            println!("  {:?}", real::MEMORIES.get(p.memory[0]));
+        }
+    }
+}
+
+/// As the provider answers now, and as it should.
+fn moods(world: &World) -> Vec<Mood> {
+    let mut moods = vec![Mood::Normal];
+    if world.mood != Mood::Normal {
+        moods.push(world.mood);
+    }
+    moods
+}
 
 /// Most rounds of the fair schedule.
 pub const MOST_ROUNDS: usize = 40;
@@ -25,7 +64,7 @@ pub fn properties() -> Vec<Property<Scene>> {
         Property::always(ONE_POST, |_, w: &World| {
             w.broken != Some(Broken::SecondPost)
         }),
-        Property::always(ONE_MACHINE, |_, w: &World| one_machine(w)),
+        Property::always(ONE_MACHINE, one_machine),
         Property::always(IN_SIGHT, |_, w: &World| w.machines.iter().all(in_sight)),
         Property::always(OWN_DELETE, |_, w: &World| {
             w.broken != Some(Broken::ForeignDelete)
@@ -34,18 +73,26 @@ pub fn properties() -> Vec<Property<Scene>> {
         Property::always(TOO_LATE, |_, w: &World| {
             w.broken != Some(Broken::LateRetain)
         }),
+        Property::always(SUSPENDED, |_, w: &World| {
+            w.broken != Some(Broken::SuspendedDelete)
+        }),
+        Property::always(CLOSED, |_, w: &World| {
+            w.broken != Some(Broken::ClosedPutBack)
+        }),
+        Property::always(KIND, |_, w: &World| w.broken != Some(Broken::KindReleased)),
         Property::always(ENDS, ends),
     ]
 }
 
 /// Of one name, whatever its lives: a restored object continues the one before.
-fn one_machine(w: &World) -> bool {
+fn one_machine(scene: &Scene, w: &World) -> bool {
+    let most = 1 + usize::from(scene.twin);
     (0u8..).take(SLOTS).all(|slot| {
         w.machines
             .iter()
             .filter(|m| m.is_live() && m.owner.slot == slot)
             .count()
-            <= 1
+            <= most
     })
 }
 
@@ -55,6 +102,18 @@ fn in_sight(m: &Machine) -> bool {
     !m.is_live()
         || m.stripped
         || (m.cluster && m.marks.iter().any(Option::is_some) && (!m.retained || m.by_policy))
+}
+
+/// Whether the finalizer of an object may truly go: it has no machine, but those that policy lets stay.
+pub fn may_be_dropped(w: &World, kind_deleting: bool, object: &Obj) -> bool {
+    let stays = (object.retain || kind_deleting) && object.begun.is_none();
+    // A failed machine only after the provider said that it does not release it, or by policy.
+    let holds = |m: &Machine| m.is_live() || (m.life == Life::Failed && !m.refused && !stays);
+    let mut own = w.machines.iter().filter(|m| m.owner == object.who);
+    let lives = own.any(|m| holds(m) && !m.retained);
+    let is_coming =
+        |wire: &Wire| matches!(wire, Wire::Post { intent, .. } if intent.who == object.who);
+    !lives && !w.wire.iter().any(is_coming)
 }
 
 /// Whether nothing is left to do for an object but what a person has to.
@@ -75,23 +134,50 @@ fn ends(scene: &Scene, world: &World) -> bool {
     if !hash.finish().is_multiple_of(scene.every) {
         return true;
     }
-    let Some((rounds, _)) = walk(scene, world) else {
-        return false;
-    };
-    scene.walks.fetch_add(1, Ordering::Relaxed);
-    scene.longest.fetch_max(rounds, Ordering::Relaxed);
-    true
+    moods(world).into_iter().all(|mood| {
+        let Some((rounds, end)) = walk(scene, world, mood) else {
+            return false;
+        };
+        scene.walks.fetch_add(1, Ordering::Relaxed);
+        scene.longest.fetch_max(rounds, Ordering::Relaxed);
+        // What holds in every state holds on the way there and beyond the last tick, too.
+        end.broken.is_none() && one_machine(scene, &end) && end.machines.iter().all(in_sight)
+    })
+}
+
+/// Whether nothing may change state, and the account object says why.
+fn is_blocked(w: &World) -> bool {
+    let mut acting = w.processes.iter().filter(|p| p.acting.is_some());
+    acting.all(|p| p.blocked || p.settings.block.is_some())
+}
+
+/// Whether finalizer and annotation are on an object whose status tells of an order that is open or made a
+/// machine: who deletes it now does not lose the machine from sight.
+fn is_whole(o: &Obj) -> bool {
+    let order = o.status.and_then(|s| s.order);
+    let own = order.filter(|order| order.intent.who == o.who);
+    let traced = own.filter(|order| matches!(order.outcome, None | Some(OrderOutcome::Created)));
+    traced.is_none_or(|order| {
+        o.deleting
+            || (o.finalizer
+                && o.note
+                    .is_some_and(|n| n.intent.attempt == order.intent.attempt))
+    })
 }
 
 /// The fair schedule with all faults off. Returns the rounds it took and where it ended.
-pub fn walk(scene: &Scene, world: &World) -> Option<(usize, World)> {
+pub fn walk(scene: &Scene, world: &World, mood: Mood) -> Option<(usize, World)> {
     let mut w = world.clone();
-    w.mood = Mood::Normal;
+    w.mood = mood;
     w.budget = [0; FAULTS];
     for rounds in 0..MOST_ROUNDS {
         let before = w.clone();
         round(scene, &mut w);
-        let still = w.objects.iter().flatten().all(at_rest)
+        // While the provider answers wrongly an object may wait for as long as that goes on.
+        let is_blocked = mood != Mood::Normal || is_blocked(&w);
+        let needs_nobody = |o: &Obj| !scene.ordinary || o.status.is_some_and(|s| !s.stalled);
+        let rests = |o: &Obj| (is_blocked || at_rest(o)) && is_whole(o) && needs_nobody(o);
+        let still = w.objects.iter().flatten().all(rests)
             && w.objects == before.objects
             && w.machines == before.machines;
         if still {
@@ -102,16 +188,20 @@ pub fn walk(scene: &Scene, world: &World) -> Option<(usize, World)> {
     None
 }
 
-fn round(scene: &Scene, w: &mut World) {
+pub fn round(scene: &Scene, w: &mut World) {
     while !w.wire.is_empty() {
         outside::land(w, 0, !scene.stale);
     }
     for p in 0..w.processes.len() {
-        outside::list(w, p, false, scene.control);
+        w.processes[p] = awake(w, p);
+        if w.processes[p].acting.is_some() {
+            outside::list(w, p, false, scene.controls());
+        }
         for slot in 0..SLOTS {
             for _ in 0..6 {
                 let now = w.objects[slot];
-                outside::learn(&mut w.processes[p], slot, now);
+                let tick = w.now;
+                outside::learn(&mut w.processes[p], slot, now, tick);
                 let before = w.clone();
                 scene.hand(w, p, slot).pass();
                 for _ in 0..6 {
@@ -130,6 +220,18 @@ fn round(scene: &Scene, w: &mut World) {
             _ => {}
         }
     }
+}
+
+/// A process that has taken up what there is: the lease that nobody holds, and key and URL.
+fn awake(w: &World, p: usize) -> Process {
+    let mut process = w.processes[p];
+    if process.acting.is_some() && process.connection != w.connection {
+        process.connect(w.connection);
+    }
+    if w.processes.iter().all(|p| p.acting.is_none()) {
+        process.gain(w.now, w.connection, w.account.is_used());
+    }
+    process
 }
 
 /// In words, for a report.

@@ -30,11 +30,7 @@ pub fn world(scene: &Scene) -> World {
     if scene.aged {
         let reason = real::reason_number(Reason::Suspended);
         first.status = Some(StatusA {
-            ready: Some(ReadyA {
-                on: false,
-                since: 0,
-                reason,
-            }),
+            ready: Some(ReadyA { on: false, reason }),
             stalled: true,
             ..Default::default()
         });
@@ -46,10 +42,15 @@ pub fn world(scene: &Scene) -> World {
             send_by: 10,
             attempt: 200,
             unknown_before: 0,
+            renamed: false,
+            account: Some((0, Connection::First)),
         };
         let outcome = Some(OrderOutcome::Created);
         first.finalizer = true;
-        first.note = Some(intent);
+        first.note = Some(NoteA {
+            intent,
+            outcome: None,
+        });
         first.status = Some(StatusA {
             order: Some(RecordA {
                 intent,
@@ -58,14 +59,15 @@ pub fn world(scene: &Scene) -> World {
                 failures: 0,
             }),
             uuid: Some(0),
+            over: false,
             ready: Some(ReadyA {
                 on: true,
-                since: 0,
                 reason: real::reason_number(Reason::Delivered),
             }),
             stalled: false,
         });
         machines.push(Machine {
+            account: 0,
             marks: [Some((WHO, 0)), None],
             cluster: true,
             retained: false,
@@ -76,8 +78,16 @@ pub fn world(scene: &Scene) -> World {
             stripped: false,
             by_policy: false,
             refused: false,
+            renamed: false,
         });
         posts.push((WHO, 0));
+        if scene.twin {
+            let first = machines[0];
+            machines.push(Machine {
+                marks: [Some((WHO, 1)), None],
+                ..first
+            });
+        }
     }
     let objects = [Some(first), None];
     let used = scene.aged || scene.delivered;
@@ -93,10 +103,23 @@ pub fn world(scene: &Scene) -> World {
         machines,
         wire: Vec::new(),
         mood: Mood::Normal,
-        processes: vec![Process::fresh(start, used, &objects); scene.processes],
+        processes: (0..scene.processes)
+            .map(|p| Process {
+                acting: (p == 0 || !scene.lease).then_some(start),
+                ..Process::fresh(start, used, &objects, Connection::First)
+            })
+            .collect(),
         attempts: 0,
         posts,
-        used,
+        connection: Connection::First,
+        account: AccountA {
+            endpoint: used.then_some(Connection::First),
+            lineage: used.then_some(0),
+            known: if used { u8::from(scene.control) } else { 0 },
+            lineages: u8::from(used),
+            acknowledged: None,
+        },
+        kind_deleting: false,
         budget,
         broken: None,
     }

@@ -1,9 +1,11 @@
 //! What a process does next: the act half, each call and each write a step of its own.
 
 use super::{
+    account,
     outside::{annotate, learn, write},
     pass::{self, EFFECTS, Variant},
     real::{self, MEMORIES},
+    rules,
     world::*,
 };
 use flexmetal_operator::controllers::{
@@ -40,7 +42,8 @@ pub struct Hand<'a> {
     pub process: usize,
     pub slot: usize,
     pub variant: Variant,
-    pub has_control: bool,
+    /// Whether the kind was being deleted when the pass looked.
+    pub kind_deleting: bool,
     /// The watch shows every change at once.
     pub prompt: bool,
     /// A process may stand still between its last look at the clock and the socket.
@@ -62,7 +65,7 @@ impl Hand<'_> {
     }
 
     pub fn facts(&self, object: &Obj) -> Facts {
-        let sight = pass::sight(self.world, self.process, object, self.has_control);
+        let sight = pass::sight(self.world, self.process, object, self.kind_deleting);
         pass::facts(self.variant, &sight)
     }
 
@@ -92,8 +95,8 @@ impl Hand<'_> {
 
     /// The process has read or written the object: it never goes back behind that.
     fn learn(&mut self, object: Option<Obj>) {
-        let slot = self.slot;
-        learn(self.me(), slot, object);
+        let (slot, now) = (self.slot, self.world.now);
+        learn(self.me(), slot, object, now);
     }
 
     /// GET of the object; None when it is gone.
@@ -131,21 +134,32 @@ impl Hand<'_> {
 
     /// One pass: observe, decide; then the effect is next, or the report is made.
     pub fn pass(&mut self) {
+        let acts = self.me().acting.is_some();
+        if acts {
+            account::pass(self.world, self.process);
+        }
         let Some(object) = self.world.processes[self.process].cache[self.slot] else {
             return;
         };
-        let sight = pass::sight(self.world, self.process, &object, self.has_control);
+        if !acts && !self.has_unrecorded(&object) {
+            return;
+        }
+        let sight = pass::sight(self.world, self.process, &object, self.kind_deleting);
         if let Some(intent) = pass::stolen(self.variant, &sight) {
             return self.go(Task::Attempt(Stage::Send, self.stolen(intent)));
         }
         let out = pass::decided(self.variant, &sight);
         let slot = self.slot;
         self.me().memory[slot] = out.memory;
-        match out.effect {
+        match out.effect.filter(|_| acts) {
             Some(effect) if out.due && self.is_one_step(effect) => {
                 self.act(effect, &object, Answer::Ok)
             }
-            Some(effect) if out.due => self.go(Task::Act { effect, object }),
+            Some(effect) if out.due => self.go(Task::Act {
+                effect,
+                object,
+                kind_deleting: self.kind_deleting,
+            }),
             // The status is written with the version that the facts came from; a conflict loses it.
             _ if object.status != Some(out.status) && out.status != StatusA::default() => {
                 let status = out.status;
@@ -158,12 +172,29 @@ impl Hand<'_> {
         }
     }
 
+    /// Whether the process knows the outcome of an order that status still calls open: it is recorded
+    /// without the lease, too.
+    fn has_unrecorded(&self, object: &Obj) -> bool {
+        let memory = self.world.processes[self.process].memory[self.slot];
+        let known = MEMORIES.get(memory).order.as_ref().map(real::record_of);
+        let recorded = object.status.and_then(|s| s.order);
+        known.zip(recorded).is_some_and(|(known, recorded)| {
+            let is_open = recorded.intent == known.intent && recorded.outcome.is_none();
+            is_open && known.outcome.is_some()
+        })
+    }
+
     /// Whether nothing is gained by a state between the decision and its effect: looks, and the order,
     /// which reads and decides once more first. The rest is parted, so that the world moves in between.
     fn is_one_step(&self, effect: u32) -> bool {
         match &*EFFECTS.get(effect) {
-            Effect::Order(_) | Effect::LookForOrder(_) | Effect::Read { .. } => true,
-            Effect::WriteIntent(_) | Effect::HoldObject => !self.world.has(Fault::LostWrite),
+            Effect::Order(_)
+            | Effect::LookForOrder(_)
+            | Effect::Read { .. }
+            | Effect::RemoveOrderTag { .. } => true,
+            Effect::WriteNote(_) | Effect::PutBack(_) | Effect::HoldObject => {
+                !self.world.has(Fault::LostWrite)
+            }
             _ => false,
         }
     }
@@ -172,14 +203,22 @@ impl Hand<'_> {
     pub fn step(&mut self, answer: Answer) {
         match self.task() {
             Task::Idle => {}
-            Task::Act { effect, object } => self.act(effect, &object, answer),
+            Task::Act {
+                effect,
+                object,
+                kind_deleting,
+            } => {
+                self.kind_deleting = kind_deleting;
+                self.act(effect, &object, answer);
+            }
             Task::Attempt(stage, begun) => self.attempt(stage, begun, answer),
             Task::Frozen(begun) => self.post(&begun, answer),
             Task::Delete {
                 machine,
                 since,
                 object,
-            } => self.delete(machine, since, &object, answer),
+                record,
+            } => self.delete(machine, since, &object, &record, answer),
         }
     }
 
@@ -187,22 +226,41 @@ impl Hand<'_> {
         let effect = EFFECTS.get(number);
         match &*effect {
             Effect::Order(planned) => self.start(planned, object),
-            Effect::WriteIntent(intent) => {
-                let note = real::intent_of(intent);
+            Effect::WriteNote(note) | Effect::PutBack(note) => {
+                let is_put_back = matches!(&*effect, Effect::PutBack(_));
+                let note = real::note_of(note);
+                // Its outcome goes into an annotation that is there, and nowhere else.
+                if note.outcome.is_some() && object.note.is_none() {
+                    self.world.broken = Some(Broken::ClosedPutBack);
+                }
                 // The API server takes no new finalizer on a deleted object.
                 if object.deleting && !object.finalizer {
                     return self.failed();
                 }
-                self.plain(object, answer, |o| annotate(o, note));
+                let is_record = !is_put_back && note.outcome.is_none();
+                let written = self.plain(object, answer, |o| {
+                    annotate(o, note);
+                    if is_record {
+                        o.acknowledged = None;
+                    }
+                });
+                match (written, is_put_back) {
+                    (Reply::Done, true) => self.done(Observation::PutBack),
+                    (written, _) => self.written(written),
+                }
             }
-            Effect::HoldObject => self.plain(object, answer, |o| o.finalizer = true),
+            Effect::HoldObject => {
+                let written = self.plain(object, answer, |o| o.finalizer = true);
+                self.written(written);
+            }
             Effect::LetGo => {
-                let rightly = self.may_be_dropped(object);
+                let rightly = rules::may_be_dropped(self.world, self.kind_deleting, object);
                 let before = self.world.objects[self.slot];
-                self.plain(object, answer, |o| o.finalizer = false);
+                let written = self.plain(object, answer, |o| o.finalizer = false);
                 if self.world.objects[self.slot] != before && !rightly {
                     self.world.broken = Some(Broken::Dropped);
                 }
+                self.written(written);
             }
             Effect::LookForOrder(look) => self.look(look),
             Effect::Read { uuid, not_listed } => {
@@ -217,37 +275,17 @@ impl Hand<'_> {
                 self.begin_release(object, real::machine_of(uuid), answer);
             }
             Effect::Release { uuid } => self.release(object, real::machine_of(uuid)),
+            Effect::RemoveOrderTag { tag } => self.remove_order_tag(tag),
         }
     }
 
     /// A single write that rests on the version that the decision saw.
-    fn plain(&mut self, object: &Obj, answer: Answer, change: impl FnOnce(&mut Obj)) {
+    fn plain(&mut self, object: &Obj, answer: Answer, change: impl FnOnce(&mut Obj)) -> Reply {
         let mut version = object.version;
-        let written = self.write(&mut version, object.who, answer, change);
-        self.written(written);
+        self.write(&mut version, object.who, answer, change)
     }
 
     pub fn written(&mut self, written: Reply) {
         self.done(answers::of_write(written, || "it failed".into()));
-    }
-
-    /// Whether the finalizer may truly go: no machine of this object, but those that policy lets stay.
-    fn may_be_dropped(&self, object: &Obj) -> bool {
-        if object.retain && object.begun.is_none() {
-            return true;
-        }
-        // A failed machine only after the provider said that it does not release it.
-        let holds = |m: &Machine| m.is_live() || (m.life == Life::Failed && !m.refused);
-        let lives = self
-            .world
-            .machines
-            .iter()
-            .any(|m| m.owner == object.who && holds(m) && !m.retained);
-        let coming = self
-            .world
-            .wire
-            .iter()
-            .any(|w| matches!(w, Wire::Post { intent, .. } if intent.who == object.who));
-        !lives && !coming
     }
 }

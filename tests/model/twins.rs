@@ -1,6 +1,10 @@
 //! The cases that remain: outside of the bounds there is a twin, and it is reported.
 
-use super::{rules, scene::Scene, world::Fault::*};
+use super::{
+    rules,
+    scene::Scene,
+    world::{Fault::*, Mood},
+};
 use stateright::{Checker, HasDiscoveries, Model};
 
 /// A twin, found where the bounds are lifted, is kept in sight: the object names it and needs a person.
@@ -15,7 +19,7 @@ fn makes_a_twin_that_is_reported(scene: Scene) {
     let twin = checker
         .discovery(rules::ONE_MACHINE)
         .expect("the case exists");
-    let (_, end) = rules::walk(&scene, twin.last_state()).expect("it ends");
+    let (_, end) = rules::walk(&scene, twin.last_state(), Mood::Normal).expect("it ends");
     let object = end.objects[0].expect("the object is there");
     assert_eq!(rules::reason(&object), "DuplicateServers");
     assert!(object.status.is_some_and(|s| s.stalled));

@@ -34,6 +34,18 @@ pub struct IntentA {
     /// Which nonce; [`ADOPTED`] for none.
     pub attempt: u8,
     pub unknown_before: u8,
+    /// It asks for the other host name.
+    pub renamed: bool,
+    /// Lineage and connection of the account that it goes to.
+    pub account: Option<(u8, Connection)>,
+}
+
+/// The order annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NoteA {
+    pub intent: IntentA,
+    /// How it ended without a machine.
+    pub outcome: Option<OrderOutcome>,
 }
 
 /// The nonce of an intent that only a machine's tags tell of.
@@ -54,6 +66,8 @@ pub struct RecordA {
 pub struct StatusA {
     pub order: Option<RecordA>,
     pub uuid: Option<u8>,
+    /// The machine that it names is not live any more.
+    pub over: bool,
     pub ready: Option<ReadyA>,
     pub stalled: bool,
 }
@@ -62,8 +76,6 @@ pub struct StatusA {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReadyA {
     pub on: bool,
-    /// Seconds after [`BASE`] of the last change; kept only while there is no order.
-    pub since: i16,
     /// Index into `Reason::ALL`.
     pub reason: u8,
 }
@@ -76,7 +88,7 @@ pub struct Obj {
     pub created: Tick,
     pub deleting: bool,
     pub finalizer: bool,
-    pub note: Option<IntentA>,
+    pub note: Option<NoteA>,
     pub begun: Option<u8>,
     /// The epoch that a person says made no machine.
     pub acknowledged: Option<i16>,
@@ -99,6 +111,8 @@ pub enum Life {
 /// One machine at the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
+    /// The provider's account that it stands in.
+    pub account: u8,
     /// Order tags: object and epoch.
     pub marks: [Option<(Who, i16)>; 2],
     pub cluster: bool,
@@ -114,6 +128,8 @@ pub struct Machine {
     pub by_policy: bool,
     /// It is failed, and the provider said no to its release.
     pub refused: bool,
+    /// It has the other host name.
+    pub renamed: bool,
 }
 
 impl Machine {
@@ -125,11 +141,45 @@ impl Machine {
     }
 }
 
+/// The account object, as far as its status says where it leads to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AccountA {
+    pub endpoint: Option<Connection>,
+    pub lineage: Option<u8>,
+    /// Bit set of the provider's accounts whose control machine it remembers.
+    pub known: u8,
+    /// How many lineages there were.
+    pub lineages: u8,
+    /// The connection of which a person says that it is meant.
+    pub acknowledged: Option<Connection>,
+}
+
+/// A base URL with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Connection {
+    First,
+    /// Another key of the same account.
+    Rotated,
+    /// Another account.
+    Other,
+}
+
+impl Connection {
+    pub const ALL: [Self; 3] = [Self::First, Self::Rotated, Self::Other];
+
+    /// The account that it leads to.
+    pub fn account(self) -> u8 {
+        u8::from(self == Self::Other)
+    }
+}
+
 /// A request whose sender does not wait for it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wire {
     Post {
         intent: IntentA,
+        /// The account that it goes to.
+        account: u8,
         sent: Tick,
     },
     Delete {
@@ -162,6 +212,9 @@ pub enum Broken {
     ForeignDelete,
     Dropped,
     LateRetain,
+    SuspendedDelete,
+    ClosedPutBack,
+    KindReleased,
 }
 
 /// The things that may go wrong or be done by people, each with a budget.
@@ -188,10 +241,20 @@ pub enum Fault {
     Copy,
     Restore,
     Acknowledge,
+    /// Another key or URL.
+    Connect,
+    /// The lease changes hands.
+    Lease,
+    /// The kind is deleted, with all its objects.
+    KindDeleted,
+    /// A person says of a new key or URL that it is meant.
+    AcknowledgeAccount,
+    /// Somebody takes the identifier of the machine out of a status.
+    ClearUuid,
 }
 
 /// How many kinds of fault there are.
-pub const FAULTS: usize = 18;
+pub const FAULTS: usize = 23;
 
 /// A state of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -199,7 +262,7 @@ pub struct World {
     pub now: Tick,
     pub objects: [Option<Obj>; SLOTS],
     /// The annotation of an object as a backup has it, and how many lives its name had.
-    pub backup: [Option<IntentA>; SLOTS],
+    pub backup: [Option<NoteA>; SLOTS],
     pub lives: [u8; SLOTS],
     pub machines: Vec<Machine>,
     pub wire: Vec<Wire>,
@@ -208,8 +271,12 @@ pub struct World {
     pub attempts: u8,
     /// Every POST that was sent, by object and epoch.
     pub posts: Vec<(Who, i16)>,
-    /// Some process has used the account before, as its status shows.
-    pub used: bool,
+    /// Where the account object leads to now, as its Secret says.
+    pub connection: Connection,
+    /// The account object.
+    pub account: AccountA,
+    /// The kind has a deletionTimestamp.
+    pub kind_deleting: bool,
     pub budget: [u8; FAULTS],
     pub broken: Option<Broken>,
 }

@@ -27,7 +27,7 @@ impl Claims for MarkClaims {
 
 /// What an object has on record at its account: the machine of its last order, or that the order is open. From
 /// its status alone, which stands before anything is sent: anybody may write an annotation.
-pub(super) fn on_record(cluster: &ClusterId, object: &BareMetalServer, all: &mut OnRecord) {
+pub fn on_record(cluster: &ClusterId, object: &BareMetalServer, all: &mut OnRecord) {
     let Some(status) = &object.status else {
         return;
     };

@@ -12,7 +12,7 @@ pub mod memory;
 pub mod recall;
 
 mod act;
-mod claims;
+pub mod claims;
 mod observe;
 mod orders;
 mod pass;

@@ -2,7 +2,7 @@
 
 use hosting::{Error, Refusal, error::Interruption};
 
-fn refusal(status: u16) -> Refusal {
+pub fn refusal(status: u16) -> Refusal {
     Refusal {
         status,
         code: None,

@@ -7,7 +7,7 @@ use flexmetal_operator::{
         facts::{AccountFacts, Facts},
         recall::{Known, recall},
     },
-    kinds::{Reason, account::KnownMachine},
+    kinds::Reason,
 };
 use hosting::Server;
 
@@ -19,14 +19,18 @@ pub struct Sight {
     pub memory: u32,
     pub now: Tick,
     pub started: Tick,
-    pub used_before: bool,
+    pub settings: SettingsA,
     pub blocked: bool,
     pub proof: Option<ProofA>,
     pub seen: [Option<Machine>; MOST_MACHINES],
     pub bare: Option<(u8, Machine)>,
     /// The other object that this process knows.
     pub neighbour: Option<Who>,
-    pub has_control: bool,
+    pub connection: Connection,
+    pub kind_deleting: bool,
+    pub acting_since: Tick,
+    pub first_seen: Tick,
+    pub newcomer: bool,
 }
 
 /// The facts, recalled as every pass does it.
@@ -48,7 +52,7 @@ pub fn facts(s: &Sight) -> Facts {
             .filter(|x| p.shown & (1 << machine_of(x.id.as_str())) != 0)
             .collect();
         if p.control {
-            servers.push(Arc::new(control_server()));
+            servers.push(Arc::new(control_server(s.connection.account())));
         }
         Arc::new(Proof {
             began,
@@ -57,37 +61,38 @@ pub fn facts(s: &Sight) -> Facts {
         })
     });
     let view = View {
-        state: if s.blocked {
-            State::Blocked(Reason::KeyRejected, "the key is refused".into())
-        } else {
-            State::Usable
+        state: match s.settings.block {
+            Some(reason) => State::Blocked(Reason::ALL[usize::from(reason)], "as it is".into()),
+            None if s.blocked => State::Blocked(Reason::KeyRejected, "refused".into()),
+            None => State::Usable,
         },
         times: times(),
         proof,
-        known: if s.has_control {
-            vec![KnownMachine {
-                uuid: uuid(CONTROL),
-                order_tag: control_tag(),
-            }]
-        } else {
-            Vec::new()
-        },
+        known: known(s.settings.known),
         catalogue: Some((now.mono, Arc::new(Catalogue::default()))),
         servers: s.proof.map(|p| {
             let bare = s.bare.iter().map(|(number, m)| server(*number, m));
             (ticks(p.began - s.started), Arc::new(bare.collect()))
         }),
-        used_before: s.used_before,
+        used_before: s.settings.used_before,
+        uid: ACCOUNT_UID.into(),
+        connection: Some(word(s.connection)),
+        lineage: s.settings.lineage.map(lineage),
+        open_elsewhere: s.settings.open_elsewhere,
         last_error: None,
         is_unreachable: false,
-        no_orders: None,
+        no_orders: (s.settings.no_orders)
+            .then(|| (Reason::Pending, "the account is being recorded".into())),
         defaults: Some(defaults(&s.object)),
     };
     let mut facts = Facts {
         now,
+        acting_since: ticks(s.acting_since - s.started),
+        first_seen: ticks(s.first_seen - s.started),
+        is_newcomer: s.newcomer,
         cluster: cluster(),
         all_namespaces: true,
-        kind_deleting: Some(false),
+        kind_deleting: Some(s.kind_deleting),
         object: Arc::new(object(&s.object)),
         account: AccountFacts::Found {
             view,

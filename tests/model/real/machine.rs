@@ -18,7 +18,7 @@ pub fn server(number: u8, m: &Machine) -> Server {
     }
     Server {
         id: ServerId::parse(&uuid(number)).unwrap(),
-        name: name(m.owner.slot),
+        name: hostname(m.owner.slot, m.renamed),
         status: match m.life {
             Life::Provisioning => ServerStatus::Provisioning,
             Life::Delivered => ServerStatus::Delivered,
@@ -45,10 +45,11 @@ pub fn server(number: u8, m: &Machine) -> Server {
     }
 }
 
-/// The machine that everybody knows.
-pub fn control_server() -> Server {
+/// The machine that everybody knows in an account.
+pub fn control_server(account: u8) -> Server {
     let who = Who { slot: 0, life: 0 };
     let machine = Machine {
+        account,
         marks: [None; 2],
         cluster: true,
         retained: false,
@@ -59,8 +60,14 @@ pub fn control_server() -> Server {
         stripped: false,
         by_policy: false,
         refused: false,
+        renamed: false,
     };
-    server(CONTROL, &machine)
+    server(CONTROL - account, &machine)
+}
+
+/// Its identifier.
+pub fn control(account: u8) -> String {
+    uuid(CONTROL - account)
 }
 
 /// The order tag of the machine that everybody knows.

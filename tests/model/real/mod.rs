@@ -1,11 +1,13 @@
 //! From the small world to what the deciding code reads, and back: names, marks and moments here, each
 //! thing that is converted in a file of its own.
 
+mod account;
 mod answers;
 mod facts;
 mod machine;
 mod object;
 
+pub use account::*;
 pub use answers::*;
 pub use facts::*;
 pub use machine::*;
@@ -67,6 +69,13 @@ pub fn keep(mut memory: Memory) -> u32 {
     MEMORIES.put(memory.clone(), || Arc::new(memory))
 }
 
+/// A memory that has forgotten its order.
+pub fn without_order(number: u32) -> u32 {
+    let mut memory = (*MEMORIES.get(number)).clone();
+    memory.order = None;
+    keep(memory)
+}
+
 const CLUSTER: &str = "0123456789abcdef";
 const LIVES: u8 = 4;
 
@@ -97,11 +106,23 @@ fn name(slot: u8) -> String {
     format!("server-{slot}")
 }
 
+/// The host name that is ordered.
+fn hostname(slot: u8, renamed: bool) -> String {
+    match renamed {
+        true => RENAMED.into(),
+        false => name(slot),
+    }
+}
+
+/// The other host name.
+const RENAMED: &str = "renamed";
+
 fn uid(who: Who) -> String {
     format!("uid-{}-{}", who.slot, who.life)
 }
 
-/// A machine's identifier; [`CONTROL`] is the machine that everybody knows.
+/// A machine's identifier; [`CONTROL`] is the machine that everybody knows in the first account, the number
+/// below it that of the second.
 pub fn uuid(machine: u8) -> String {
     format!("00000000-0000-4000-8000-00000000000{machine}")
 }
@@ -110,7 +131,7 @@ pub fn machine_of(uuid: &str) -> u8 {
     uuid.as_bytes().last().unwrap() - b'0'
 }
 
-pub const CONTROL: u8 = 9;
+const CONTROL: u8 = 9;
 
 pub fn ticks(ticks: Tick) -> Duration {
     Duration::from_secs(u64::from(ticks) * TICK.unsigned_abs())

@@ -5,12 +5,15 @@ use flexmetal_operator::kinds::{
     BareMetalServer, Policies, Reason,
     conditions::Type,
     names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    order::{OrderAccount, OrderNote},
+    references::AccountKind,
     server::{
         BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent,
         OrderOutcome::{NotSent, Refused},
         OrderRecord,
     },
 };
+use hosting::ServerStatus;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::collections::BTreeMap;
@@ -27,6 +30,14 @@ pub fn intent(i: &IntentA) -> Intent {
             format!("a{}", i.attempt)
         },
         send_by: BASE + i64::from(i.send_by),
+        hostname: hostname(i.who.slot, i.renamed),
+        account: i.account.map(|(number, connection)| OrderAccount {
+            kind: AccountKind::ProviderAccount,
+            name: "default".into(),
+            uid: ACCOUNT_UID.into(),
+            lineage: lineage(number),
+            connection: word(connection),
+        }),
         unknown_before: i32::from(i.unknown_before),
     }
 }
@@ -41,7 +52,26 @@ pub fn intent_of(i: &Intent) -> IntentA {
             .strip_prefix('a')
             .and_then(|n| n.parse().ok())
             .unwrap_or(ADOPTED),
+        renamed: i.hostname == RENAMED,
+        account: i.account.as_ref().map(|account| {
+            let connection = connection_by(&account.connection);
+            (lineage_of(&account.lineage), connection)
+        }),
         unknown_before: u8::try_from(i.unknown_before).unwrap(),
+    }
+}
+
+pub fn note(n: &NoteA) -> OrderNote {
+    OrderNote {
+        intent: intent(&n.intent),
+        outcome: n.outcome,
+    }
+}
+
+pub fn note_of(n: &OrderNote) -> NoteA {
+    NoteA {
+        intent: intent_of(&n.intent),
+        outcome: n.outcome,
     }
 }
 
@@ -69,25 +99,28 @@ pub fn record_of(r: &OrderRecord) -> RecordA {
 }
 
 fn status(s: &StatusA) -> BareMetalServerStatus {
-    let condition = |kind: Type, on: bool, since: i16, reason: Reason| Condition {
+    let condition = |kind: Type, on: bool, reason: Reason| Condition {
         type_: kind.as_str().into(),
         status: if on { "True" } else { "False" }.into(),
         reason: reason.as_str().into(),
         message: String::new(),
         observed_generation: Some(1),
-        last_transition_time: Time(Timestamp::from_second(BASE + i64::from(since)).unwrap()),
+        last_transition_time: Time(Timestamp::from_second(BASE).unwrap()),
     };
     let conditions = s.ready.map_or_else(Vec::new, |r| {
         let reason = Reason::ALL[usize::from(r.reason)];
         vec![
-            condition(Type::Ready, r.on, r.since, reason),
-            condition(Type::Stalled, s.stalled, r.since, reason),
+            condition(Type::Ready, r.on, reason),
+            condition(Type::Stalled, s.stalled, reason),
         ]
     });
     BareMetalServerStatus {
         observed_generation: Some(1),
         conditions,
         uuid: s.uuid.map(uuid),
+        provider_status: s
+            .uuid
+            .map(|_| if s.over { "released" } else { "delivered" }.into()),
         order: s.order.as_ref().map(record),
         ..Default::default()
     }
@@ -98,17 +131,17 @@ pub fn status_of(s: &BareMetalServerStatus) -> StatusA {
     StatusA {
         order: s.order.as_ref().map(record_of),
         uuid: s.uuid.as_deref().map(machine_of),
+        over: s.uuid.is_some() && s.provider_status.as_deref().is_some_and(is_over),
         ready: find(Type::Ready).map(|c| ReadyA {
             on: c.status == "True",
-            since: if s.order.is_some() {
-                0
-            } else {
-                offset(c.last_transition_time.0.as_second())
-            },
             reason: reason_index(&c.reason),
         }),
         stalled: find(Type::Stalled).is_some_and(|c| c.status == "True"),
     }
+}
+
+fn is_over(word: &str) -> bool {
+    !ServerStatus::parse(word).is_live()
 }
 
 fn reason_index(word: &str) -> u8 {
@@ -149,7 +182,7 @@ pub fn defaults(o: &Obj) -> Policies {
 pub fn object(o: &Obj) -> BareMetalServer {
     let time = |tick| Time(Timestamp::from_second(wall(tick)).unwrap());
     let spec = BareMetalServerSpec {
-        hostname: o.renamed.then(|| "renamed".into()),
+        hostname: o.renamed.then(|| RENAMED.into()),
         deletion_policy: says_itself(o).then(|| policy(o)),
         suspend: Some(o.suspend),
         ..SPEC.clone()
@@ -165,7 +198,7 @@ pub fn object(o: &Obj) -> BareMetalServer {
     meta.finalizers = o.finalizer.then(|| vec![SERVER_FINALIZER.into()]);
     let mut annotations = BTreeMap::new();
     if let Some(note) = &o.note {
-        let text = serde_json::to_string(&intent(note)).unwrap();
+        let text = serde_json::to_string(&self::note(note)).unwrap();
         annotations.insert(ORDER_ANNOTATION.to_owned(), text);
     }
     if let Some(machine) = o.begun {

@@ -124,11 +124,18 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
     Decision::of(draft).with(Effect::Order(Box::new(NewOrder {
         order,
         account,
-        after_epoch: evidence.last_epoch(),
+        after_epoch: evidence.last_epoch().max(remembered_epoch(facts)),
         unknown_before,
         failures,
         request_hash: request::request_hash(facts),
     })))
+}
+
+/// The epoch of the last order that this process knows of: an object that was stripped of every trace of a
+/// refused one may order again in the same second.
+fn remembered_epoch(facts: &Facts) -> i64 {
+    let known = facts.memory.order.as_ref();
+    known.map_or(0, |order| order.intent.epoch)
 }
 
 /// Waiting for a look that the account makes by itself: no news, unless that look fails.

@@ -291,6 +291,23 @@ fn the_next_epoch_is_a_new_one_and_a_row_of_unknowns_is_counted() {
 }
 
 #[test]
+fn an_object_stripped_of_a_refused_order_takes_another_epoch_in_the_same_second() {
+    let facts = Case::new()
+        .facts(|f| {
+            let mut refused = OrderRecord::open(Case::new().intent());
+            refused.intent.epoch = f.now.wall;
+            refused.outcome = Some(OrderOutcome::Refused);
+            f.memory.order = Some(refused);
+        })
+        .0;
+    let Some(Effect::Order(plan)) = decide(&facts).effect else {
+        panic!("no order")
+    };
+    let intent = fence::start(&facts, &plan, "new", secs(30)).unwrap();
+    assert_eq!(intent.epoch, facts.now.wall + 1);
+}
+
+#[test]
 fn a_begin_that_fresh_facts_do_not_bear_out_is_given_up() {
     let planned = Case::new();
     let Some(Effect::Order(plan)) = planned.decide().effect else {

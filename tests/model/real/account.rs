@@ -1,0 +1,192 @@
+//! The account object, as its own decision reads it.
+
+use super::{super::world::*, *};
+use flexmetal_operator::{
+    account::{
+        AccountKey, AccountReport, Counts, KeyState, OnRecord, orphans::Verdict, view::Proof,
+    },
+    controllers::{
+        account::facts::{Facts, SecretFact},
+        patience::Patience,
+        server::claims::on_record,
+    },
+    kinds::{
+        account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
+        interval::Interval,
+        names::ACKNOWLEDGE_ACCOUNT,
+        references::AccountKind,
+        timing::TimingInForce,
+    },
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// UID of the account object.
+pub const ACCOUNT_UID: &str = "uid-account";
+
+/// All that a pass over the account object sees. Also the key under which its decision is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Account {
+    pub status: AccountA,
+    pub connection: Connection,
+    pub refused: bool,
+    pub proof: Option<ProofA>,
+    pub seen: [Option<Machine>; MOST_MACHINES],
+    pub started: Tick,
+    pub used_before: bool,
+    /// What the objects tell of their orders.
+    pub objects: [Option<(Option<NoteA>, Option<StatusA>)>; SLOTS],
+}
+
+/// URL and key of a connection.
+fn endpoint(connection: Connection) -> Endpoint {
+    Endpoint {
+        base_url: format!("https://{}.example.com", connection.account()),
+        key_hash: format!("{connection:?}"),
+    }
+}
+
+/// The connection with this URL and key.
+pub fn connection_of(endpoint: &Endpoint) -> Connection {
+    let all = Connection::ALL.into_iter();
+    all.clone()
+        .find(|c| format!("{c:?}") == endpoint.key_hash)
+        .unwrap()
+}
+
+/// The words for connections.
+static WORDS: LazyLock<[String; 3]> =
+    LazyLock::new(|| Connection::ALL.map(|c| endpoint(c).connection(ACCOUNT_UID)));
+
+/// The word for a connection.
+pub fn word(connection: Connection) -> String {
+    WORDS[connection as usize].clone()
+}
+
+/// The connection of a word.
+pub fn connection_by(word: &str) -> Connection {
+    let number = WORDS.iter().position(|w| w == word).unwrap();
+    Connection::ALL[number]
+}
+
+/// The word for a lineage.
+pub fn lineage(number: u8) -> String {
+    format!("lineage-{number}")
+}
+
+/// The lineage of a word.
+pub fn lineage_of(word: &str) -> u8 {
+    word.strip_prefix("lineage-").unwrap().parse().unwrap()
+}
+
+/// The control machines that are remembered.
+pub fn known(bits: u8) -> Vec<KnownMachine> {
+    (0..2u8)
+        .filter(|account| bits & (1 << account) != 0)
+        .map(|account| KnownMachine {
+            uuid: control(account),
+            order_tag: control_tag(),
+            live: true,
+        })
+        .collect()
+}
+
+/// The same as a bit set.
+pub fn known_of(machines: &[KnownMachine]) -> u8 {
+    let is_known = |account: &u8| machines.iter().any(|k| k.uuid == control(*account));
+    (0..2u8).filter(is_known).map(|account| 1 << account).sum()
+}
+
+static SPEC: LazyLock<AccountSpec> = LazyLock::new(|| {
+    let least = r#"{"baseURL": "https://0.example.com", "apiKeySecretRef": {"name": "key"}}"#;
+    serde_json::from_str(least).unwrap()
+});
+
+/// The facts of the account object.
+pub fn account(a: &Account) -> Facts {
+    let mut on_record_of_all = OnRecord::default();
+    for (slot, o) in (0u8..).zip(a.objects) {
+        let Some((note, status)) = o else { continue };
+        let who = Who { slot, life: 0 };
+        let bare = Obj {
+            note,
+            status,
+            ..super::super::start::object(who, 0)
+        };
+        on_record(&cluster(), &object(&bare), &mut on_record_of_all);
+    }
+    let lineage_now = a.status.lineage.map(lineage);
+    let proof = a.proof.map(|p| {
+        let began = ticks(p.began - a.started);
+        let mut servers: Vec<_> = (0u8..)
+            .zip(&a.seen)
+            .filter(|(n, _)| p.shown & (1 << n) != 0)
+            .filter_map(|(n, m)| m.as_ref().map(|m| Arc::new(server(n, m))))
+            .collect();
+        if p.control {
+            servers.push(Arc::new(control_server(a.connection.account())));
+        }
+        Arc::new(Proof {
+            began,
+            ended: began,
+            servers,
+        })
+    });
+    let shown = a.proof.is_some_and(|p| p.control);
+    let shown = u8::from(shown) << a.connection.account();
+    let endpoint_now = endpoint(a.connection);
+    // As observe does it: what was known is over where a person says so of the connection on record.
+    let is_forgotten =
+        a.status.endpoint == Some(a.connection) && a.status.acknowledged == Some(a.connection);
+    let known_before = if is_forgotten { 0 } else { a.status.known };
+    Facts {
+        now: Duration::ZERO,
+        key: AccountKey::named(AccountKind::ProviderAccount, Some("shop"), "default"),
+        meta: ObjectMeta {
+            uid: Some(ACCOUNT_UID.into()),
+            annotations: (a.status.acknowledged)
+                .map(|c| [(ACKNOWLEDGE_ACCOUNT.to_owned(), word(c))].into()),
+            ..ObjectMeta::default()
+        },
+        spec: SPEC.clone(),
+        // Each listing that shows nothing counts as the second one: the model does not time them.
+        timing: TimingInForce {
+            absence_check_interval: Interval(Duration::ZERO),
+            ..TimingInForce::default()
+        },
+        missed_since: Some(Duration::ZERO),
+        open_elsewhere: on_record_of_all.is_open_elsewhere(lineage_now.as_deref()),
+        status: AccountStatus {
+            lineage: lineage_now,
+            endpoint: a.status.endpoint.map(endpoint),
+            known_machines: known(a.status.known),
+            ..AccountStatus::default()
+        },
+        secret_namespace: "shop".into(),
+        secret: SecretFact::Found {
+            key: Ok(endpoint_now.key_hash.clone()),
+            deleting: false,
+            has_finalizer: true,
+        },
+        endpoint: Ok(endpoint_now.base_url.clone()),
+        users: Some(1),
+        secret_is_shared: false,
+        connected: true,
+        in_force: Some(endpoint_now),
+        on_record: Some(on_record_of_all),
+        used_before: a.used_before,
+        fresh_word: lineage(a.status.lineages),
+        report: (a.refused || proof.is_some()).then(|| AccountReport {
+            key: match a.refused {
+                true => KeyState::Rejected(refusal(401)),
+                false => KeyState::Accepted,
+            },
+            error: None,
+            proof,
+            verdict: Verdict::NotChecked,
+            counts: Counts::default(),
+            known: known(known_before | shown),
+        }),
+        failed: None,
+        patience: Patience::default(),
+    }
+}

@@ -1,0 +1,152 @@
+//! Operators that let go of machines, or keep no track of them.
+
+use super::super::{pass::Variant, rules, scene::Scene, world::Fault::*};
+use super::caught;
+
+#[test]
+fn a_finalizer_dropped_on_denial_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        ticks: 1,
+        faults: vec![(Deny, 1), (Delete, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::LetGoOnDenial, rules::HELD, scene);
+}
+
+#[test]
+fn a_copied_annotation_that_is_honoured_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        ticks: 1,
+        faults: vec![(Copy, 1), (Delete, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::CopyHonoured, rules::OWN_DELETE, scene);
+}
+
+#[test]
+fn a_release_that_was_not_noted_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        ticks: 1,
+        faults: vec![(Crash, 1), (Lost, 1), (Delete, 1), (Edit, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::NoReleaseBegun, rules::OWN_DELETE, scene);
+}
+
+#[test]
+fn a_machine_let_go_after_its_release_was_noted_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        processes: 2,
+        regular: true,
+        ticks: 1,
+        faults: vec![(Delete, 1), (Edit, 2)],
+        ..Scene::default()
+    };
+    caught(Variant::LateRetain, rules::TOO_LATE, scene);
+}
+
+#[test]
+fn a_server_error_taken_for_the_refusal_of_a_release_is_caught() {
+    let scene = Scene {
+        ticks: 3,
+        faults: vec![(Fail, 1), (Delete, 1), (ServerError, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::ErrorRefusesRelease, rules::HELD, scene);
+}
+
+#[test]
+fn an_unknown_machine_taken_for_the_refusal_of_a_release_is_caught() {
+    let scene = Scene {
+        ticks: 3,
+        faults: vec![(Fail, 1), (Delete, 1), (Blank, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::NotFoundRefusesRelease, rules::HELD, scene);
+}
+
+#[test]
+fn a_machine_retained_by_a_former_policy_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        stale: true,
+        regular: true,
+        ticks: 1,
+        faults: vec![(Delete, 1), (Edit, 2)],
+        ..Scene::default()
+    };
+    caught(Variant::FormerPolicy, rules::IN_SIGHT, scene);
+}
+
+#[test]
+fn metadata_that_is_not_put_back_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        regular: true,
+        ticks: 1,
+        faults: vec![(StripNote, 1), (Deny, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::NotPutBack, rules::ENDS, scene);
+}
+
+#[test]
+fn a_closed_order_that_is_put_back_is_caught() {
+    let scene = Scene {
+        regular: true,
+        ticks: 2,
+        faults: vec![(Refuse, 1), (StripNote, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::ClosedPutBack, rules::CLOSED, scene);
+}
+
+#[test]
+fn a_twin_that_the_release_of_the_first_holds_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        twin: true,
+        regular: true,
+        ticks: 1,
+        faults: vec![(Delete, 1), (Edit, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::AnyReleaseBegun, rules::ENDS, scene);
+}
+
+#[test]
+fn a_retained_machine_let_go_on_one_read_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        ticks: 1,
+        faults: vec![(Delete, 1), (Edit, 1), (Blank, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::RetainUnproved, rules::HELD, scene);
+}
+
+#[test]
+fn a_release_of_a_suspended_object_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        ticks: 1,
+        faults: vec![(Delete, 1), (Crash, 1), (Edit, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::SuspendIgnored, rules::SUSPENDED, scene);
+}
+
+#[test]
+fn a_release_while_the_kind_is_deleted_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        ticks: 1,
+        faults: vec![(KindDeleted, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::KindIgnored, rules::KIND, scene);
+}
