@@ -40,7 +40,8 @@ pub fn pass(world: &mut World, process: usize) {
             seen: p.seen,
             started: p.started,
             used_before: p.settings.used_before,
-            objects: p.cache.map(|o| o.map(|o| (o.note, o.status))),
+            missed: p.settings.missed,
+            objects: p.cache.map(|o| o.map(|o| (o.who, o.status))),
         };
         let outcome = decided(&account);
         let p = &mut world.processes[process];
@@ -71,6 +72,9 @@ fn decided(account: &Account) -> Outcome {
                 .map(|(reason, _)| real::reason_number(reason)),
             no_orders: decision.no_orders.is_some(),
             open_elsewhere: facts.open_elsewhere,
+            missed: facts
+                .missed_since
+                .map(|began| real::tick_of(began, account.started)),
         },
         status: AccountA {
             endpoint: decision

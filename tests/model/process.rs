@@ -60,6 +60,8 @@ pub struct SettingsA {
     pub block: Option<u8>,
     pub no_orders: bool,
     pub open_elsewhere: bool,
+    /// Start of the first listing over the connection that showed no machine on record.
+    pub missed: Option<Tick>,
 }
 
 impl SettingsA {
@@ -72,6 +74,7 @@ impl SettingsA {
             block: Some(real::reason_number(Reason::Pending)),
             no_orders: false,
             open_elsewhere: false,
+            missed: None,
         }
     }
 }
@@ -134,6 +137,7 @@ impl Process {
     /// Takes up another key or URL: what was seen over the former one is not shown over it.
     pub fn connect(&mut self, connection: Connection) {
         self.connection = connection;
+        self.settings.missed = None;
         self.blocked = false;
         self.proof = None;
         self.seen = [None; MOST_MACHINES];

@@ -12,7 +12,7 @@ use flexmetal_operator::controllers::{
     once::{Reply, Stage},
     server::{
         answers,
-        decide::Effect,
+        decide::{Effect, metadata},
         facts::Facts,
         memory::{Observation, Trouble},
     },
@@ -228,6 +228,8 @@ impl Hand<'_> {
             Effect::Order(planned) => self.start(planned, object),
             Effect::WriteNote(note) | Effect::PutBack(note) => {
                 let is_put_back = matches!(&*effect, Effect::PutBack(_));
+                let facts = self.facts(object);
+                let is_repeated = is_put_back || metadata::is_repeated(&facts, note);
                 let note = real::note_of(note);
                 // Its outcome goes into an annotation that is there, and nowhere else.
                 if note.outcome.is_some() && object.note.is_none() {
@@ -237,14 +239,14 @@ impl Hand<'_> {
                 if object.deleting && !object.finalizer {
                     return self.failed();
                 }
-                let is_record = !is_put_back && note.outcome.is_none();
                 let written = self.plain(object, answer, |o| {
                     annotate(o, note);
-                    if is_record {
+                    // A person's word that there is no machine is void where there is one.
+                    if !is_put_back && note.outcome.is_none() {
                         o.acknowledged = None;
                     }
                 });
-                match (written, is_put_back) {
+                match (written, is_repeated) {
                     (Reply::Done, true) => self.done(Observation::PutBack),
                     (written, _) => self.written(written),
                 }

@@ -6,13 +6,16 @@ use flexmetal_operator::{
         AccountKey, AccountReport, Counts, KeyState, OnRecord, orphans::Verdict, view::Proof,
     },
     controllers::{
-        account::facts::{Facts, SecretFact},
+        account::{
+            decide::lineage as identity,
+            facts::{Facts, SecretFact},
+        },
         patience::Patience,
         server::claims::on_record,
     },
     kinds::{
+        Interval,
         account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
-        interval::Interval,
         names::ACKNOWLEDGE_ACCOUNT,
         references::AccountKind,
         timing::TimingInForce,
@@ -33,8 +36,10 @@ pub struct Account {
     pub seen: [Option<Machine>; MOST_MACHINES],
     pub started: Tick,
     pub used_before: bool,
+    /// Start of the first listing over this connection that showed no machine on record.
+    pub missed: Option<Tick>,
     /// What the objects tell of their orders.
-    pub objects: [Option<(Option<NoteA>, Option<StatusA>)>; SLOTS],
+    pub objects: [Option<(Who, Option<StatusA>)>; SLOTS],
 }
 
 /// URL and key of a connection.
@@ -104,11 +109,8 @@ static SPEC: LazyLock<AccountSpec> = LazyLock::new(|| {
 /// The facts of the account object.
 pub fn account(a: &Account) -> Facts {
     let mut on_record_of_all = OnRecord::default();
-    for (slot, o) in (0u8..).zip(a.objects) {
-        let Some((note, status)) = o else { continue };
-        let who = Who { slot, life: 0 };
+    for (who, status) in a.objects.into_iter().flatten() {
         let bare = Obj {
-            note,
             status,
             ..super::super::start::object(who, 0)
         };
@@ -134,11 +136,10 @@ pub fn account(a: &Account) -> Facts {
     let shown = a.proof.is_some_and(|p| p.control);
     let shown = u8::from(shown) << a.connection.account();
     let endpoint_now = endpoint(a.connection);
-    // As observe does it: what was known is over where a person says so of the connection on record.
-    let is_forgotten =
-        a.status.endpoint == Some(a.connection) && a.status.acknowledged == Some(a.connection);
-    let known_before = if is_forgotten { 0 } else { a.status.known };
-    Facts {
+    // The person's word for the connection on record: known is what it shows now.
+    let said = a.status.acknowledged;
+    let is_forgotten = said == Some(a.connection) && a.status.endpoint == said;
+    let mut facts = Facts {
         now: Duration::ZERO,
         key: AccountKey::named(AccountKind::ProviderAccount, Some("shop"), "default"),
         meta: ObjectMeta {
@@ -148,12 +149,8 @@ pub fn account(a: &Account) -> Facts {
             ..ObjectMeta::default()
         },
         spec: SPEC.clone(),
-        // Each listing that shows nothing counts as the second one: the model does not time them.
-        timing: TimingInForce {
-            absence_check_interval: Interval(Duration::ZERO),
-            ..TimingInForce::default()
-        },
-        missed_since: Some(Duration::ZERO),
+        timing: timing(),
+        missed_since: None,
         open_elsewhere: on_record_of_all.is_open_elsewhere(lineage_now.as_deref()),
         status: AccountStatus {
             lineage: lineage_now,
@@ -184,9 +181,36 @@ pub fn account(a: &Account) -> Facts {
             proof,
             verdict: Verdict::NotChecked,
             counts: Counts::default(),
-            known: known(known_before | shown),
+            known: known(match is_forgotten {
+                true => shown,
+                false => a.status.known | shown,
+            }),
         }),
         failed: None,
         patience: Patience::default(),
+    };
+    let missed = a.missed.map(|tick| ticks(tick - a.started));
+    facts.missed_since = match identity::missed(&facts) {
+        Some(began) => Some(missed.unwrap_or(began)),
+        None => None,
+    };
+    facts
+}
+
+/// The times of [`times`], as the account object has them in force.
+fn timing() -> TimingInForce {
+    let times = times();
+    TimingInForce {
+        absence_grace_period: Interval(times.absence_grace_period),
+        absence_check_interval: Interval(times.absence_check_interval),
+        active_poll_interval: Interval(times.active_poll_interval),
+        idle_poll_interval: Interval(times.idle_poll_interval),
+        orphan_scan_interval: Interval(times.orphan_scan_interval),
+        order_timeout: Interval(times.order_timeout),
     }
+}
+
+/// The tick of a moment of a process.
+pub fn tick_of(moment: Duration, started: Tick) -> Tick {
+    started + Tick::try_from(moment.as_secs() / TICK.unsigned_abs()).unwrap()
 }
