@@ -190,10 +190,7 @@ pub fn account(a: &Account) -> Facts {
         patience: Patience::default(),
     };
     let missed = a.missed.map(|tick| ticks(tick - a.started));
-    facts.missed_since = match identity::missed(&facts) {
-        Some(began) => Some(missed.unwrap_or(began)),
-        None => None,
-    };
+    facts.missed_since = identity::missed(&facts).map(|began| missed.unwrap_or(began));
     facts
 }
 
