@@ -150,11 +150,12 @@ fn written(written: Written<BareMetalServer>) -> Observation {
     }
 }
 
-/// The object as it is now, for the guards that are asked on it.
+/// The object as it is now, and its kind, for the guards that are asked on them.
 async fn reread(ctx: &ServerContext, facts: &Facts) -> Result<Facts, Observation> {
     match ctx.read(&facts.object).await {
         Ok(Some(object)) => Ok(Facts {
             object,
+            kind_deleting: observe::see_kind_deleting(ctx).await,
             ..facts.clone()
         }),
         Ok(None) => Err(Observation::Stale),

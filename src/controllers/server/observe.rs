@@ -163,7 +163,7 @@ fn live(meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>) -
 
 /// Whether the kind itself is being deleted. Asked for each time, since a yes that comes too late
 /// releases machines that should stay.
-async fn see_kind_deleting(ctx: &ServerContext) -> Option<bool> {
+pub(super) async fn see_kind_deleting(ctx: &ServerContext) -> Option<bool> {
     let api: Api<CustomResourceDefinition> = Api::all(ctx.client.clone());
     match bounded(api.get_metadata(BareMetalServer::crd_name())).await {
         Ok(crd) => Some(crd.metadata.deletion_timestamp.is_some()),
