@@ -187,7 +187,8 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
             remedy::acknowledge_account(facts, view.connection.as_deref())
         );
         let next = proof.began + view.times.absence_check_interval;
-        let cause = Cause::needs_person(Reason::WaitingForListing, text);
+        // One false listing is nothing that a person is needed for.
+        let cause = Cause::missing(Reason::WaitingForListing, text);
         return Some(
             Decision::hold(facts, cause)
                 .again(view.times.absence_check_interval)

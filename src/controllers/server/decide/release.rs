@@ -9,7 +9,7 @@ use super::{
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::{self, TagProof},
-    missing, order, remedy, resolve, room, sending, usable_account,
+    missing, order, remedy, resolve, sending, usable_account,
 };
 use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES};
 use crate::kinds::Interval;
@@ -31,7 +31,6 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
         return Decision::unchanged(facts);
     }
     let mut decision = toward_the_end(facts, evidence);
-    room::check(facts, &mut decision);
     if decision.effect == Some(Effect::LetGo)
         && let Some(tag) = tag_to_remove(facts)
     {

@@ -503,9 +503,11 @@ fn a_first_order_rests_on_a_listing_of_its_own_time_that_shows_what_is_known() {
     let decision = empty(Case::new()).decide();
     assert_eq!(
         short(&decision),
-        (None, Some(Reason::WaitingForListing), true)
+        (None, Some(Reason::WaitingForListing), false)
     );
     assert_eq!(decision.wants_proof, Some(secs(1050)));
+    let waited = empty(Case::new()).waited_for(Reason::WaitingForListing);
+    assert!(short(&waited.decide()).2, "after two minutes");
     let released = empty(Case::new()).view(|v| v.known[0].live = false);
     assert_eq!(
         short(&released.decide()).0,

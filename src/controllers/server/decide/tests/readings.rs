@@ -116,7 +116,9 @@ fn without_a_machine() -> Vec<Case> {
     vec![
         blocked(Reason::Pending),
         in_doubt(),
-        Case::new().view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear()),
+        Case::new()
+            .view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear())
+            .waited_for(Reason::WaitingForListing),
         Case::new(),
         Case::new().spec(|s| s.suspend = Some(true)),
         no_account(),
