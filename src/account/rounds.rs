@@ -144,12 +144,14 @@ impl Core {
         // The provider first, then the cluster: an object that is made meanwhile is seen, and its
         // machine is not reported as an orphan.
         let claims = self.audience.marks();
+        let members = self.state().members.keys();
+        let disowned = self.audience.disowned(&proof, &members);
         let (is_first, answered) = {
             let mut state = self.state();
             let (known, ordering) = (state.members.known(), state.members.ordering());
             state
                 .machines
-                .judge(&proof, &known, claims.as_ref(), &ordering);
+                .judge(&proof, &known, claims.as_ref(), &disowned, &ordering);
             if let Some(times) = state.members.times() {
                 let grace = times.absence_grace_period;
                 let reservations = state.members.reservations();

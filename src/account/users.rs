@@ -1,6 +1,6 @@
 //! Who uses the accounts: what is asked of them, and what they are told.
 
-use super::{AccountKey, List, OnRecord};
+use super::{AccountKey, List, OnRecord, machines::marks, view::Proof};
 use std::{
     collections::HashSet,
     sync::{Arc, OnceLock, PoisonError, RwLock},
@@ -28,6 +28,10 @@ pub trait Claims: Send + Sync {
     ///
     /// None: not all namespaces are watched, or the first listing is not in yet. Nothing is judged then.
     fn marks(&self) -> Option<HashSet<String>>;
+
+    /// Whether the object of this mark says that this machine is not its own: it uses none of these accounts, has
+    /// another machine on record, and no order open. What it has on its own account it tells of itself.
+    fn disowns(&self, mark: &str, accounts: &[AccountKey], uuid: &str) -> bool;
 }
 
 /// Who should look again.
@@ -63,6 +67,20 @@ impl Audience {
 
     pub(crate) fn marks(&self) -> Option<HashSet<String>> {
         self.claims.get()?.marks()
+    }
+
+    /// The machines of a complete listing that the objects of their marks disown.
+    pub(crate) fn disowned(&self, proof: &Proof, accounts: &[AccountKey]) -> HashSet<String> {
+        let Some(claims) = self.claims.get() else {
+            return HashSet::new();
+        };
+        let live = proof.servers.iter().filter(|s| s.status.is_live());
+        let disowned = live.filter(|server| {
+            let mut marks = marks::object_marks(server).peekable();
+            marks.peek().is_some()
+                && marks.all(|mark| claims.disowns(mark, accounts, server.id.as_str()))
+        });
+        disowned.map(|s| s.id.as_str().to_owned()).collect()
     }
 
     /// The sum over the kinds; None while any of them does not know, or there is none.

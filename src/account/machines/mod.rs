@@ -109,9 +109,10 @@ impl Machines {
         proof: &Proof,
         known: &[KnownMachine],
         claims: Option<&HashSet<String>>,
+        disowned: &HashSet<String>,
         ordering: &HashSet<String>,
     ) {
-        let Some(verdict) = orphans::judge(proof, known, claims, ordering) else {
+        let Some(verdict) = orphans::judge(proof, known, claims, disowned, ordering) else {
             return;
         };
         if self.verdict != verdict

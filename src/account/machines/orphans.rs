@@ -25,12 +25,14 @@ pub enum Verdict {
 /// Compares a complete listing with the claims, which must have been asked for after it: a machine
 /// is there before the object forgets it, never the other way round.
 ///
+/// `disowned` holds the machines whose mark is of an object that has another one, on another account.
 /// `ordering` holds the marks with an order in flight. None: the listing proves nothing, since it shows
 /// none of the machines that the account is known by.
 pub(crate) fn judge(
     proof: &Proof,
     known: &[KnownMachine],
     claims: Option<&HashSet<String>>,
+    disowned: &HashSet<String>,
     ordering: &HashSet<String>,
 ) -> Option<Verdict> {
     let Some(claims) = claims else {
@@ -41,7 +43,9 @@ pub(crate) fn judge(
         return None;
     }
     let claimed = |server: &Server| {
-        marks::object_marks(server).any(|mark| claims.contains(mark) || ordering.contains(mark))
+        let is_disowned = disowned.contains(server.id.as_str());
+        marks::object_marks(server)
+            .any(|mark| ordering.contains(mark) || (claims.contains(mark) && !is_disowned))
     };
     let mut orphans: Vec<Orphan> = proof
         .servers

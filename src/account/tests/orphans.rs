@@ -112,6 +112,19 @@ fn known(number: usize) -> KnownMachine {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_machine_of_an_object_that_has_another_one_on_another_account_is_an_orphan() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "delivered")];
+    *rig.objects.marks.lock().unwrap() = Some([mark(1), mark(2)].into());
+    rig.ready(&account).await;
+    look(&rig).await;
+    assert_eq!(found(&rig), Vec::<String>::new());
+    rig.objects.disowned.lock().unwrap().insert(uuid(2));
+    look(&rig).await;
+    assert_eq!(found(&rig), [uuid(2)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn known_machines_are_stable_and_prefer_the_living() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (1..=6).map(|n| machine(n, "delivered")).collect();

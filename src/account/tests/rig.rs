@@ -25,12 +25,18 @@ use std::{
 #[derive(Default)]
 pub(super) struct Objects {
     pub(super) marks: Mutex<Option<HashSet<String>>>,
+    /// Machines that the objects of their marks disown.
+    pub(super) disowned: Mutex<HashSet<String>>,
     woken: Mutex<Vec<Wake>>,
 }
 
 impl Claims for Objects {
     fn marks(&self) -> Option<HashSet<String>> {
         self.marks.lock().unwrap().clone()
+    }
+
+    fn disowns(&self, _: &str, _: &[AccountKey], uuid: &str) -> bool {
+        self.disowned.lock().unwrap().contains(uuid)
     }
 }
 

@@ -87,6 +87,16 @@ impl<K, M> Entry<K, M> {
     }
 }
 
+impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
+    /// The object with this second name, and the account that it names.
+    pub fn named_by_alias(&self, alias: &str) -> Option<(Uid, Option<AccountKey>)> {
+        let inner = self.lock();
+        let uid = inner.aliases.get(alias)?.clone();
+        let account = inner.entries.get(&uid)?.names().cloned();
+        Some((uid, account))
+    }
+}
+
 impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
     /// An object that does not decode may name any account that it could, and counts for each.
     fn count(&self, account: &AccountKey) -> Option<usize> {

@@ -1,10 +1,13 @@
 //! Which machines the server objects claim (those that bear the mark of a living object), and what they have on
 //! record at their account.
 
-use super::ServerObjects;
+use super::{ServerObjects, facts::is_same_uuid};
 use crate::{
-    account::{Claims, OnRecord, RecordedMachine},
-    controllers::mark::{ClusterId, Mark},
+    account::{AccountKey, Claims, OnRecord, RecordedMachine},
+    controllers::{
+        mark::{ClusterId, Mark},
+        objects::Shown,
+    },
     kinds::{
         BareMetalServer,
         server::{OrderOutcome, OrderRecord},
@@ -23,6 +26,27 @@ impl Claims for MarkClaims {
     fn marks(&self) -> Option<HashSet<String>> {
         (self.all_namespaces && self.objects.is_complete()).then(|| self.objects.aliases())
     }
+
+    fn disowns(&self, mark: &str, accounts: &[AccountKey], uuid: &str) -> bool {
+        let Some((uid, account)) = self.objects.named_by_alias(mark) else {
+            return false;
+        };
+        if account.is_none_or(|account| accounts.contains(&account)) {
+            return false;
+        }
+        match self.objects.newest(&uid) {
+            Some(Shown::Decoded(object)) => has_another(&object, uuid),
+            _ => false,
+        }
+    }
+}
+
+/// Whether an object has a machine on record that is not this one.
+fn has_another(object: &BareMetalServer, uuid: &str) -> bool {
+    let status = object.status.as_ref();
+    let outcome = status.and_then(|s| s.order.as_ref()?.outcome);
+    let own = status.and_then(|s| s.uuid.as_deref());
+    outcome == Some(OrderOutcome::Created) && own.is_some_and(|own| !is_same_uuid(own, uuid))
 }
 
 /// What an object has on record at its account: the machine of its last order, or that the order is open. From
@@ -78,6 +102,35 @@ pub(super) fn is_claimed(
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_machine_is_disowned_by_who_has_another_and_no_order_open() {
+        let object = |outcome: Option<&str>, uuid: Option<&str>| -> BareMetalServer {
+            let mut order = json!({
+                "cluster": "c", "uid": "u", "mark": "m", "epoch": 1, "attempt": "a",
+                "sendBy": "2026-09-21T14:00:00Z",
+            });
+            order["outcome"] = json!(outcome);
+            serde_json::from_value(json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+                "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
+                "status": {"order": order, "uuid": uuid},
+            }))
+            .unwrap()
+        };
+        let created = Some("Created");
+        assert!(has_another(&object(created, Some("ab")), "cd"));
+        assert!(!has_another(&object(created, Some("AB")), "ab"), "its own");
+        assert!(
+            !has_another(&object(created, None), "ab"),
+            "it may be its own"
+        );
+        assert!(
+            !has_another(&object(None, Some("ab")), "cd"),
+            "an order is open"
+        );
+    }
 
     #[test]
     fn only_an_own_order_in_status_is_on_record() {
