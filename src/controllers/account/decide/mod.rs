@@ -85,7 +85,9 @@ pub enum Effect {
 pub fn decide(facts: &Facts) -> Decision {
     let identity = identity(facts);
     let (trouble, patience_for) = judged(facts, trouble::trouble(facts, identity));
-    let block = trouble.as_ref().and_then(|t| trouble::blocks(facts, t));
+    let block = trouble
+        .as_ref()
+        .and_then(|t| trouble::blocks(facts, t, identity));
     let no_orders = trouble::no_orders(facts, trouble.as_ref(), identity);
     // What is seen through a wrong key or URL says nothing of this account.
     let own = facts.report.as_ref().filter(|_| identity == Identity::Same);

@@ -2,7 +2,7 @@
 
 use super::{
     super::facts::{Facts, KeyFault, SecretFact},
-    lineage::{self, Identity, identity},
+    lineage::{self, Identity},
 };
 use crate::{
     account::KeyState,
@@ -123,14 +123,17 @@ fn put_key(facts: &Facts) -> String {
 
 /// Whether the trouble stops every change. A last good key goes on releasing; an account that cannot
 /// be reached is for the caller to find out.
-pub(super) fn blocks(facts: &Facts, trouble: &Cause) -> Option<(Reason, String)> {
+pub(super) fn blocks(
+    facts: &Facts,
+    trouble: &Cause,
+    identity: Identity,
+) -> Option<(Reason, String)> {
     let blocks = match trouble.reason {
         Reason::InvalidEndpoint | Reason::AccountChanged => true,
-        Reason::SecretNotFound | Reason::InvalidKey => {
-            !facts.connected || !identity(facts).is_settled()
+        Reason::SecretNotFound | Reason::InvalidKey | Reason::Pending => {
+            !facts.connected || !identity.is_settled()
         }
-        Reason::Pending => !facts.connected || !identity(facts).is_settled(),
-        Reason::ProviderUnreachable | Reason::RateLimited => !identity(facts).is_settled(),
+        Reason::ProviderUnreachable | Reason::RateLimited => !identity.is_settled(),
         // The breaker says it itself.
         _ => false,
     };
