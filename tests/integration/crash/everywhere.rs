@@ -65,7 +65,7 @@ async fn inject_everywhere() {
     let chapters = ALL.into_iter().zip(places);
     let book = Book {
         chapters: chapters
-            .map(|(life, places)| chapter(life, places))
+            .map(|(life, places)| chapter(life, &places))
             .collect(),
         turns: 0,
         failures: Vec::new(),
@@ -128,9 +128,9 @@ async fn recorded() -> (Vec<ProxiedWorld>, Vec<Places>) {
 }
 
 /// What is to be tried of a kind: every fault at every place.
-fn chapter(life: &'static dyn Life, places: Places) -> Chapter {
+fn chapter(life: &'static dyn Life, places: &Places) -> Chapter {
     let phases = life.phases();
-    let open = phases.iter().zip(&places).map(|(phase, places)| {
+    let open = phases.iter().zip(places).map(|(phase, places)| {
         let points = places.iter().flat_map(|place| {
             say(&format!("{} {phase}: {place}", life.kind()));
             Fault::ALL.map(|fault| FaultPoint {
