@@ -8,8 +8,8 @@ use super::call_trace::Side;
 /// The sort of a request about the object `subject` (of any of our kinds, or the Secret of its name), with
 /// what varies replaced; `None` for requests that change nothing, or something else.
 ///
-/// At the hosting API a GET of one machine, one tag or one key, and of a whitelist, counts as well: effects
-/// depend on what it says. One object is in motion at a time, so all of them are the subject's.
+/// At the hosting API a GET of one machine, one tag or one key, and of the lists of tags, of keys and of a whitelist,
+/// counts as well: effects depend on what it says. One object is in motion at a time, so all of them are the subject's.
 pub(crate) fn sort(
     side: Side,
     method: &Method,
@@ -37,6 +37,8 @@ fn hosting(method: &Method, parts: &[&str]) -> Option<String> {
         ["v3", "sshKey", _] => Some("sshKey/{uuid}".into()),
         ["v3", "account", "apiKey", _, "whitelist"] => Some("whitelist".into()),
         ["v3", "account", "apiKey", _, "whitelist", _] => Some("whitelist/{id}".into()),
+        ["v3", "flexMetal", "tags"] => Some("tags".into()),
+        ["v3", "sshKey"] => Some("sshKey".into()),
         _ if reads => None,
         ["v3", "flexMetal", "servers", _, "tags", ..] => Some("servers/{uuid}/tags".into()),
         ["v3", "flexMetal", rest @ ..] => Some(rest.join("/")),
@@ -181,8 +183,14 @@ fn only_effects_on_the_subject_count() {
             Some("DELETE sshKey/{uuid}"),
         ),
         (Side::Hosting, "POST", "/v3/sshKey", "", Some("POST sshKey")),
-        (Side::Hosting, "GET", "/v3/sshKey", "", None),
-        (Side::Hosting, "GET", "/v3/flexMetal/tags", "", None),
+        (Side::Hosting, "GET", "/v3/sshKey", "", Some("GET sshKey")),
+        (
+            Side::Hosting,
+            "GET",
+            "/v3/flexMetal/tags",
+            "",
+            Some("GET tags"),
+        ),
         (
             Side::Cluster,
             "PATCH",

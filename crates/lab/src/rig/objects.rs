@@ -18,14 +18,17 @@ const POLL: Duration = Duration::from_millis(50);
 impl World {
     /// The server objects of the world, undecoded.
     pub fn servers(&self) -> Api<DynamicObject> {
-        let kind = kind("BareMetalServer");
-        Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
+        self.objects("BareMetalServer")
     }
 
     /// The account objects of the world, undecoded.
     pub fn accounts(&self) -> Api<DynamicObject> {
-        let kind = kind("ProviderAccount");
-        Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
+        self.objects("ProviderAccount")
+    }
+
+    /// The objects of one of our kinds in the world, undecoded.
+    pub fn objects(&self, kind_name: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &self.namespace, &kind(kind_name))
     }
 
     /// The Secrets of the world.

@@ -215,6 +215,11 @@ impl Simulator {
         self.control("POST", "/_simulator/keys", Some(&body)).await;
     }
 
+    /// All API keys, without their text, each with its `apiKeyId` and `whitelist`.
+    pub async fn keys(&self) -> Vec<Value> {
+        self.list("/_simulator/keys").await
+    }
+
     /// The simulator's own judgement: `violations` and `marks`.
     pub async fn invariants(&self, prefix: &str) -> Value {
         let path = format!("/_simulator/invariants?prefix={prefix}");

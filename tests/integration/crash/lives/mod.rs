@@ -126,14 +126,17 @@ async fn judged(
 
 /// All effects of a phase, those included that follow the awaited state, such as events.
 async fn all_seen(proxied: &ProxiedWorld) -> Vec<Place> {
+    // Looks go on when all is done.
+    let effects = |seen: &[Place]| seen.iter().filter(|place| !place.is_look()).count();
     let mut seen = proxied.trace.seen();
     let mut since = Instant::now();
     while since.elapsed() < QUIET {
         sleep(Duration::from_millis(50)).await;
         let now = proxied.trace.seen();
-        if now.len() != seen.len() {
-            (seen, since) = (now, Instant::now());
+        if effects(&now) != effects(&seen) {
+            since = Instant::now();
         }
+        seen = now;
     }
     seen
 }
