@@ -3,6 +3,8 @@
 
 mod account;
 mod server;
+mod small;
+mod tag;
 
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use super::judge::Findings;
 use super::proxied_world::ProxiedWorld;
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 2] = [&server::Server, &account::Account];
+pub(crate) const ALL: [&dyn Life; 3] = [&server::Server, &account::Account, &tag::TAG];
 
 /// After this time without an effect a recorded trace counts as complete.
 const QUIET: Duration = Duration::from_millis(1500);

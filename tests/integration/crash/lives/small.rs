@@ -2,18 +2,13 @@
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
 use super::super::call_trace::{Place, Side};
 use super::super::judge::{self, Findings};
 use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
 use super::Life;
 use lab::rig::{Health, health};
-
-/// Pause between two looks.
-const POLL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// What a person does in each phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +31,8 @@ pub(super) struct Small {
     pub(super) spec: fn(&str) -> Value,
     /// What is merged into it.
     pub(super) change: fn(&str) -> Value,
-    /// What is wrong after a step about what the provider has, given the object, null once it is gone.
-    pub(super) judge:
-        for<'a> fn(&'a ProxiedWorld, &'a str, Step, &'a Value) -> LocalBoxFuture<'a, Findings>,
+    /// What is wrong after a step with what the provider has, given the object, or how it was before it went.
+    pub(super) judge: for<'a> fn(&'a ProxiedWorld, &'a Value, Step) -> LocalBoxFuture<'a, Findings>,
 }
 
 impl Life for Small {
@@ -61,29 +55,21 @@ impl Life for Small {
         phase: usize,
     ) -> LocalBoxFuture<'a, ()> {
         async move {
-            let objects = proxied.world.objects(self.kind);
-            let done = match STEPS[phase] {
+            let things = proxied.world.things(self.kind);
+            match STEPS[phase] {
                 Step::Create => {
                     let object = json!({
                         "apiVersion": "flexmetal.dev/v1alpha1", "kind": self.kind,
                         "metadata": {"name": name}, "spec": (self.spec)(name),
                     });
-                    let object: DynamicObject =
-                        serde_json::from_value(object).expect("an object in manifest form");
-                    let created = objects.create(&PostParams::default(), &object).await;
-                    created.map(drop)
+                    things.create(&object).await;
                 }
                 Step::Change => {
-                    let change = Patch::Merge(json!({"spec": (self.change)(name)}));
-                    let params = PatchParams::default();
-                    objects.patch(name, &params, &change).await.map(drop)
+                    let change = json!({"spec": (self.change)(name)});
+                    things.merge(name, &change).await;
                 }
-                Step::Delete => objects
-                    .delete(name, &DeleteParams::default())
-                    .await
-                    .map(drop),
-            };
-            done.unwrap_or_else(|error| panic!("{name}: {:?}: {error}", STEPS[phase]));
+                Step::Delete => things.delete(name).await,
+            }
         }
         .boxed_local()
     }
@@ -93,46 +79,37 @@ impl Life for Small {
         proxied: &'a ProxiedWorld,
         name: &'a str,
         phase: usize,
-        _before: &'a Value,
+        before: &'a Value,
     ) -> LocalBoxFuture<'a, (Value, Findings)> {
         async move {
             let step = STEPS[phase];
             let object = self.settled(proxied, name, step).await;
             let mut findings = judge::after_anything(&proxied.world).await;
             findings.extend(refused(proxied).await);
-            findings.extend((self.judge)(proxied, name, step, &object).await);
-            (object, findings)
+            let last = object.as_ref().unwrap_or(before);
+            findings.extend((self.judge)(proxied, last, step).await);
+            (object.unwrap_or_default(), findings)
         }
         .boxed_local()
     }
 }
 
 impl Small {
-    /// The object once it is Ready as its spec now says; null once it is gone.
-    async fn settled(&self, proxied: &ProxiedWorld, name: &str, step: Step) -> Value {
-        let objects = proxied.world.objects(self.kind);
-        let deadline = Instant::now() + AT_ITS_END;
-        loop {
-            let object = objects.get_opt(name).await.expect("the API server answers");
-            let object = object.map(|it| serde_json::to_value(it).expect("an object is JSON"));
-            let is_settled = match step {
-                Step::Delete => object.is_none(),
-                Step::Create | Step::Change => object
-                    .as_ref()
-                    .is_some_and(|it| health(it) == Health::Current),
-            };
-            let object = object.unwrap_or_default();
-            if is_settled {
-                return object;
-            }
-            if Instant::now() >= deadline {
+    /// The object once it is Ready as its spec now says; none once it is gone.
+    async fn settled(&self, proxied: &ProxiedWorld, name: &str, step: Step) -> Option<Value> {
+        let things = proxied.world.things(self.kind);
+        if step == Step::Delete {
+            things.wait_gone(name, AT_ITS_END).await;
+            return None;
+        }
+        let look = |object: &Value| (health(object) == Health::Current).then(|| object.clone());
+        let waited = things.try_wait_for(name, "Ready", AT_ITS_END, look).await;
+        match waited {
+            Ok(object) => Some(object),
+            Err(sentence) => {
                 let findings = judge::after_anything(&proxied.world).await;
-                panic!(
-                    "{name}: {step:?} of {} has not ended: {object:#}\n{findings:#?}",
-                    self.kind
-                );
+                panic!("{sentence}\n{findings:#?}")
             }
-            sleep(POLL).await;
         }
     }
 }
@@ -147,20 +124,37 @@ async fn refused(proxied: &ProxiedWorld) -> Findings {
 }
 
 /// Changes of the same sort that were sent twice, without a look at the provider between them.
-pub(super) fn sent_blindly(proxied: &ProxiedWorld) -> Findings {
+pub(super) fn sent_blindly(seen: &[Place]) -> Findings {
     let mut findings = Findings::new();
-    let mut unanswered: Vec<String> = Vec::new();
-    for Place { side, sort, nth } in proxied.trace.seen() {
-        if side != Side::Hosting {
-            continue;
-        }
-        if sort.starts_with("GET ") {
-            unanswered.clear();
-        } else if unanswered.contains(&sort) {
-            findings.push(format!("{sort} #{nth} was sent again without a look"));
+    let mut since_look: Vec<&str> = Vec::new();
+    for place in seen.iter().filter(|place| place.side == Side::Hosting) {
+        if place.is_look() {
+            since_look.clear();
+        } else if since_look.contains(&place.sort.as_str()) {
+            findings.push(format!("{place} was sent again without a look"));
         } else {
-            unanswered.push(sort);
+            since_look.push(&place.sort);
         }
     }
     findings
+}
+
+#[test]
+fn a_change_that_is_sent_again_without_a_look_is_found() {
+    let places = |sorts: &[&str]| -> Vec<Place> {
+        let places = sorts.iter().zip(1..).map(|(sort, nth)| Place {
+            side: Side::Hosting,
+            sort: (*sort).to_owned(),
+            nth,
+        });
+        places.collect()
+    };
+    for well in [
+        &["POST tags", "GET tags", "POST tags"][..],
+        &["POST tags", "PUT tags/{tag}"],
+    ] {
+        assert!(sent_blindly(&places(well)).is_empty(), "{well:?}");
+    }
+    let twice = places(&["GET tags", "PUT tags/{tag}", "POST tags", "PUT tags/{tag}"]);
+    assert_eq!(sent_blindly(&twice).len(), 1);
 }
