@@ -10,6 +10,7 @@ mod life;
 mod limits;
 mod lineage;
 mod manifests;
+mod many;
 mod mishaps;
 mod namespace_end;
 mod neighbours;
