@@ -17,6 +17,7 @@ mod neighbours;
 mod policies;
 mod scale;
 mod tags;
+mod tenants;
 mod timing;
 mod traces;
 mod watch_log;
