@@ -4,17 +4,22 @@
 pub mod account;
 pub mod server;
 
+pub mod account_facts;
 pub mod again;
 pub mod cause;
+pub mod contest;
 pub mod context;
 pub mod drive;
 pub mod events;
 pub mod mark;
 pub mod objects;
 pub mod once;
+pub mod ownership;
+pub mod pass;
 pub mod patience;
 pub mod report;
 pub mod streams;
+pub mod trouble;
 pub mod undecodable;
 pub mod values;
 pub mod writes;
