@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod server;
+pub mod ssh_key;
 
 pub mod account_facts;
 pub mod again;
@@ -18,6 +19,7 @@ pub mod ownership;
 pub mod pass;
 pub mod patience;
 pub mod report;
+pub mod stored_keys;
 pub mod streams;
 pub mod trouble;
 pub mod undecodable;
@@ -35,6 +37,7 @@ use context::Process;
 pub struct Controllers {
     accounts: account::Controller,
     servers: server::Controller,
+    ssh_keys: ssh_key::Controller,
 }
 
 impl Controllers {
@@ -43,13 +46,17 @@ impl Controllers {
         Self {
             accounts: account::Controller::new(process),
             servers: server::Controller::new(process),
+            ssh_keys: ssh_key::Controller::new(process),
         }
     }
 
     /// Whether the first listings of all kinds are in, and every watch hears something.
     pub fn is_ready(&self) -> bool {
         let servers = &self.servers.objects;
-        self.accounts.is_ready() && servers.is_complete() && !servers.is_deaf()
+        let ssh_keys = &self.ssh_keys.objects;
+        self.accounts.is_ready()
+            && (servers.is_complete() && !servers.is_deaf())
+            && (ssh_keys.is_complete() && !ssh_keys.is_deaf())
     }
 
     /// It has changed where this process acts: everything is looked at again. Where it acts anew,
@@ -58,10 +65,15 @@ impl Controllers {
         tracing::debug!(is_gain, "everything is looked at again");
         self.accounts.leadership_changed(is_gain);
         self.servers.objects.leadership_changed(is_gain);
+        self.ssh_keys.objects.leadership_changed(is_gain);
     }
 
     /// Runs every kind until shutdown; passes under way are finished.
     pub async fn run(&self) {
-        tokio::join!(self.accounts.run(), self.servers.run(self.accounts.known()),);
+        tokio::join!(
+            self.accounts.run(),
+            self.servers.run(self.accounts.known()),
+            self.ssh_keys.run(self.accounts.known()),
+        );
     }
 }

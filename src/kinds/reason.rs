@@ -132,6 +132,10 @@ reasons! {
     ChecksFailed,
     /// All is well and nothing is under way.
     Settled,
+    /// The key is stored at the provider.
+    KeyStored,
+    /// The key is not stored yet.
+    KeyNotStored,
     /// What the object declares is at the provider.
     Available,
     /// Changes at the provider are under way.

@@ -2,10 +2,10 @@
 
 use super::{
     kind::{Kind, namespaced},
-    references::{AccountRef, KeySelector, PinnedAccount},
+    references::{AccountRef, KeySelector, PinnedAccount, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, Client, CustomResource, KubeSchema, core::Rule};
+use kube::{Api, Client, CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ use serde::{Deserialize, Serialize};
         description = "The reason in words."
     )
 )]
-#[x_kube(validation = Rule::new("(has(self.accountRef) && has(self.accountRef.kind) ? self.accountRef.kind : 'ProviderAccount') == (has(oldSelf.accountRef) && has(oldSelf.accountRef.kind) ? oldSelf.accountRef.kind : 'ProviderAccount') && (has(self.accountRef) && has(self.accountRef.name) ? self.accountRef.name : 'default') == (has(oldSelf.accountRef) && has(oldSelf.accountRef.name) ? oldSelf.accountRef.name : 'default')").message("accountRef is immutable: create a new key instead").field_path(".accountRef"))]
+#[x_kube(validation = account_stays("key"))]
 #[x_kube(validation = Rule::new("has(self.publicKey) != has(self.valueFrom)").message("set exactly one of publicKey and valueFrom"))]
 #[serde(rename_all = "camelCase")]
 pub struct SshKeySpec {
@@ -165,6 +165,18 @@ pub struct FormerKey {
     pub fingerprint: Option<String>,
 }
 
+/// The operator's note on an object, written before it stores a key: the call may have been made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredKeyNote {
+    /// UID of the object: a copy of it has stored nothing.
+    pub uid: String,
+    /// Fingerprint of the key.
+    pub fingerprint: String,
+    /// Lineage of the account that it goes to.
+    pub lineage: String,
+}
+
 impl Kind for SshKey {
     fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
         namespaced(client, namespace)
@@ -172,5 +184,9 @@ impl Kind for SshKey {
 
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
+    }
+
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
+        (&mut status.observed_generation, &mut status.conditions)
     }
 }
