@@ -4,6 +4,7 @@
 pub mod account;
 pub mod server;
 pub mod ssh_key;
+pub mod tag;
 
 pub mod account_facts;
 pub mod again;
@@ -32,11 +33,13 @@ mod floor_tests;
 mod readings;
 
 use context::Process;
+use futures::FutureExt as _;
 
 /// The table of kinds: what runs.
 pub struct Controllers {
     accounts: account::Controller,
     servers: server::Controller,
+    tags: tag::Controller,
     ssh_keys: ssh_key::Controller,
 }
 
@@ -46,17 +49,17 @@ impl Controllers {
         Self {
             accounts: account::Controller::new(process),
             servers: server::Controller::new(process),
+            tags: tag::Controller::new(process),
             ssh_keys: ssh_key::Controller::new(process),
         }
     }
 
     /// Whether the first listings of all kinds are in, and every watch hears something.
     pub fn is_ready(&self) -> bool {
-        let servers = &self.servers.objects;
-        let ssh_keys = &self.ssh_keys.objects;
         self.accounts.is_ready()
-            && (servers.is_complete() && !servers.is_deaf())
-            && (ssh_keys.is_complete() && !ssh_keys.is_deaf())
+            && self.servers.objects.is_ready()
+            && self.tags.objects.is_ready()
+            && self.ssh_keys.objects.is_ready()
     }
 
     /// It has changed where this process acts: everything is looked at again. Where it acts anew,
@@ -65,15 +68,19 @@ impl Controllers {
         tracing::debug!(is_gain, "everything is looked at again");
         self.accounts.leadership_changed(is_gain);
         self.servers.objects.leadership_changed(is_gain);
+        self.tags.objects.leadership_changed(is_gain);
         self.ssh_keys.objects.leadership_changed(is_gain);
     }
 
     /// Runs every kind until shutdown; passes under way are finished.
     pub async fn run(&self) {
+        // Waited for once, however many kinds do.
+        let known = self.accounts.known().shared();
         tokio::join!(
             self.accounts.run(),
-            self.servers.run(self.accounts.known()),
-            self.ssh_keys.run(self.accounts.known()),
+            self.servers.run(known.clone()),
+            self.tags.run(known.clone()),
+            self.ssh_keys.run(known),
         );
     }
 }

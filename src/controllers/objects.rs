@@ -264,8 +264,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         // after it was last read or written is newer all the same, whatever its number says: then
         // the API server was restored.
         let is_authoritative = listed && listing.started > entry.learned;
-        let is_newer =
-            is_back || version(shown.meta()) >= entry.form.version() || is_authoritative;
+        let is_newer = is_back || version(shown.meta()) >= entry.form.version() || is_authoritative;
         if is_newer {
             entry.form = Form::of(&shown);
             if is_back || entry.counted != counted {
@@ -320,7 +319,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let Shown::Decoded(object) = shown else {
             return None;
         };
-        Some(Claim::new(claim(object)?, account_of(object), object.meta()))
+        Some(Claim::new(
+            claim(object)?,
+            account_of(object),
+            object.meta(),
+        ))
     }
 
     /// What an object counts as among the users of accounts.
@@ -335,6 +338,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// Whether all watches have had a listing.
     pub fn is_complete(&self) -> bool {
         *self.complete.borrow()
+    }
+
+    /// Whether all watches have had a listing, and every one hears something.
+    pub fn is_ready(&self) -> bool {
+        self.is_complete() && !self.is_deaf()
     }
 
     /// Waits until all watches have had a listing.

@@ -23,7 +23,9 @@ impl Rivals {
         is_same: impl Fn(&AccountKey) -> bool,
     ) -> Self {
         let older = claimants.iter().take_while(|c| &*c.uid != uid);
-        let others = claimants.iter().filter(|c| &*c.uid != uid && !c.is_deleting);
+        let others = claimants
+            .iter()
+            .filter(|c| &*c.uid != uid && !c.is_deleting);
         Self {
             owner: older.into_iter().find(|c| is_same(&c.account)).cloned(),
             successor: others.into_iter().find(|c| is_same(&c.account)).cloned(),

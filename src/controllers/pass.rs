@@ -25,12 +25,7 @@ use super::{
 };
 use crate::{
     account::{Account, Caller, Lane, List, Permit, Turn, view::View},
-    kinds::{
-        Kind,
-        conditions::Type,
-        names::OBJECT_FINALIZER,
-        references::PinnedAccount,
-    },
+    kinds::{Kind, conditions::Type, names::OBJECT_FINALIZER, references::PinnedAccount},
     runtime::clock,
 };
 use jiff::Timestamp;

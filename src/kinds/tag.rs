@@ -147,7 +147,7 @@ pub struct ServerTagStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<bool>,
 
-    /// How many servers bear the tag, at most a minute late.
+    /// How many servers bore the tag at the last look at the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_count: Option<i64>,
 }

@@ -137,9 +137,10 @@ impl<S: Clone + Default, E> Decision<S, E> {
     /// The cause as people read it: an effect that keeps failing is one.
     fn shown<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Cause> {
         let memory = &subject.memory;
-        let trouble = memory.trouble.as_ref().filter(|_| {
-            self.effect.is_some() && memory.backoff.failures() >= PERSISTS
-        });
+        let trouble = memory
+            .trouble
+            .as_ref()
+            .filter(|_| self.effect.is_some() && memory.backoff.failures() >= PERSISTS);
         let needs_person = |cause: &Cause| cause.standing == Standing::Stalled;
         match (trouble, &self.cause) {
             (Some(trouble), cause) if !cause.as_ref().is_some_and(needs_person) => {
