@@ -22,7 +22,7 @@ pub struct Memory {
     pub reads: Backoff,
     /// The key that the object stands for, and since when this process knows.
     pub known: Option<(Fingerprint, Duration)>,
-    /// When the last call that changes something ended. A look of before says nothing of it.
+    /// When the last call ended of which nobody knows what it did. A look of before says nothing of it.
     pub changed: Duration,
     /// What the last call stored, where that is newer than any look.
     pub stored: Option<Stored>,
@@ -104,7 +104,6 @@ impl Memory {
         match observation {
             Observation::Nothing => {}
             Observation::Stored(stored) => {
-                self.changed = stored.at;
                 self.stored = Some(stored);
                 self.refused = None;
                 self.absence = None;
@@ -115,7 +114,6 @@ impl Memory {
             }
             Observation::Refused { key, message } => self.refused = Some((key, message)),
             Observation::Deleted { uuid, at } => {
-                self.changed = at;
                 self.absence = None;
                 let is_stored = |stored: &Stored| stored.uuid.eq_ignore_ascii_case(&uuid);
                 if self.stored.as_ref().is_some_and(is_stored) {

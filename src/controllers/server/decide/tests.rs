@@ -137,6 +137,8 @@ impl Case {
             }],
             catalogue: Some((began, Arc::new(Catalogue::default()))),
             servers: Some((began, Arc::default())),
+            tags: None,
+            ssh_keys: None,
             used_before: true,
             uid: "account-1".into(),
             connection: Some(CONNECTION.into()),
