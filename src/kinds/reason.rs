@@ -132,9 +132,7 @@ reasons! {
     ChecksFailed,
     /// All is well and nothing is under way.
     Settled,
-    /// The key is stored at the provider.
-    KeyStored,
-    /// The key is not stored yet.
+    /// The stored key that a server names is not stored yet.
     KeyNotStored,
     /// What the object declares is at the provider.
     Available,

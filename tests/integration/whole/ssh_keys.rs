@@ -234,10 +234,8 @@ async fn what_was_there_before_is_used_and_stays_and_two_objects_share_one_key()
 
     // Two at once: one stores the key, both stand for it.
     let before = calls(&world, "POST").await;
-    tokio::join!(
-        keys.create(&deleting_key("first", 'B')),
-        keys.create(&deleting_key("second", 'B')),
-    );
+    let (first, second) = (deleting_key("first", 'B'), deleting_key("second", 'B'));
+    tokio::join!(keys.create(&first), keys.create(&second));
     let first = keys.wait_ready("first", SOON).await;
     let second = keys.wait_ready("second", SOON).await;
     assert_eq!(uuid(&first), uuid(&second));

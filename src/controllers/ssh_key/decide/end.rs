@@ -61,7 +61,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
         return match next {
             Some(next) if is_expected && memory.deleted.is_empty() => {
                 let text = "the stored key is not shown; the object goes when the next look does not show it either";
-                hold(facts, Cause::waits(Reason::Releasing, text))
+                hold(facts, Cause::waits(Reason::Progressing, text))
                     .wanting(List::SshKeys, next)
                     .again(spacing)
             }
@@ -90,7 +90,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
         return hold(facts, Cause::missing(Reason::InUse, text));
     }
     let text = "the stored key is being deleted";
-    hold(facts, Cause::waits(Reason::Releasing, text)).with(Effect::Delete {
+    hold(facts, Cause::waits(Reason::Progressing, text)).with(Effect::Delete {
         uuid: first.uuid.clone(),
     })
 }

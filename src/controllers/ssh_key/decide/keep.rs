@@ -99,7 +99,7 @@ fn kept(
     }
     let next = listed.at + view.times.idle_poll_interval;
     let decision = Decision::of(status)
-        .because(Cause::ready(Reason::KeyStored, message))
+        .because(Cause::ready(Reason::Available, message))
         .wanting(List::SshKeys, next)
         .again(next.saturating_sub(facts.subject.now.mono) + SLACK);
     match unused {
@@ -162,7 +162,7 @@ fn store(
         let decision = match facts.is_told_ready() {
             // One look that does not show it decides nothing.
             true => Decision::unchanged(&facts.subject),
-            false => hold(facts, Cause::waits(Reason::KeyNotStored, text)),
+            false => hold(facts, Cause::waits(Reason::OutcomeUnknown, text)),
         };
         return decision.wanting(List::SshKeys, next).again(spacing);
     }
@@ -184,7 +184,7 @@ fn store(
         _ if facts.subject.status().conditions.is_empty() => Decision::unchanged(&facts.subject),
         _ => hold(
             facts,
-            Cause::waits(Reason::KeyNotStored, "the key is being stored"),
+            Cause::waits(Reason::Progressing, "the key is being stored"),
         ),
     };
     let note = StoredKeyNote {

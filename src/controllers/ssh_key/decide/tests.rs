@@ -200,7 +200,7 @@ impl Case {
 
     /// Status says that this key is stored, and ready.
     fn recorded(self, number: u8, line: &str, created: bool) -> Self {
-        let ready = Cause::ready(Reason::KeyStored, "").conditions();
+        let ready = Cause::ready(Reason::Available, "").conditions();
         self.object(|o| {
             let status = o.status.get_or_insert_default();
             status.uuid = Some(uuid(number));
@@ -299,7 +299,7 @@ fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
     let decision = noted().decide();
     assert_eq!(decision.effect, None);
     assert_eq!(decision.wants, Some((List::SshKeys, secs(LOOKED + SPACING))));
-    assert_eq!(reason(&decision), Some(Reason::KeyNotStored));
+    assert_eq!(reason(&decision), Some(Reason::OutcomeUnknown));
 
     let looked_twice = |case: Case| {
         case.memory(|m| {
@@ -345,7 +345,7 @@ fn a_key_that_is_there_is_used_whoever_stored_it_and_whatever_its_comment() {
     assert_eq!(status.uuid, Some(uuid(3)), "the oldest");
     assert_eq!((status.created, status.former.len()), (Some(false), 0));
     assert_eq!(status.fingerprint, Some(print(ONE).to_string()));
-    assert_eq!(reason(&decision), Some(Reason::KeyStored));
+    assert_eq!(reason(&decision), Some(Reason::Available));
     // The recorded one stays it.
     let recorded = case.recorded(2, ONE, false).decide();
     assert_eq!(recorded.status.uuid, Some(uuid(2)));

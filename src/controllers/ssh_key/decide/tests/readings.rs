@@ -68,6 +68,7 @@ fn every_reason_reads_as_the_page_says() {
         Case::new().blocked(Reason::KeyRejected),
         Case::new().blocked(Reason::ProviderUnreachable),
         Case::new().told(),
+        Case::new().held().noted(ONE, LINEAGE),
         Case::new().told().failing(Reason::ProviderUnreachable),
         Case::new().memory(|m| m.note(refused)),
         Case::at_rest(),
