@@ -3,9 +3,7 @@
 use super::{account_facts::AccountFacts, again::Again, objects::Objects};
 use crate::{
     account::{Account, Accounts, Resolution},
-    controllers::{
-        events::Events, mark::ClusterId, stored_keys::StoredKeys, streams::Guarded,
-    },
+    controllers::{events::Events, mark::ClusterId, stored_keys::StoredKeys, streams::Guarded},
     kinds::{
         Kind,
         references::{AccountKind, PinnedAccount},

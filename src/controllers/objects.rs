@@ -164,10 +164,22 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                     listing.started = now;
                 }
                 Event::InitApply(object) => {
-                    new = self.put(&mut inner, watch, true, object, (&mut touched, &mut released));
+                    new = self.put(
+                        &mut inner,
+                        watch,
+                        true,
+                        object,
+                        (&mut touched, &mut released),
+                    );
                 }
                 Event::Apply(object) => {
-                    new = self.put(&mut inner, watch, false, object, (&mut touched, &mut released));
+                    new = self.put(
+                        &mut inner,
+                        watch,
+                        false,
+                        object,
+                        (&mut touched, &mut released),
+                    );
                 }
                 Event::Delete(object) => {
                     let uid = object.meta().uid.clone().unwrap_or_default();

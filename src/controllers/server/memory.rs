@@ -2,7 +2,7 @@
 //!
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
-use crate::controllers::{stored_keys::Found, contest::Contest, trouble::Trouble};
+use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble};
 use crate::controllers::{mark::Mark, patience::Patience};
 use crate::kinds::{
     Reason,

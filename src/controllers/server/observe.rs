@@ -153,7 +153,7 @@ async fn needed_keys(
     let generation = object.metadata.generation;
     let memory = ctx.objects.memory(&uid);
     let has_machine = object.status.as_ref().is_some_and(|s| s.uuid.is_some());
-    let named = ssh_keys::named(ctx, object);
+    let named = ssh_keys::named(&ctx.stored_keys, object);
     let is_known = memory.keys_generation == generation && memory.keys_named == named;
     let is_edited = has_machine && !is_known;
     if !memory.wants_keys && (object.metadata.deletion_timestamp.is_some() || !is_edited) {

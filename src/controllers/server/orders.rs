@@ -55,7 +55,7 @@ pub async fn order(
         return answers::of_unsent(record, closed, now.wall);
     }
     let in_time = once::may_send(since, record.intent.send_by, now, window);
-    let keys_stand = ssh_keys::stand(ctx, &facts.object, &planned.order.ssh_keys);
+    let keys_stand = ssh_keys::stand(&ctx.stored_keys, &facts.object, &planned.order.ssh_keys);
     if !in_time || !keys_stand || !is_planned(&permit, account, planned) {
         return answers::of_unsent(record, Closed::NotSent, now.wall);
     }

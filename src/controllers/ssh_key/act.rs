@@ -28,14 +28,22 @@ pub(super) async fn act(
     match (effect, permit) {
         (Effect::Store(new), Some(permit)) => store(ctx, posts, facts, new, permit).await,
         (Effect::Delete { uuid }, Some(permit)) => delete(ctx, posts, facts, uuid, permit).await,
-        (Effect::Hold, _) => (ctx.hold(&facts.subject, json!({})).await, Observation::Nothing),
+        (Effect::Hold, _) => (
+            ctx.hold(&facts.subject, json!({})).await,
+            Observation::Nothing,
+        ),
         (Effect::LetGo, _) => (ctx.let_go(&facts.subject).await, Observation::Nothing),
-        (Effect::Store(_) | Effect::Delete { .. }, None) => failed("a call was due without a permit"),
+        (Effect::Store(_) | Effect::Delete { .. }, None) => {
+            failed("a call was due without a permit")
+        }
     }
 }
 
 fn failed(why: &str) -> (Ended, Observation) {
-    (Ended::Failed(Trouble::unexpected(why)), Observation::Nothing)
+    (
+        Ended::Failed(Trouble::unexpected(why)),
+        Observation::Nothing,
+    )
 }
 
 /// Notes the key and stores it: one POST, by the pass that has the note confirmed.

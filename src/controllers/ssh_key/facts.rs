@@ -84,7 +84,9 @@ impl Facts {
             })
             .collect();
         if let Some(stored) = memory.stored.as_ref().filter(|stored| stored.at >= *at)
-            && !keys.iter().any(|key| key.uuid.eq_ignore_ascii_case(&stored.uuid))
+            && !keys
+                .iter()
+                .any(|key| key.uuid.eq_ignore_ascii_case(&stored.uuid))
         {
             keys.push(Key {
                 uuid: stored.uuid.clone(),

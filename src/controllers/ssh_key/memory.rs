@@ -142,7 +142,12 @@ impl Memory {
 
     /// A look of this moment shows something or does not. One from before `since` says nothing.
     pub fn looked(&mut self, of: &str, is_shown: bool, at: Duration, since: Duration) {
-        if self.absence.as_ref().is_some_and(|a| a.of != of || a.first < since) || is_shown {
+        if self
+            .absence
+            .as_ref()
+            .is_some_and(|a| a.of != of || a.first < since)
+            || is_shown
+        {
             self.absence = None;
         }
         if is_shown || at < since {
@@ -246,7 +251,10 @@ mod tests {
     fn what_is_missing_is_read_ever_more_rarely_and_what_is_there_hardly_ever() {
         let mut memory = Memory::default();
         let missing = |at| Content {
-            key: Err(Cause::missing(crate::kinds::Reason::ReferenceNotFound, "no")),
+            key: Err(Cause::missing(
+                crate::kinds::Reason::ReferenceNotFound,
+                "no",
+            )),
             generation: Some(1),
             at,
         };

@@ -44,7 +44,9 @@ impl Controller {
     pub fn new(process: &Process) -> Self {
         let objects = Arc::new(Objects::new(traits(), process.watched.watches()));
         process.accounts.add_users(objects.clone());
-        process.stored_keys.set_keys(Arc::new(Known(objects.clone())));
+        process
+            .stored_keys
+            .set_keys(Arc::new(Known(objects.clone())));
         Self {
             process: process.clone(),
             objects,

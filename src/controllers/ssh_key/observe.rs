@@ -31,7 +31,9 @@ pub(super) async fn observe(
         None => Some(key(ctx, &object).await),
         Some(_) => None,
     };
-    let (subject, account) = ctx.subject(object.clone(), &facts::account_of(&object)).await;
+    let (subject, account) = ctx
+        .subject(object.clone(), &facts::account_of(&object))
+        .await;
     let mut facts = Facts {
         subject,
         key,

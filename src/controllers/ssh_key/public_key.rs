@@ -218,7 +218,10 @@ mod tests {
             let key = read(&text).unwrap();
             assert_eq!(key.fingerprint(), plain.fingerprint(), "{text:?}");
         }
-        assert_eq!(read(&format!("{ED} a  b")).unwrap().line(), format!("{ED} a b"));
+        assert_eq!(
+            read(&format!("{ED} a  b")).unwrap().line(),
+            format!("{ED} a b")
+        );
         let bare = read(&format!("{ED} secret")).unwrap().without_comment();
         assert_eq!(bare.line(), ED);
     }
@@ -241,7 +244,10 @@ mod tests {
         let long = format!("{ED} {}", "x".repeat(LONGEST));
         let two = format!("{ED}\n{ED}");
         let cases = [
-            ("-----BEGIN OPENSSH PRIVATE KEY-----\nhush\n", NoKey::Private),
+            (
+                "-----BEGIN OPENSSH PRIVATE KEY-----\nhush\n",
+                NoKey::Private,
+            ),
             ("-----BEGIN RSA PRIVATE KEY-----", NoKey::Private),
             (" \n", NoKey::Empty),
             (&two, NoKey::NotOneLine),

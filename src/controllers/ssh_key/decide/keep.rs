@@ -92,7 +92,9 @@ fn kept(
     let unused = leaving.iter().find(|key| is_unused(facts, key));
     let mut message = match stored.is_mine {
         true => "the key is stored".to_owned(),
-        false => "the key was there already, and is used; it stays when this object goes".to_owned(),
+        false => {
+            "the key was there already, and is used; it stays when this object goes".to_owned()
+        }
     };
     if !leaving.is_empty() {
         message.push_str("; those in status.former go once no server refers to them");

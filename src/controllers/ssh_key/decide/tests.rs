@@ -270,7 +270,10 @@ fn a_key_that_is_not_there_is_noted_and_stored() {
     assert_eq!((&new.name, new.line.as_str()), (&name, ONE));
     let note = new.note.unwrap();
     assert_eq!(note.fingerprint, print(ONE).to_string());
-    assert_eq!((note.uid.as_str(), note.lineage.as_str()), ("uid-1", LINEAGE));
+    assert_eq!(
+        (note.uid.as_str(), note.lineage.as_str()),
+        ("uid-1", LINEAGE)
+    );
     assert!(is_named_by(&name, &case.0.subject.mark()) && name.len() <= 64);
     assert!(name.starts_with("shop.ops:fmo-key:"), "{name}");
 }
@@ -279,18 +282,30 @@ fn a_key_that_is_not_there_is_noted_and_stored() {
 fn a_key_is_stored_on_a_look_of_its_own_time_only() {
     let waits = |case: Case, from: Duration| {
         let decision = case.decide();
-        assert_eq!((&decision.effect, decision.wants), (&None, Some((List::SshKeys, from))));
+        assert_eq!(
+            (&decision.effect, decision.wants),
+            (&None, Some((List::SshKeys, from)))
+        );
         assert_eq!(decision.cause, None, "nothing is said of a new object");
     };
     waits(Case::new().view(|v| v.ssh_keys = None), secs(SINCE));
-    waits(Case::new().facts(|f| f.subject.acting_since = secs(995)), secs(995));
-    waits(Case::new().memory(|m| m.known = Some((print(ONE), secs(999)))), secs(999));
+    waits(
+        Case::new().facts(|f| f.subject.acting_since = secs(995)),
+        secs(995),
+    );
+    waits(
+        Case::new().memory(|m| m.known = Some((print(ONE), secs(999)))),
+        secs(999),
+    );
     waits(Case::new().memory(|m| m.changed = secs(999)), secs(999));
     waits(
         Case::new().facts(|f| f.posting = Posting::Ended(secs(990))),
         secs(990) + Duration::from_millis(1),
     );
-    waits(Case::new().facts(|f| f.posting = Posting::InFlight), secs(NOW));
+    waits(
+        Case::new().facts(|f| f.posting = Posting::InFlight),
+        secs(NOW),
+    );
 }
 
 #[test]
@@ -298,12 +313,20 @@ fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
     let noted = || Case::new().held().noted(ONE, LINEAGE);
     let decision = noted().decide();
     assert_eq!(decision.effect, None);
-    assert_eq!(decision.wants, Some((List::SshKeys, secs(LOOKED + SPACING))));
+    assert_eq!(
+        decision.wants,
+        Some((List::SshKeys, secs(LOOKED + SPACING)))
+    );
     assert_eq!(reason(&decision), Some(Reason::OutcomeUnknown));
 
     let looked_twice = |case: Case| {
         case.memory(|m| {
-            m.looked(print(ONE).as_str(), false, secs(LOOKED - SPACING), secs(SINCE));
+            m.looked(
+                print(ONE).as_str(),
+                false,
+                secs(LOOKED - SPACING),
+                secs(SINCE),
+            );
         })
     };
     let Some(Effect::Store(new)) = looked_twice(noted()).effect() else {
@@ -314,11 +337,17 @@ fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
     let since = looked_twice(noted()).memory(|m| m.changed = secs(LOOKED - 1));
     assert_eq!(since.effect(), None);
     // One look that does not show what was ready says nothing yet, and changes nothing.
-    let shown_no_more = Case::new().held().noted(ONE, LINEAGE).recorded(1, ONE, true);
+    let shown_no_more = Case::new()
+        .held()
+        .noted(ONE, LINEAGE)
+        .recorded(1, ONE, true);
     let decision = shown_no_more.clone().decide();
     assert_eq!((&decision.effect, &decision.cause), (&None, &None));
     assert_eq!(decision.status.uuid, Some(uuid(1)));
-    assert!(matches!(looked_twice(shown_no_more).effect(), Some(Effect::Store(_))));
+    assert!(matches!(
+        looked_twice(shown_no_more).effect(),
+        Some(Effect::Store(_))
+    ));
     // The notes of others, and those of another account, are none.
     for case in [
         Case::new().held().noted(ONE, "22222222bbbb"),
@@ -386,13 +415,11 @@ fn another_key_is_stored_first_and_the_former_goes_when_nobody_needs_it() {
     let decision = by_policy.clone().decide();
     assert_eq!(decision.effect, None, "on record first");
     assert!(decision.goes_on);
-    let written = by_policy
-        .recorded(2, TWO, true)
-        .object(|o| {
-            let status = o.status.as_mut().unwrap();
-            status.observed_generation = Some(4);
-            status.former = vec![former];
-        });
+    let written = by_policy.recorded(2, TWO, true).object(|o| {
+        let status = o.status.as_mut().unwrap();
+        status.observed_generation = Some(4);
+        status.former = vec![former];
+    });
     let goes = Some(Effect::Delete { uuid: uuid(1) });
     assert_eq!(written.clone().effect(), goes);
     // Whoever names the object has the new one now; whoever is being ordered may have the old one.
@@ -425,7 +452,10 @@ fn one_of_two_that_a_lost_answer_left_goes_whatever_the_policy() {
             fingerprint: Some(print(ONE).to_string()),
         }];
     });
-    assert_eq!(written.clone().effect(), Some(Effect::Delete { uuid: uuid(2) }));
+    assert_eq!(
+        written.clone().effect(),
+        Some(Effect::Delete { uuid: uuid(2) })
+    );
     let named = written.facts(|f| {
         let users = f.users.as_mut().unwrap();
         users.by_uuid.insert(uuid(2), vec![user("bank", "db")]);
@@ -465,7 +495,11 @@ fn what_was_stored_or_deleted_since_the_look_counts() {
 
 #[test]
 fn an_account_that_does_not_answer_changes_nothing() {
-    for reason in [Reason::KeyRejected, Reason::ProviderUnreachable, Reason::AccountChanged] {
+    for reason in [
+        Reason::KeyRejected,
+        Reason::ProviderUnreachable,
+        Reason::AccountChanged,
+    ] {
         let decision = Case::at_rest().blocked(reason).decide();
         assert_eq!((decision.cause, decision.effect), (None, None), "{reason}");
         let decision = Case::new().blocked(reason).decide();
@@ -476,14 +510,23 @@ fn an_account_that_does_not_answer_changes_nothing() {
             *not_allowed = Some("no".into());
         }
     });
-    assert_eq!(reason(&forbidden.decide()), Some(Reason::NamespaceNotAllowed));
+    assert_eq!(
+        reason(&forbidden.decide()),
+        Some(Reason::NamespaceNotAllowed)
+    );
 }
 
 #[test]
 fn a_key_that_is_none_is_told_and_nothing_is_sent() {
-    let why = Cause::needs_person(Reason::InvalidSpec, format!("spec.publicKey {}", NoKey::Private));
+    let why = Cause::needs_person(
+        Reason::InvalidSpec,
+        format!("spec.publicKey {}", NoKey::Private),
+    );
     let decision = Case::new().facts(|f| f.key = Some(Err(why))).decide();
-    assert_eq!((reason(&decision), &decision.effect), (Some(Reason::InvalidSpec), &None));
+    assert_eq!(
+        (reason(&decision), &decision.effect),
+        (Some(Reason::InvalidSpec), &None)
+    );
     let refused = Case::new().memory(|m| {
         m.note(Observation::Refused {
             key: print(ONE),
@@ -492,7 +535,10 @@ fn a_key_that_is_none_is_told_and_nothing_is_sent() {
     });
     let decision = refused.clone().decide();
     assert_eq!(reason(&decision), Some(Reason::RequestRefused));
-    assert!(matches!(decision.effect, Some(Effect::Store(_))), "at the pace of failures");
+    assert!(
+        matches!(decision.effect, Some(Effect::Store(_))),
+        "at the pace of failures"
+    );
     let mended = refused.facts(|f| f.key = Some(Ok(key(TWO)))).memory(|m| {
         m.known = Some((print(TWO), secs(SINCE)));
     });
@@ -519,7 +565,10 @@ mod ending {
         // Nobody knows: the next look does.
         let unknown = going().memory(|m| m.note(Observation::NotKnownDeleted(secs(995))));
         let decision = unknown.decide();
-        assert_eq!((decision.effect, decision.wants), (None, Some((List::SshKeys, secs(995)))));
+        assert_eq!(
+            (decision.effect, decision.wants),
+            (None, Some((List::SshKeys, secs(995))))
+        );
     }
 
     #[test]
@@ -587,14 +636,20 @@ mod ending {
         let absent = || going().view(|v| v.ssh_keys = Some((secs(LOOKED), Arc::default())));
         let decision = absent().decide();
         assert_eq!(decision.effect, None);
-        assert_eq!(decision.wants, Some((List::SshKeys, secs(LOOKED + SPACING))));
+        assert_eq!(
+            decision.wants,
+            Some((List::SshKeys, secs(LOOKED + SPACING)))
+        );
         let mark = absent().0.subject.mark();
         let twice = absent().memory(|m| {
             m.looked(mark.as_str(), false, secs(LOOKED - SPACING), secs(SINCE));
         });
         assert_eq!(twice.effect(), Some(Effect::LetGo));
         // One that never stored anything ends at once.
-        let empty = Case::new().held().policy(KeyDeletionPolicy::Delete).deleting();
+        let empty = Case::new()
+            .held()
+            .policy(KeyDeletionPolicy::Delete)
+            .deleting();
         assert_eq!(empty.effect(), Some(Effect::LetGo));
     }
 

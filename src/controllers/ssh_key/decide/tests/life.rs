@@ -159,7 +159,10 @@ impl World {
                 annotations.insert(STORED_KEY_ANNOTATION.into(), text);
             });
         }
-        assert!(self.case.0.subject.has_finalizer(), "held before it is sent");
+        assert!(
+            self.case.0.subject.has_finalizer(),
+            "held before it is sent"
+        );
         let note = self.case.0.note().expect("noted before it is sent");
         assert_eq!(note.fingerprint, new.key.as_str());
         let observation = match fate {
@@ -277,7 +280,12 @@ fn is_settled(world: &World, policy: KeyDeletionPolicy) {
     let uuid = status.uuid.unwrap();
     let stored = world.keys.iter().find(|k| k.id.as_str() == uuid);
     let stored = stored.expect("what status names is there");
-    assert_eq!(PublicKey::of_stored(&stored.public_key).unwrap().fingerprint(), print);
+    assert_eq!(
+        PublicKey::of_stored(&stored.public_key)
+            .unwrap()
+            .fingerprint(),
+        print
+    );
     let same = |k: &&&Record| PublicKey::of_stored(&k.public_key).unwrap().fingerprint() == print;
     let mine = world.mine();
     assert!(mine.iter().filter(same).count() <= 1, "{mine:?}");

@@ -51,9 +51,8 @@ impl Case {
 fn every_reason_reads_as_the_page_says() {
     let unread = |cause: Cause| Case::new().facts(|f| f.key = Some(Err(cause)));
     let missing = || unread(Cause::missing(Reason::ReferenceNotFound, "no"));
-    let no_account = || {
-        Case::new().facts(|f| f.subject.account = AccountFacts::Missing("account".into()))
-    };
+    let no_account =
+        || Case::new().facts(|f| f.subject.account = AccountFacts::Missing("account".into()));
     let refused = Observation::Refused {
         key: print(ONE),
         message: "no".into(),
