@@ -172,6 +172,8 @@ impl Account {
             known: settings.known.clone(),
             catalogue: None,
             servers: None,
+            tags: None,
+            ssh_keys: None,
             used_before: settings.used_before,
             uid: self.inner.uid.clone(),
             connection: None,
@@ -188,6 +190,8 @@ impl Account {
             let (contents, list_error) = live.core.lists.view();
             view.catalogue = contents.catalogue;
             view.servers = contents.servers;
+            view.tags = contents.tags;
+            view.ssh_keys = contents.ssh_keys;
             let state = live.core.state();
             key = state.key.state().clone();
             view.proof = state.machines.proof().cloned();

@@ -1,10 +1,10 @@
 //! Reading machines: one by one, page by page, whole lists.
 
-use super::{live::Core, turns::Lane};
-use crate::runtime::clock;
+use super::{live::Core, turns::Lane, view::Tags};
+use crate::{kinds::names::RESERVED_PREFIX, runtime::clock};
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 use hosting::{
-    Client, Error, Page, Server, ServerFilter, ServerId, ServerStatus,
+    Client, Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord,
     listing::{Gap, Listing},
 };
 use std::{
@@ -95,6 +95,25 @@ impl Core {
         Ok((started, all.into_records()))
     }
 
+    /// Every tag of the account but the operator's own, read to an empty page. Gives the moment of the start as
+    /// well.
+    pub(crate) async fn every_tag(&self, client: &Client) -> Result<(Duration, Tags), Gap> {
+        let listing = || {
+            let pages =
+                Listing::of_tags(move |page| self.call(Lane::Catalogue, client.tags(page)).boxed());
+            // Orders make tags while it is read. Those of this operator come and go with every order.
+            pages.leaving_out(is_own_tag).growing()
+        };
+        let read = || listing().collect().map_err(|it| it.gap).boxed();
+        let (started, all) = started_again(read).await?;
+        let others = all
+            .into_records()
+            .into_iter()
+            .filter(|tag| !is_own_tag(tag));
+        let by_name = others.map(|tag| (tag.tag.clone(), tag)).collect();
+        Ok((started, by_name))
+    }
+
     async fn page(
         &self,
         client: &Client,
@@ -134,6 +153,11 @@ impl Core {
 /// Whether a machine is over and done with: beyond a bound such a record is not kept.
 fn is_over(server: &Server) -> bool {
     server.status == ServerStatus::Released
+}
+
+/// Whether a tag is one of this program's own.
+fn is_own_tag(tag: &TagRecord) -> bool {
+    tag.tag.starts_with(RESERVED_PREFIX)
 }
 
 /// Reads a list, and starts again when it moved meanwhile. Gives the moment of the start as well.

@@ -99,6 +99,15 @@ impl Accounts {
         self.entries().get(key).map(|e| e.account.clone())
     }
 
+    /// Whether two names lead to the same account: they are one object, or two that stand on one live account.
+    pub fn is_same(&self, one: &AccountKey, other: &AccountKey) -> bool {
+        let live = |key| Some(self.get(key)?.connected()?.0.core);
+        one == other
+            || live(one)
+                .zip(live(other))
+                .is_some_and(|(one, other)| Arc::ptr_eq(&one, &other))
+    }
+
     /// The account has a user more or less: its controller looks again.
     pub fn users_changed(&self, key: &AccountKey) {
         if let Some(account) = self.get(key) {

@@ -2,11 +2,13 @@
 
 use crate::kinds::{Reason, account::KnownMachine, policies::Policies, timing::TimingInForce};
 use hosting::{
+    TagRecord,
     catalogue::{Location, OperatingSystem, Plan},
     quota::LocationQuota,
     server::Server,
+    ssh_key::SshKey,
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// An account at one moment.
 #[derive(Clone)]
@@ -23,6 +25,10 @@ pub struct View {
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
     /// Every machine of the account, whatever it bears, with the moment of the look.
     pub servers: Option<(Duration, Arc<Vec<Server>>)>,
+    /// Every tag of the account but the operator's own, with the moment of the look.
+    pub tags: Option<(Duration, Arc<Tags>)>,
+    /// Every SSH key that is stored in the account, with the moment of the look.
+    pub ssh_keys: Option<(Duration, Arc<Vec<SshKey>>)>,
     /// Whether another process has already used this account, as its status showed when this one began to act.
     /// Orders of that process may still be on their way.
     pub used_before: bool,
@@ -128,3 +134,6 @@ pub struct Catalogue {
     /// Quota and its use per place.
     pub quotas: Vec<LocationQuota>,
 }
+
+/// Every tag of an account by its name, without the operator's own.
+pub type Tags = HashMap<String, TagRecord>;

@@ -1,10 +1,14 @@
 //! What a pass may use, and the one gate before every effect.
 
-use super::{again::Again, objects::Objects};
+use super::{account_facts::AccountFacts, again::Again, objects::Objects};
 use crate::{
-    account::Accounts,
+    account::{Account, Accounts, Resolution},
     controllers::{events::Events, mark::ClusterId, streams::Guarded},
-    kinds::{Kind, references::AccountKind, timing::Minimum},
+    kinds::{
+        Kind,
+        references::{AccountKind, PinnedAccount},
+        timing::Minimum,
+    },
     runtime::{
         clients::WatchTimes,
         lease::{Leadership, Scope},
@@ -67,6 +71,33 @@ impl<K: Kind, M> Context<K, M> {
 }
 
 impl Process {
+    /// The account that a reference leads to, as a fact, and to act through where there is one.
+    pub fn account_facts(
+        &self,
+        namespace: &str,
+        reference: &PinnedAccount,
+    ) -> (AccountFacts, Option<Account>) {
+        let (account, not_allowed) = match self.accounts.resolve(namespace, reference) {
+            Resolution::Missing => (None, None),
+            Resolution::NotAllowed { account, message } => (Some(account), Some(message)),
+            Resolution::Found(account) => (Some(account), None),
+        };
+        let facts = match &account {
+            Some(account) => AccountFacts::Found {
+                view: account.view(),
+                not_allowed,
+            },
+            None => {
+                let which = format!("{} {}", reference.kind.as_str(), reference.name);
+                match self.watched.serves(reference.kind) {
+                    true => AccountFacts::Missing(which),
+                    false => AccountFacts::NotServed(which),
+                }
+            }
+        };
+        (facts, account)
+    }
+
     /// The gate: whether an effect may start now on what is in this namespace (None: what has none).
     /// Every kind asks right before each one.
     pub fn may_act(&self, namespace: Option<&str>) -> bool {

@@ -3,18 +3,24 @@
 
 pub mod account;
 pub mod server;
+pub mod tag;
 
+pub mod account_facts;
 pub mod again;
 pub mod cause;
+pub mod contest;
 pub mod context;
 pub mod drive;
 pub mod events;
 pub mod mark;
 pub mod objects;
 pub mod once;
+pub mod ownership;
+pub mod pass;
 pub mod patience;
 pub mod report;
 pub mod streams;
+pub mod trouble;
 pub mod undecodable;
 pub mod values;
 pub mod writes;
@@ -25,11 +31,13 @@ mod floor_tests;
 mod readings;
 
 use context::Process;
+use futures::FutureExt as _;
 
 /// The table of kinds: what runs.
 pub struct Controllers {
     accounts: account::Controller,
     servers: server::Controller,
+    tags: tag::Controller,
 }
 
 impl Controllers {
@@ -38,13 +46,13 @@ impl Controllers {
         Self {
             accounts: account::Controller::new(process),
             servers: server::Controller::new(process),
+            tags: tag::Controller::new(process),
         }
     }
 
     /// Whether the first listings of all kinds are in, and every watch hears something.
     pub fn is_ready(&self) -> bool {
-        let servers = &self.servers.objects;
-        self.accounts.is_ready() && servers.is_complete() && !servers.is_deaf()
+        self.accounts.is_ready() && self.servers.objects.is_ready() && self.tags.objects.is_ready()
     }
 
     /// It has changed where this process acts: everything is looked at again. Where it acts anew,
@@ -53,10 +61,17 @@ impl Controllers {
         tracing::debug!(is_gain, "everything is looked at again");
         self.accounts.leadership_changed(is_gain);
         self.servers.objects.leadership_changed(is_gain);
+        self.tags.objects.leadership_changed(is_gain);
     }
 
     /// Runs every kind until shutdown; passes under way are finished.
     pub async fn run(&self) {
-        tokio::join!(self.accounts.run(), self.servers.run(self.accounts.known()),);
+        // Waited for once, however many kinds do.
+        let known = self.accounts.known().shared();
+        tokio::join!(
+            self.accounts.run(),
+            self.servers.run(known.clone()),
+            self.tags.run(known),
+        );
     }
 }

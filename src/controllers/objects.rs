@@ -4,6 +4,7 @@
 //! Passes start first come, first served. An object never has two passes at once; a wake during
 //! a pass leads to another pass after it.
 
+mod claims;
 mod entry;
 mod form;
 mod listings;
@@ -14,6 +15,7 @@ mod tests;
 mod users;
 mod wakes;
 
+pub use claims::Claimant;
 pub use entry::Shown;
 pub(in crate::controllers) use form::slim;
 pub use listings::Sight;
@@ -25,6 +27,7 @@ use crate::{
     kinds::Kind,
     runtime::clock,
 };
+use claims::{Claim, Claims};
 use entry::Entry;
 use form::{Form, version};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -53,6 +56,8 @@ pub type FirstSight<K> = Box<dyn Fn(&Shown<K>) + Send + Sync>;
 pub struct Traits<K> {
     /// The account that an object names; None for a kind that names none.
     pub account_of: Option<fn(&K) -> AccountKey>,
+    /// What of its account an object wants for itself; None for a kind whose objects are never in each other's way.
+    pub claim: Option<fn(&K) -> Option<String>>,
     /// Adds what an object has on record at its account; None for a kind that has nothing there.
     pub on_record: Option<RecordOf<K>>,
     /// A second name by which an object is woken and claimed, such as its mark.
@@ -71,6 +76,7 @@ impl<K> Default for Traits<K> {
     fn default() -> Self {
         Self {
             account_of: None,
+            claim: None,
             on_record: None,
             alias: Box::new(|_| None),
             first_sight: Box::new(|_| ()),
@@ -104,6 +110,7 @@ struct Inner<K: Kind, M> {
     due: BTreeSet<(Duration, Uid)>,
     listings: Vec<Listing>,
     users: Counts,
+    claims: Claims,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
@@ -118,6 +125,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 due: BTreeSet::new(),
                 listings: vec![Listing::default(); watches],
                 users: Counts::default(),
+                claims: Claims::default(),
             }),
             changed: Notify::new(),
             complete: watch::Sender::new(false),
@@ -203,6 +211,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
         };
         let counted = self.counted(&shown);
+        let claim = self.claim(&shown);
         let listing = inner.listings[watch];
         let alias = (self.traits.alias)(shown.meta()).map(Arc::from);
         let now = clock::now().mono;
@@ -221,6 +230,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 .aliases
                 .extend(alias.map(|alias| (alias, uid.clone())));
             inner.want(&uid, now, Duration::ZERO);
+            inner.claim(&uid, claim);
             return Some(shown);
         };
         if listed && entry.watch == watch {
@@ -239,7 +249,8 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         // after it was last read or written is newer all the same, whatever its number says: then
         // the API server was restored.
         let is_authoritative = listed && listing.started > entry.learned;
-        if is_back || version(shown.meta()) >= entry.form.version() || is_authoritative {
+        let is_newer = is_back || version(shown.meta()) >= entry.form.version() || is_authoritative;
+        if is_newer {
             entry.form = Form::of(&shown);
             if is_back || entry.counted != counted {
                 touched.extend(entry.account());
@@ -254,6 +265,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let entry = inner.entries.get_mut(&uid)?;
         if std::mem::replace(&mut entry.triggers, triggers) != triggers || is_back {
             inner.want(&uid, now, Duration::ZERO);
+        }
+        if is_newer {
+            inner.claim(&uid, claim);
         }
         None
     }
@@ -271,6 +285,20 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             inner.aliases.remove(&alias);
         }
         inner.want_gone(uid);
+        inner.claim(uid, None);
+    }
+
+    /// What an object claims.
+    fn claim(&self, shown: &Shown<K>) -> Option<Claim> {
+        let (claim, account_of) = (self.traits.claim?, self.traits.account_of?);
+        let Shown::Decoded(object) = shown else {
+            return None;
+        };
+        Some(Claim::new(
+            claim(object)?,
+            account_of(object),
+            object.meta(),
+        ))
     }
 
     /// What an object counts as among the users of accounts.
@@ -285,6 +313,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// Whether all watches have had a listing.
     pub fn is_complete(&self) -> bool {
         *self.complete.borrow()
+    }
+
+    /// Whether all watches have had a listing, and every one hears something.
+    pub fn is_ready(&self) -> bool {
+        self.is_complete() && !self.is_deaf()
     }
 
     /// Waits until all watches have had a listing.
@@ -322,6 +355,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let shown = Shown::Decoded(object.clone());
         let counted = self.counted(&shown);
+        let claim = self.claim(&shown);
         let inner = &mut *self.lock();
         if let Some(entry) = inner.entries.get_mut(uid)
             && version(shown.meta()) >= entry.form.version()
@@ -337,6 +371,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                     true => counted,
                     false => counted.map(|counted| inner.users.more(counted)),
                 };
+            }
+            if !entry.gone {
+                inner.claim(uid, claim);
             }
         }
         object

@@ -4,6 +4,7 @@
 
 use super::context::Context;
 use crate::kinds::Kind;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt as _,
     api::{Patch, PatchParams},
@@ -103,6 +104,24 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
         let call = self.api(object);
         let written = bounded(call.patch_status(&object.name_any(), &params, &patch)).await;
         Some(self.settle(written))
+    }
+
+    /// Whether the kind itself is being deleted; None: that cannot be seen. Asked for each time, since a yes that
+    /// comes too late ends at the provider what should stay.
+    pub async fn kind_is_deleting(&self) -> Option<bool> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let name = format!("{}.{}", K::plural(&()), K::group(&()));
+        match bounded(api.get_metadata(&name)).await {
+            Ok(crd) => Some(crd.metadata.deletion_timestamp.is_some()),
+            Err(failure) if failure.code() == Some(404) => Some(true),
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot see whether the kind is being deleted"
+                );
+                None
+            }
+        }
     }
 
     fn settle(&self, result: Result<K, Failure>) -> Written<K> {

@@ -340,6 +340,10 @@ impl Kind for ProviderAccount {
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }
+
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
+        (&mut status.observed_generation, &mut status.conditions)
+    }
 }
 
 impl Kind for ClusterProviderAccount {
@@ -349,5 +353,9 @@ impl Kind for ClusterProviderAccount {
 
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
+    }
+
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
+        (&mut status.observed_generation, &mut status.conditions)
     }
 }

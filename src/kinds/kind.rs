@@ -24,6 +24,9 @@ pub trait Kind:
 
     /// The conditions in a status.
     fn conditions(status: &Self::Status) -> &[Condition];
+
+    /// The same to be written, with the generation that the status describes.
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>);
 }
 
 /// The API of a kind that has namespaces.

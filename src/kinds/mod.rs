@@ -22,6 +22,7 @@ pub mod reason;
 pub mod references;
 pub mod rfc3339;
 pub mod server;
+pub mod tag;
 pub mod timing;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
@@ -30,6 +31,7 @@ pub use kind::Kind;
 pub use policies::{Policies, PoliciesInForce};
 pub use reason::Reason;
 pub use server::BareMetalServer;
+pub use tag::ServerTag;
 
 /// API group of every kind.
 pub const GROUP: &str = "flexmetal.dev";
@@ -43,6 +45,7 @@ pub fn all_crds()
         ClusterProviderAccount::crd(),
         ProviderAccount::crd(),
         BareMetalServer::crd(),
+        ServerTag::crd(),
     ]
     .into_iter()
     .map(names::with_conventions)

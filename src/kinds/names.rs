@@ -7,6 +7,8 @@ use serde_json::Value;
 
 /// Finalizer on a server from the start of its first order to the proven end.
 pub const SERVER_FINALIZER: &str = "flexmetal.dev/server";
+/// Finalizer on an object of the kinds that keep something small at the provider: a tag, a whitelist, a stored key.
+pub const OBJECT_FINALIZER: &str = "flexmetal.dev/object";
 /// Finalizer on an account and on its key Secret until their last user is gone.
 pub const ACCOUNT_FINALIZER: &str = "flexmetal.dev/account-in-use";
 /// Annotation on an account with the name of the Secret that bears the finalizer for it.
@@ -15,6 +17,8 @@ pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";
 pub const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
 /// Annotation with the identifier of the machine whose release has begun, written by the operator.
 pub const RELEASE_ANNOTATION: &str = "flexmetal.dev/release-begun";
+/// Annotation on a tag object with the tag that it makes or renames (JSON, written by the operator).
+pub const TAG_ANNOTATION: &str = "flexmetal.dev/tag";
 /// Annotation by which a person states that an order of unknown outcome made no machine.
 /// Its value is the order tag or the mark that the condition's message names. Used up by the next order.
 pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";

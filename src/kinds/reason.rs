@@ -132,6 +132,12 @@ reasons! {
     ChecksFailed,
     /// All is well and nothing is under way.
     Settled,
+    /// What the object declares is at the provider.
+    Available,
+    /// Changes at the provider are under way.
+    Progressing,
+    /// The name that the object shall get at the provider belongs to something else there.
+    NameTaken,
 }
 
 impl fmt::Display for Reason {

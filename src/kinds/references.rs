@@ -1,6 +1,6 @@
 //! References from one object to another. None of them has a namespace field.
 
-use kube::KubeSchema;
+use kube::{KubeSchema, core::Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,31 @@ pub struct AccountRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: Option<String>,
+}
+
+/// The rule of a spec that keeps its account for good, compared by what an unset field stands for. `noun`: what
+/// a person creates instead.
+pub(super) fn account_stays(noun: &str) -> Rule {
+    let kind = |spec: &str| {
+        format!(
+            "(has({spec}.accountRef) && has({spec}.accountRef.kind) ? {spec}.accountRef.kind : 'ProviderAccount')"
+        )
+    };
+    let name = |spec: &str| {
+        format!(
+            "(has({spec}.accountRef) && has({spec}.accountRef.name) ? {spec}.accountRef.name : 'default')"
+        )
+    };
+    let (is, was) = ("self", "oldSelf");
+    let (kind, former_kind) = (kind(is), kind(was));
+    let (name, former_name) = (name(is), name(was));
+    Rule::new(format!(
+        "{kind} == {former_kind} && {name} == {former_name}"
+    ))
+    .message(&*format!(
+        "accountRef is immutable: create a new {noun} instead"
+    ))
+    .field_path(".accountRef")
 }
 
 /// The account that a reference points to.

@@ -6,7 +6,7 @@ pub use super::order::{Intent, OrderOutcome, OrderRecord};
 pub use super::policies::DeletionPolicy;
 use super::policies::{Policies, PoliciesInForce};
 pub use super::references::PinnedAccount;
-use super::references::{AccountRef, SshKeySource};
+use super::references::{AccountRef, SshKeySource, account_stays};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Api, Client, CustomResource, KubeSchema, core::Rule};
 use schemars::JsonSchema;
@@ -101,7 +101,7 @@ use serde::{Deserialize, Serialize};
 #[kube(validation = until_ordered("instanceType", "self.spec.instanceType == oldSelf.spec.instanceType || (has(self.status) && has(self.status.observed) && self.spec.instanceType == self.status.observed.instanceType)"))]
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
-#[x_kube(validation = Rule::new("(has(self.accountRef) && has(self.accountRef.kind) ? self.accountRef.kind : 'ProviderAccount') == (has(oldSelf.accountRef) && has(oldSelf.accountRef.kind) ? oldSelf.accountRef.kind : 'ProviderAccount') && (has(self.accountRef) && has(self.accountRef.name) ? self.accountRef.name : 'default') == (has(oldSelf.accountRef) && has(oldSelf.accountRef.name) ? oldSelf.accountRef.name : 'default')").message("accountRef is immutable: create a new server instead").field_path(".accountRef"))]
+#[x_kube(validation = account_stays("server"))]
 #[serde(rename_all = "camelCase")]
 pub struct BareMetalServerSpec {
     /// The account that pays. Default: the ProviderAccount `default` of this namespace. Immutable.
@@ -309,5 +309,9 @@ impl Kind for BareMetalServer {
 
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
+    }
+
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
+        (&mut status.observed_generation, &mut status.conditions)
     }
 }

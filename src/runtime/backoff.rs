@@ -5,6 +5,9 @@ use std::time::Duration;
 /// First delay.
 const FIRST: Duration = Duration::from_secs(1);
 
+/// Longest pause between two tries of what people wait for.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
 /// Failures in a row, and the moment before which nothing is tried.
 ///
 /// A delay that is only a requeue is no floor, since any event would run the object at once. So the
@@ -57,7 +60,7 @@ pub fn delay(failures_before: u32, longest: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    const LONGEST: Duration = Duration::from_secs(300);
+    const LONGEST: Duration = super::LONGEST_PAUSE;
 
     #[test]
     fn grows_to_the_cap_and_is_forgotten_on_success() {

@@ -8,13 +8,14 @@ use super::{
     rules,
     world::*,
 };
+use flexmetal_operator::controllers::trouble::Trouble;
 use flexmetal_operator::controllers::{
     once::{Reply, Stage},
     server::{
         answers,
         decide::{Effect, metadata},
         facts::Facts,
-        memory::{Observation, Trouble},
+        memory::Observation,
     },
 };
 

@@ -38,6 +38,19 @@ impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
     }
 }
 
+impl<'a> Listing<'a, TagRecord> {
+    /// A list of tags whose pages the caller fetches.
+    pub fn of_tags(
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<TagRecord>, Error>> + Send + 'a,
+    ) -> Self {
+        let identity = |tag: &TagRecord, _| tag.tag.clone();
+        Self::new(identity, move |ask| {
+            let page = fetch(range(&ask));
+            async move { Ok(page.await?.into()) }.boxed()
+        })
+    }
+}
+
 impl Client {
     /// All servers that match a filter (4.4-1).
     pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
@@ -58,10 +71,7 @@ impl Client {
 
     /// All tags of the account (4.6-1).
     pub fn all_tags(&self) -> Listing<'_, TagRecord> {
-        Listing::new(
-            |tag: &TagRecord, _| tag.tag.clone(),
-            move |ask| async move { Ok(self.tags(range(&ask)).await?.into()) }.boxed(),
-        )
+        Listing::of_tags(move |page| self.tags(page).boxed())
     }
 
     /// The whole whitelist of an API key (4.1-1).

@@ -2,13 +2,13 @@
 
 {{- define "flexmetal.rules.namespaced" -}}
 - apiGroups: ["flexmetal.dev"]
-  resources: ["baremetalservers"]
+  resources: ["baremetalservers", "servertags"]
   verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["provideraccounts"]
   verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
-  resources: ["baremetalservers/status", "provideraccounts/status"]
+  resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status"]
   verbs: ["patch"]
 - apiGroups: [""]
   resources: ["configmaps"]
@@ -76,10 +76,10 @@ resourceNames: ["flexmetal-operator-{{ . }}"]
   resources: ["namespaces"]
   resourceNames: ["kube-system"]
   verbs: ["get"]
-# When the definition is deleted, machines must stay: the objects deleted with it are not released.
+# When a definition is deleted, what its objects have at the provider must stay: the objects deleted with it release nothing.
 - apiGroups: ["apiextensions.k8s.io"]
   resources: ["customresourcedefinitions"]
-  resourceNames: ["baremetalservers.flexmetal.dev"]
+  resourceNames: ["baremetalservers.flexmetal.dev", "servertags.flexmetal.dev"]
   verbs: ["get"]
 {{- end }}
 

@@ -74,14 +74,24 @@ impl Core {
         // Whoever searches needs the list of all servers and a proof listing: both in the same rhythm.
         let spacing = match list {
             List::Catalogue => times.active_poll_interval,
-            List::Servers => {
-                let (contents, _) = self.lists.view();
-                let shown = contents.servers.map_or(0, |(_, servers)| servers.len());
-                let cost = self.turns.time_for(calls_of(shown));
+            List::Servers | List::Tags | List::SshKeys => {
+                let cost = self.turns.time_for(self.calls_for(list));
                 pace::spaced(Duration::ZERO, times, cost)
             }
         };
         Some((self.lists.due(list, spacing)?, member, client))
+    }
+
+    /// About how many calls a look at a list takes.
+    fn calls_for(&self, list: List) -> u32 {
+        let (contents, _) = self.lists.view();
+        match list {
+            List::Catalogue => 4,
+            List::Servers => calls_of(contents.servers.map_or(0, |(_, servers)| servers.len())),
+            List::Tags => calls_of(contents.tags.map_or(0, |(_, tags)| tags.len())),
+            // It has no pages.
+            List::SshKeys => 1,
+        }
     }
 
     async fn look_at(&self, list: List, client: &Client) -> Result<Answer, Gap> {
@@ -95,6 +105,14 @@ impl Core {
             List::Servers => {
                 let (started, all) = self.every_machine(client).await?;
                 self.lists.answer(list, started, all, |c| &mut c.servers)
+            }
+            List::Tags => {
+                let (started, all) = self.every_tag(client).await?;
+                self.lists.answer(list, started, all, |c| &mut c.tags)
+            }
+            List::SshKeys => {
+                let all = self.call(Lane::Catalogue, client.ssh_keys()).await?;
+                self.lists.answer(list, started, all, |c| &mut c.ssh_keys)
             }
         })
     }

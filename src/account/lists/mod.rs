@@ -5,9 +5,12 @@
 
 mod looks;
 
-use super::{schedule::explain, view::Catalogue};
+use super::{
+    schedule::explain,
+    view::{Catalogue, Tags},
+};
 use crate::{kinds::Reason, runtime::Backoff};
-use hosting::{Error, Server, listing::Gap};
+use hosting::{Error, Server, listing::Gap, ssh_key::SshKey};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -27,10 +30,14 @@ pub enum List {
     Catalogue,
     /// Every machine of the account, whatever it bears, read to an empty page.
     Servers,
+    /// Every tag, with the number of those that bear it.
+    Tags,
+    /// Every stored SSH key.
+    SshKeys,
 }
 
 impl List {
-    const ALL: [Self; 2] = [Self::Catalogue, Self::Servers];
+    const ALL: [Self; 4] = [Self::Catalogue, Self::Servers, Self::Tags, Self::SshKeys];
 }
 
 /// What a look showed, with its moment.
@@ -41,6 +48,8 @@ pub(crate) type Dated<T> = (Duration, Arc<T>);
 pub(crate) struct Contents {
     pub(crate) catalogue: Option<Dated<Catalogue>>,
     pub(crate) servers: Option<Dated<Vec<Server>>>,
+    pub(crate) tags: Option<Dated<Tags>>,
+    pub(crate) ssh_keys: Option<Dated<Vec<SshKey>>>,
 }
 
 /// The lists of one live account, and who waits for them.

@@ -9,6 +9,8 @@ pub enum Lane {
     Resolve,
     /// Orders.
     Order,
+    /// Changes what an account has beside machines: tags, stored keys, whitelists.
+    Change,
     /// Looks at machines in motion.
     Poll,
     /// Looks for orphans.
@@ -19,10 +21,11 @@ pub enum Lane {
 
 impl Lane {
     /// All of them, the first first.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Release,
         Self::Resolve,
         Self::Order,
+        Self::Change,
         Self::Poll,
         Self::OrphanScan,
         Self::Catalogue,

@@ -1,6 +1,6 @@
 //! What is kept of one object.
 
-use super::{Guarded, Sight, form::Form, users::Counted};
+use super::{Guarded, Sight, claims::Claim, form::Form, users::Counted};
 use crate::{kinds::Kind, runtime::backoff::Backoff};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
@@ -37,6 +37,8 @@ pub(super) struct Entry<K, M> {
     pub(super) form: Form<K>,
     /// What it counts as among the users of accounts, in this form.
     pub(super) counted: Option<Counted>,
+    /// What of its account it wants for itself.
+    pub(super) claim: Option<Claim>,
     /// Which watch shows it, and which of its listings did last.
     pub(super) watch: usize,
     pub(super) listing: u64,
@@ -75,6 +77,7 @@ impl<K: Kind, M: Default> Entry<K, M> {
         Self {
             form,
             counted: None,
+            claim: None,
             watch,
             listing: 0,
             sight,

@@ -1,7 +1,10 @@
 //! Who gets a pass now, and what follows from how it ended.
 
 use super::{Objects, Shown, Uid, entry::Phase};
-use crate::{kinds::Kind, runtime::clock};
+use crate::{
+    kinds::Kind,
+    runtime::{backoff::LONGEST_PAUSE, clock},
+};
 use kube::core::error_boundary::InvalidObject;
 use std::{
     sync::{
@@ -11,9 +14,6 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Notify;
-
-/// Longest pause after a row of passes that failed.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What a pass is about.
 pub enum Seen<K> {

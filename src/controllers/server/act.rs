@@ -6,11 +6,12 @@ use super::{
     ServerContext, answers,
     decide::{Effect, LookUp, fence, metadata},
     facts::Facts,
-    memory::{Observation, Trouble},
+    memory::Observation,
     observe, orders,
     turn::Permission,
     writes,
 };
+use crate::controllers::trouble::Trouble;
 use crate::{
     account::{Account, Permit},
     controllers::{once::Reply, writes::Written},
@@ -155,7 +156,7 @@ async fn reread(ctx: &ServerContext, facts: &Facts) -> Result<Facts, Observation
     match ctx.read(&facts.object).await {
         Ok(Some(object)) => Ok(Facts {
             object,
-            kind_deleting: observe::see_kind_deleting(ctx).await,
+            kind_deleting: ctx.kind_is_deleting().await,
             ..facts.clone()
         }),
         Ok(None) => Err(Observation::Stale),

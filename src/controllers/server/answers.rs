@@ -4,8 +4,9 @@
 
 use super::{
     decide::LookUp,
-    memory::{Observation, Obstacle, ReleaseAnswer, Sent, Trouble},
+    memory::{Observation, Obstacle, ReleaseAnswer, Sent},
 };
+use crate::controllers::trouble::Trouble;
 use crate::{
     controllers::once::{Answer, Closed, Outcome, Reply, Settlement},
     kinds::server::{OrderOutcome, OrderRecord},

@@ -1,6 +1,7 @@
 //! What a decision rests on: everything observe gathered, as plain data.
 
 use super::memory::Memory;
+use crate::controllers::account_facts::AccountFacts;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::{ClusterId, Mark};
 use crate::{
@@ -48,24 +49,6 @@ pub struct Facts {
     pub former: Option<Former>,
     /// What this process remembers of the object.
     pub memory: Memory,
-}
-
-/// The account, as the object's reference was resolved.
-#[derive(Clone)]
-// One of them lives for one pass; a box would save nothing.
-#[allow(clippy::large_enum_variant)]
-pub enum AccountFacts {
-    /// There is no such account. Says which.
-    Missing(String),
-    /// It is not for this operator. Says which.
-    NotServed(String),
-    /// There is one.
-    Found {
-        /// The account at this moment.
-        view: View,
-        /// The account does not allow this namespace; it stops orders, never releases.
-        not_allowed: Option<String>,
-    },
 }
 
 /// What an account object says at this moment.
@@ -187,10 +170,7 @@ impl Facts {
 
     /// The account's view, where there is an account.
     pub fn view(&self) -> Option<&View> {
-        match &self.account {
-            AccountFacts::Found { view, .. } => Some(view),
-            AccountFacts::Missing(_) | AccountFacts::NotServed(_) => None,
-        }
+        self.account.view()
     }
 }
 

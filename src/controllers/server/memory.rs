@@ -2,17 +2,14 @@
 //!
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
-use super::contest::Contest;
+use crate::controllers::{contest::Contest, trouble::Trouble};
 use crate::controllers::{mark::Mark, patience::Patience};
 use crate::kinds::{
     Reason,
     server::{OrderOutcome, OrderRecord},
 };
-use crate::runtime::Backoff;
+use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
 use std::time::Duration;
-
-/// Longest pause between two tries of an effect.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Tries to take a tag off the account's list before the object goes without.
 pub const MOST_TAG_TRIES: u32 = 3;
@@ -192,47 +189,6 @@ pub enum Observation {
     Stale,
     /// An effect failed without harm; the next one waits. Told when it persists.
     Failed(Trouble),
-}
-
-/// Why an effect failed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Trouble {
-    /// The reason.
-    pub reason: Reason,
-    /// In words.
-    pub message: String,
-}
-
-impl Trouble {
-    /// The provider did not do it.
-    pub fn of_provider(error: &hosting::Error) -> Self {
-        let reason = match error {
-            hosting::Error::AccessDenied(_) => Reason::KeyRejected,
-            hosting::Error::RateLimited(_) => Reason::RateLimited,
-            hosting::Error::Refused(_) | hosting::Error::NotFound(_) => Reason::RequestRefused,
-            _ => Reason::ProviderUnreachable,
-        };
-        Self {
-            reason,
-            message: error.explain(),
-        }
-    }
-
-    /// The API server did not do it; `why` in its words.
-    pub fn of_write(why: String) -> Self {
-        Self {
-            reason: Reason::WriteFailed,
-            message: why,
-        }
-    }
-
-    /// A check right before the change said no.
-    pub fn unexpected(why: &str) -> Self {
-        Self {
-            reason: Reason::ChecksFailed,
-            message: why.to_owned(),
-        }
-    }
 }
 
 impl Memory {

@@ -5,7 +5,6 @@
 //! without an effect is written to status, and the row ends.
 
 pub mod answers;
-pub mod contest;
 pub mod decide;
 pub mod facts;
 pub mod memory;

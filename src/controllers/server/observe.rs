@@ -3,13 +3,14 @@
 use super::{
     ServerContext, claims,
     decide::request::keys_hash,
-    facts::{AccountFacts, Facts, LiveAccount, account_of},
+    facts::{Facts, LiveAccount, account_of},
     recall::{self, Known},
     ssh_keys,
 };
 use crate::{
-    account::{Account, Resolution, view::Sighting},
+    account::{Account, view::Sighting},
     controllers::{
+        account_facts::AccountFacts,
         cause::Cause,
         mark::Mark,
         writes::{Failure, bounded},
@@ -22,11 +23,8 @@ use crate::{
     runtime::clock,
 };
 use hosting::ServerId;
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use kube::{Api, CustomResourceExt as _, ResourceExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt as _;
 use std::sync::Arc;
 
 /// The facts, and the account to act through where there is one.
@@ -42,28 +40,11 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     let namespace = object.namespace().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();
     let reference = account_of(&object);
-    let (account, not_allowed) = match ctx.accounts.resolve(&namespace, &reference) {
-        Resolution::Missing => (None, None),
-        Resolution::NotAllowed { account, message } => (Some(account), Some(message)),
-        Resolution::Found(account) => (Some(account), None),
-    };
-    let facts = match &account {
-        Some(account) => AccountFacts::Found {
-            view: account.view(),
-            not_allowed,
-        },
-        None => {
-            let which = format!("{} {}", reference.kind.as_str(), reference.name);
-            match ctx.watched.serves(reference.kind) {
-                true => AccountFacts::Missing(which),
-                false => AccountFacts::NotServed(which),
-            }
-        }
-    };
+    let (account_facts, account) = ctx.account_facts(&namespace, &reference);
     // Without our finalizer too: others may hold the object, and what its machine was let go for
     // must not look like a wish to release it.
     let kind_deleting = if object.metadata.deletion_timestamp.is_some() {
-        see_kind_deleting(ctx).await
+        ctx.kind_is_deleting().await
     } else {
         Some(false)
     };
@@ -81,7 +62,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         cluster: ctx.cluster.clone(),
         all_namespaces: ctx.watched.is_all(),
         kind_deleting,
-        account: facts,
+        account: account_facts,
         ssh_keys,
         own: Vec::new(),
         recorded: None,
@@ -158,23 +139,6 @@ fn live(meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>) -
         uid: meta.uid.clone().unwrap_or_default(),
         lineage: status.and_then(|s| s.lineage.clone()),
         defaults: spec.defaults.unwrap_or_default(),
-    }
-}
-
-/// Whether the kind itself is being deleted. Asked for each time, since a yes that comes too late
-/// releases machines that should stay.
-pub(super) async fn see_kind_deleting(ctx: &ServerContext) -> Option<bool> {
-    let api: Api<CustomResourceDefinition> = Api::all(ctx.client.clone());
-    match bounded(api.get_metadata(BareMetalServer::crd_name())).await {
-        Ok(crd) => Some(crd.metadata.deletion_timestamp.is_some()),
-        Err(failure) if failure.code() == Some(404) => Some(true),
-        Err(error) => {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "cannot see whether the kind is being deleted"
-            );
-            None
-        }
     }
 }
 

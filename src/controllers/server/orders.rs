@@ -9,9 +9,10 @@ use super::{
     ServerContext, act, answers,
     decide::{NewOrder, fence, intent},
     facts::{Facts, account_of},
-    memory::{Observation, Trouble},
+    memory::Observation,
     observe, writes,
 };
+use crate::controllers::trouble::Trouble;
 use crate::{
     account::{Account, OrderPermit},
     controllers::{

@@ -6,9 +6,10 @@
 use super::{
     decide::Effect,
     facts::Facts,
-    memory::{Declined, Observation, Trouble},
+    memory::{Declined, Observation},
     pass::caller,
 };
+use crate::controllers::trouble::Trouble;
 use crate::{
     account::{Account, Denied, Lane, OrderPermit, OrderTurn, Permit, Turn},
     kinds::Reason,

@@ -15,6 +15,7 @@ mod namespace_end;
 mod neighbours;
 mod policies;
 mod scale;
+mod tags;
 mod timing;
 mod traces;
 mod watch_log;

@@ -1,10 +1,11 @@
 //! Facts, from all that a process sees.
 
 use super::{super::world::*, *};
+use flexmetal_operator::controllers::account_facts::AccountFacts;
 use flexmetal_operator::{
     account::view::{Catalogue, Proof, Sighting, State, View},
     controllers::server::{
-        facts::{AccountFacts, Facts},
+        facts::Facts,
         recall::{Known, recall},
     },
     kinds::Reason,

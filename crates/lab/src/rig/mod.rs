@@ -26,6 +26,7 @@ pub use built::program;
 pub use cluster::{Access, Cluster, cluster};
 pub use deadline::eventually;
 pub use kstatus::{Health, condition, health};
+pub use objects::Things;
 pub use operator::{Operator, Start};
 pub use program::Program;
 pub use simulator::{Fault, Simulator};

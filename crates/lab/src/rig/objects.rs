@@ -12,62 +12,54 @@ use tokio::time::{Instant, sleep};
 use super::World;
 use super::kstatus::condition;
 
+/// The kind of most objects in tests.
+const SERVER: &str = "BareMetalServer";
 /// Pause between two looks.
 const POLL: Duration = Duration::from_millis(50);
 
-impl World {
-    /// The server objects of the world, undecoded.
-    pub fn servers(&self) -> Api<DynamicObject> {
-        let kind = kind("BareMetalServer");
-        Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
+/// The objects of one of our kinds in a namespace, undecoded.
+pub struct Things {
+    api: Api<DynamicObject>,
+    namespace: String,
+}
+
+impl Things {
+    /// The API itself.
+    pub fn api(&self) -> &Api<DynamicObject> {
+        &self.api
     }
 
-    /// The account objects of the world, undecoded.
-    pub fn accounts(&self) -> Api<DynamicObject> {
-        let kind = kind("ProviderAccount");
-        Api::namespaced_with(self.client.clone(), &self.namespace, &kind)
+    /// Makes an object; returns it as stored.
+    pub async fn create(&self, object: &Value) -> Value {
+        let wanted: DynamicObject =
+            serde_json::from_value(object.clone()).expect("an object in manifest form");
+        let made = self.api.create(&PostParams::default(), &wanted).await;
+        value(&made.unwrap_or_else(|error| panic!("cannot create {object}: {error}")))
     }
 
-    /// The Secrets of the world.
-    pub fn secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), &self.namespace)
-    }
-
-    /// Makes a server object; returns it as stored.
-    pub async fn create(&self, server: &Value) -> Value {
-        let object: DynamicObject =
-            serde_json::from_value(server.clone()).expect("an object in manifest form");
-        let made = self
-            .servers()
-            .create(&PostParams::default(), &object)
-            .await
-            .unwrap_or_else(|error| panic!("cannot create {server}: {error}"));
-        value(&made)
-    }
-
-    /// Merges a change into a server object.
+    /// Merges a change into an object.
     pub async fn merge(&self, name: &str, change: &Value) {
-        self.servers()
+        self.api
             .patch(name, &PatchParams::default(), &Patch::Merge(change))
             .await
             .unwrap_or_else(|error| panic!("cannot change {name}: {error}"));
     }
 
-    /// Asks for the deletion of a server object.
+    /// Asks for the deletion of an object.
     pub async fn delete(&self, name: &str) {
-        self.servers()
+        self.api
             .delete(name, &DeleteParams::default())
             .await
             .unwrap_or_else(|error| panic!("cannot delete {name}: {error}"));
     }
 
-    /// A server object as it is now.
+    /// An object as it is now.
     pub async fn get(&self, name: &str) -> Option<Value> {
-        let found = self.servers().get_opt(name).await;
+        let found = self.api.get_opt(name).await;
         found.expect("the API server answers").as_ref().map(value)
     }
 
-    /// Looks at a server object until `look` finds what it wants in it.
+    /// Looks at an object until `look` finds what it wants in it.
     ///
     /// # Panics
     /// If that does not happen `within` the time; the message shows the object.
@@ -82,7 +74,7 @@ impl World {
         found.unwrap_or_else(|sentence| panic!("{sentence}"))
     }
 
-    /// Like [`World::wait_for`]; the error is what the panic would say.
+    /// Like [`Things::wait_for`]; the error is what the panic would say.
     pub async fn try_wait_for<T>(
         &self,
         name: &str,
@@ -108,7 +100,7 @@ impl World {
         }
     }
 
-    /// Waits until a condition of a server has this status and, if given, reason.
+    /// Waits until a condition of an object has this status and, if given, reason.
     pub async fn wait_for_condition(
         &self,
         name: &str,
@@ -126,13 +118,13 @@ impl World {
         .await
     }
 
-    /// Waits until a server is Ready; returns the object.
+    /// Waits until an object is Ready; returns the object.
     pub async fn wait_ready(&self, name: &str, within: Duration) -> Value {
         self.wait_for_condition(name, "Ready", "True", None, within)
             .await
     }
 
-    /// Waits until a server object is gone.
+    /// Waits until an object is gone.
     pub async fn wait_gone(&self, name: &str, within: Duration) {
         let deadline = Instant::now() + within;
         while let Some(object) = self.get(name).await {
@@ -144,6 +136,100 @@ impl World {
             );
             sleep(POLL).await;
         }
+    }
+}
+
+impl World {
+    /// The objects of one of our kinds in the world's namespace.
+    pub fn things(&self, kind_name: &str) -> Things {
+        let kind = kind(kind_name);
+        Things {
+            api: Api::namespaced_with(self.client.clone(), &self.namespace, &kind),
+            namespace: self.namespace.clone(),
+        }
+    }
+
+    /// The server objects of the world, undecoded.
+    pub fn servers(&self) -> Api<DynamicObject> {
+        self.things(SERVER).api
+    }
+
+    /// The account objects of the world, undecoded.
+    pub fn accounts(&self) -> Api<DynamicObject> {
+        self.things("ProviderAccount").api
+    }
+
+    /// The Secrets of the world.
+    pub fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// [`Things::create`] of a server.
+    pub async fn create(&self, server: &Value) -> Value {
+        self.things(SERVER).create(server).await
+    }
+
+    /// [`Things::merge`] of a server.
+    pub async fn merge(&self, name: &str, change: &Value) {
+        self.things(SERVER).merge(name, change).await;
+    }
+
+    /// [`Things::delete`] of a server.
+    pub async fn delete(&self, name: &str) {
+        self.things(SERVER).delete(name).await;
+    }
+
+    /// [`Things::get`] of a server.
+    pub async fn get(&self, name: &str) -> Option<Value> {
+        self.things(SERVER).get(name).await
+    }
+
+    /// [`Things::wait_for`] of a server.
+    pub async fn wait_for<T>(
+        &self,
+        name: &str,
+        what: &str,
+        within: Duration,
+        look: impl FnMut(&Value) -> Option<T>,
+    ) -> T {
+        self.things(SERVER).wait_for(name, what, within, look).await
+    }
+
+    /// [`Things::try_wait_for`] of a server.
+    pub async fn try_wait_for<T>(
+        &self,
+        name: &str,
+        what: &str,
+        within: Duration,
+        look: impl FnMut(&Value) -> Option<T>,
+    ) -> Result<T, String> {
+        self.things(SERVER)
+            .try_wait_for(name, what, within, look)
+            .await
+    }
+
+    /// [`Things::wait_for_condition`] of a server.
+    pub async fn wait_for_condition(
+        &self,
+        name: &str,
+        kind: &str,
+        status: &str,
+        reason: Option<&str>,
+        within: Duration,
+    ) -> Value {
+        self.things(SERVER)
+            .wait_for_condition(name, kind, status, reason, within)
+            .await
+    }
+
+    /// [`Things::wait_ready`] of a server.
+    pub async fn wait_ready(&self, name: &str, within: Duration) -> Value {
+        self.things(SERVER).wait_ready(name, within).await
+    }
+
+    /// [`Things::wait_gone`] of a server.
+    pub async fn wait_gone(&self, name: &str, within: Duration) {
+        self.things(SERVER).wait_gone(name, within).await;
     }
 }
 

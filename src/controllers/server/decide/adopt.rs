@@ -5,8 +5,9 @@ use super::{
     Decision, Effect,
     evidence::Evidence,
     fence::{self, TagProof},
-    order, remedy, usable_account,
+    order, remedy,
 };
+use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::Mark;
 use crate::kinds::Interval;
@@ -22,7 +23,7 @@ use std::time::Duration;
 /// Its machine, when live and unclaimed, is taken over: it gets this object's mark, loses the old
 /// one, and then the annotation is written again (by [`super::machine::tend`], which sees the mark).
 pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) -> Decision {
-    let view = match usable_account(facts, false) {
+    let view = match facts.account.usable(Purpose::End) {
         Ok(view) => view,
         Err(cause) => return Decision::hold(facts, cause),
     };
@@ -127,7 +128,7 @@ pub fn leftover(facts: &Facts, evidence: &Evidence, server: &hosting::Server) ->
 
 /// The mark does not come out: a copied manifest, unless the machine may have nobody else.
 pub fn stranger(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) -> Decision {
-    let view = match usable_account(facts, false) {
+    let view = match facts.account.usable(Purpose::End) {
         Ok(view) => view,
         Err(cause) => return Decision::hold(facts, cause),
     };

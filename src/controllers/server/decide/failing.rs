@@ -2,12 +2,9 @@
 
 use super::{super::facts::Facts, Decision};
 use crate::{
-    controllers::cause::Cause,
+    controllers::{cause::Cause, trouble::PERSISTS},
     kinds::conditions::{Type, Wanted},
 };
-
-/// How many failures in a row status shows. One alone says nothing.
-const PERSISTS: u32 = 3;
 
 /// Adds what keeps failing to a decision with an effect.
 pub fn show(facts: &Facts, decision: &mut Decision) {

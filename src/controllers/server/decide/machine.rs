@@ -6,8 +6,9 @@ use super::{
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::TagProof,
-    leads_to, order_account, remedy, usable_account,
+    leads_to, order_account, remedy,
 };
+use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::marks_of;
 use crate::{
@@ -74,7 +75,7 @@ pub fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
 pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let server = &machine.server;
     let record = record(facts, evidence, server);
-    let account = usable_account(facts, false);
+    let account = facts.account.usable(Purpose::End);
     if account.is_err() && is_recorded(facts, server) {
         // A blocked account changes nothing: what was shown last stays.
         return out_of_touch(facts, Draft::unchanged(facts));

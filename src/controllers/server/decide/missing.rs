@@ -10,8 +10,8 @@ use super::{
     machine::out_of_touch,
     remedy,
     resolve::{self, ordered_hostname},
-    usable_account,
 };
+use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
 use crate::{
     account::view::{Sighting, View},
@@ -35,7 +35,7 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
     if let Some(sighting) = &facts.recorded {
         return marks_missing(facts, attempt, sighting);
     }
-    let Ok(view) = usable_account(facts, false) else {
+    let Ok(view) = facts.account.usable(Purpose::End) else {
         return out_of_touch(facts, Draft::unchanged(facts));
     };
     match progress(facts, view, attempt) {
@@ -129,7 +129,7 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
 pub fn marks_missing(facts: &Facts, attempt: &Attempt, sighting: &Sighting) -> Decision {
     let mut decision = without_marks(facts, attempt, &sighting.server);
     // No listing by mark shows this machine, so nobody else looks at it.
-    if let Ok(view) = usable_account(facts, false) {
+    if let Ok(view) = facts.account.usable(Purpose::End) {
         let rest = view
             .times
             .idle_poll_interval
@@ -179,7 +179,7 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
         && server.status.is_live()
         && !facts.policies().suspend
         && !facts.deleting()
-        && usable_account(facts, false).is_ok()
+        && facts.account.usable(Purpose::End).is_ok()
     {
         return decision.with(Effect::AddTag {
             uuid: server.id.as_str().into(),

@@ -26,13 +26,10 @@ pub mod sending;
 #[cfg(test)]
 mod tests;
 
-use super::facts::{AccountFacts, Facts, account_of};
+use super::facts::{Facts, account_of};
 use crate::controllers::{again::Again, cause::Cause};
 use crate::{
-    account::{
-        marks,
-        view::{State, View},
-    },
+    account::{marks, view::View},
     kinds::{
         Reason,
         account::KnownMachine,
@@ -211,51 +208,6 @@ impl Decision {
     pub fn proof(mut self, not_before: Duration) -> Self {
         self.wants_proof = Some(not_before);
         self
-    }
-}
-
-/// The account when it may be called; else why not. `orders` asks for more than reading and releasing.
-fn usable_account(facts: &Facts, orders: bool) -> Result<&View, Cause> {
-    match &facts.account {
-        AccountFacts::Missing(which) => Err(Cause::missing(
-            Reason::AccountNotFound,
-            format!("spec.accountRef: {which} does not exist; create it"),
-        )),
-        AccountFacts::NotServed(which) => Err(Cause::needs_person(
-            Reason::AccountNotServed,
-            format!(
-                "spec.accountRef: {which} is served by an operator of the whole cluster only, and this \
-                 namespace has one of its own: use a ProviderAccount of this namespace, or take the \
-                 namespace out of that operator's --watch-namespace"
-            ),
-        )),
-        AccountFacts::Found {
-            not_allowed: Some(why),
-            ..
-        } if orders => Err(Cause::needs_person(
-            Reason::NamespaceNotAllowed,
-            why.clone(),
-        )),
-        AccountFacts::Found { view, .. } => match &view.state {
-            State::Usable => match &view.no_orders {
-                Some((reason, message)) if orders => Err(held_by_account(*reason, message.clone())),
-                _ => Ok(view),
-            },
-            State::Blocked(reason, message) => Err(held_by_account(*reason, message.clone())),
-        },
-    }
-}
-
-/// What a reason of the account is to an object that waits for it.
-fn held_by_account(reason: Reason, message: String) -> Cause {
-    match reason {
-        Reason::SecretNotFound => Cause::missing(reason, message),
-        Reason::Pending
-        | Reason::ProviderUnreachable
-        | Reason::RateLimited
-        | Reason::WaitingForListing
-        | Reason::AccountNotReady => Cause::waits(reason, message),
-        _ => Cause::needs_person(reason, message),
     }
 }
 

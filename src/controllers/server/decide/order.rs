@@ -4,17 +4,17 @@
 //! and the object moves on by itself when the cause is gone.
 
 use super::{
-    super::facts::{AccountFacts, Facts, account_of},
+    super::facts::{Facts, account_of},
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    held_by_account, order_account, remedy, request, usable_account,
+    order_account, remedy, request,
 };
+use crate::controllers::account_facts::{AccountFacts, Purpose, held};
 use crate::controllers::cause::Cause;
 use crate::kinds::Interval;
 use crate::{
     account::view::{Proof, View},
-    controllers::server::memory::LONGEST_PAUSE,
     kinds::{
         Reason,
         server::{OrderOutcome, OrderRecord},
@@ -39,7 +39,7 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
         let cause = Cause::suspended(remedy::suspended(facts, "nothing is ordered"));
         return Decision::hold(facts, cause);
     }
-    let view = match usable_account(facts, true) {
+    let view = match facts.account.usable(Purpose::Order) {
         Ok(view) => view,
         Err(cause) if cause.reason == Reason::Pending => {
             return Decision::hold_quietly(facts, cause);
@@ -162,7 +162,7 @@ fn declined(facts: &Facts, view: &View) -> Option<Decision> {
     let message = declined.message.clone();
     let cause = match declined.reason {
         Reason::Ordering => Cause::waits(declined.reason, message),
-        reason => held_by_account(reason, message),
+        reason => held(reason, message),
     };
     let wait = if declined.reason == Reason::Ordering {
         Decision::hold_quietly(facts, cause)
@@ -279,7 +279,7 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
             (slow, Reason::OrderRefused, true)
         }
         OrderOutcome::NotSent => (
-            backoff::delay(failures.saturating_sub(1), LONGEST_PAUSE)
+            backoff::delay(failures.saturating_sub(1), backoff::LONGEST_PAUSE)
                 .min(view.times.active_poll_interval),
             Reason::OrderNotSent,
             false,

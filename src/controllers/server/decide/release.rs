@@ -9,8 +9,9 @@ use super::{
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::{self, TagProof},
-    missing, order, remedy, resolve, sending, usable_account,
+    missing, order, remedy, resolve, sending,
 };
+use crate::controllers::account_facts::Purpose;
 use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES};
 use crate::kinds::Interval;
 use crate::kinds::{
@@ -46,7 +47,7 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
 /// The order's tag of a released machine, which nobody needs on the account's list any more. Not of the last
 /// machine that the account is known by: a search for an order needs the tag of one that is known.
 fn tag_to_remove(facts: &Facts) -> Option<String> {
-    let view = usable_account(facts, false).ok()?;
+    let view = facts.account.usable(Purpose::End).ok()?;
     if facts.memory.tag_tries >= MOST_TAG_TRIES {
         return None;
     }
@@ -111,7 +112,7 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
         )
         .with(Effect::LetGo);
     }
-    let view = match usable_account(facts, false) {
+    let view = match facts.account.usable(Purpose::End) {
         Ok(view) => view,
         Err(cause) => return Decision::hold(facts, cause),
     };
@@ -232,7 +233,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
         }
         return missing::marks_missing(facts, attempt, sighting);
     }
-    let view = match usable_account(facts, false) {
+    let view = match facts.account.usable(Purpose::End) {
         Ok(view) => view,
         Err(cause) => return Decision::hold(facts, cause),
     };
@@ -270,7 +271,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
 
 /// An order of unknown outcome: resolved before the finalizer goes, and never followed by another.
 fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
-    let view = match usable_account(facts, false) {
+    let view = match facts.account.usable(Purpose::End) {
         Ok(view) => view,
         Err(cause) => return Decision::hold(facts, cause),
     };

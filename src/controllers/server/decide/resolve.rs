@@ -6,8 +6,9 @@
 
 use super::{
     super::facts::Facts, Decision, Effect, LookUp, control, draft::Draft, evidence::Evidence,
-    fence, leads_to, remedy, usable_account,
+    fence, leads_to, remedy,
 };
+use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
 use crate::kinds::Interval;
 use crate::{
@@ -130,7 +131,7 @@ pub(super) fn ordered_hostname<'a>(facts: &'a Facts, intent: &'a Intent) -> &'a 
 
 /// Decides for a living object with an order of unknown outcome.
 pub fn resolve(facts: &Facts, evidence: &Evidence) -> Decision {
-    let view = match usable_account(facts, false) {
+    let view = match facts.account.usable(Purpose::End) {
         Ok(view) => view,
         Err(cause) => return Decision::hold(facts, cause),
     };

@@ -17,9 +17,11 @@ mod release;
 mod resolve;
 
 use super::{
-    super::facts::{AccountFacts, Facts, Former},
+    super::facts::{Facts, Former},
     *,
 };
+use crate::account::view::State;
+use crate::controllers::account_facts::AccountFacts;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::{ClusterId, Mark};
 use crate::{

@@ -44,7 +44,7 @@ fn what_is_no_identity_is_not_repeated_at_length() {
 
 #[test]
 fn an_effect_that_keeps_failing_is_told_and_one_failure_is_not() {
-    use crate::controllers::server::memory::{Observation, Trouble};
+    use crate::controllers::{server::memory::Observation, trouble::Trouble};
     // A released machine of a deleted object: the finalizer goes, if only it could be written.
     let facts = |failures: usize| {
         let mut facts = Case::new()

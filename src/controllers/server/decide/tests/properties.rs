@@ -1,6 +1,7 @@
 //! What holds of every decision, whatever the facts.
 
 use super::*;
+use crate::account::view::State;
 use crate::controllers::server::{
     decide::resolve::acknowledged,
     memory::{Missing, Obstacle, Release, ReleaseAnswer, Sent},

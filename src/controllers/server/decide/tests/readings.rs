@@ -8,9 +8,10 @@ use super::{
     release::{answered, deleted},
     *,
 };
+use crate::controllers::trouble::Trouble;
 use crate::controllers::{
     readings::{assert_documented, row},
-    server::memory::{Declined, ReleaseAnswer, Trouble},
+    server::memory::{Declined, ReleaseAnswer},
 };
 use hosting::{catalogue::Availability, quota::LocationQuota, quota::QuotaUsage};
 

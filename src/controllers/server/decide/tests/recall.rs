@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::controllers::server::{
-    memory::{Missing, Observation, Trouble},
+    memory::{Missing, Observation},
     recall::{Known, recall},
 };
+use crate::controllers::trouble::Trouble;
 
 /// Machines, and the mark of another living object.
 struct Outside(Vec<Sighting>, Option<Mark>);

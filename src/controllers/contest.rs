@@ -3,8 +3,7 @@
 //! What is missing is put back at once the first time. A tool that strips it again meets a pause that
 //! grows, and after five times in a row a person reads of it.
 
-use super::memory::LONGEST_PAUSE;
-use crate::runtime::Backoff;
+use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
 use std::time::Duration;
 
 /// So often it is put back in a row before a person is needed.

@@ -1,0 +1,94 @@
+//! The account that an object names, as its reference was resolved: a fact of every kind that uses one.
+
+use super::cause::Cause;
+use crate::{
+    account::view::{State, View},
+    kinds::Reason,
+};
+
+/// The account of an object.
+#[derive(Clone)]
+// One of them lives for one pass; a box would save nothing.
+#[allow(clippy::large_enum_variant)]
+pub enum AccountFacts {
+    /// There is no such account. Says which.
+    Missing(String),
+    /// It is not for this operator. Says which.
+    NotServed(String),
+    /// There is one.
+    Found {
+        /// The account at this moment.
+        view: View,
+        /// The account does not allow this namespace; it stops what is new, never what ends.
+        not_allowed: Option<String>,
+    },
+}
+
+/// What an account is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// An order.
+    Order,
+    /// Any other change that the object wishes for.
+    Change,
+    /// To look, and to end what there is.
+    End,
+}
+
+impl AccountFacts {
+    /// The account at this moment, where there is one.
+    pub fn view(&self) -> Option<&View> {
+        match self {
+            Self::Found { view, .. } => Some(view),
+            Self::Missing(_) | Self::NotServed(_) => None,
+        }
+    }
+
+    /// The account when it may be called for this.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn usable(&self, purpose: Purpose) -> Result<&View, Cause> {
+        match self {
+            Self::Missing(which) => Err(Cause::missing(
+                Reason::AccountNotFound,
+                format!("spec.accountRef: {which} does not exist; create it"),
+            )),
+            Self::NotServed(which) => Err(Cause::needs_person(
+                Reason::AccountNotServed,
+                format!(
+                    "spec.accountRef: {which} is served by an operator of the whole cluster only, and this \
+                     namespace has one of its own: use a ProviderAccount of this namespace, or take the \
+                     namespace out of that operator's --watch-namespace"
+                ),
+            )),
+            Self::Found {
+                not_allowed: Some(why),
+                ..
+            } if purpose != Purpose::End => Err(Cause::needs_person(
+                Reason::NamespaceNotAllowed,
+                why.clone(),
+            )),
+            Self::Found { view, .. } => match (&view.state, &view.no_orders) {
+                (State::Blocked(reason, message), _) => Err(held(*reason, message.clone())),
+                (State::Usable, Some((reason, message))) if purpose == Purpose::Order => {
+                    Err(held(*reason, message.clone()))
+                }
+                (State::Usable, _) => Ok(view),
+            },
+        }
+    }
+}
+
+/// What a reason of the account is to an object that waits for it.
+pub fn held(reason: Reason, message: String) -> Cause {
+    match reason {
+        Reason::SecretNotFound => Cause::missing(reason, message),
+        Reason::Pending
+        | Reason::ProviderUnreachable
+        | Reason::RateLimited
+        | Reason::WaitingForListing
+        | Reason::AccountNotReady => Cause::waits(reason, message),
+        _ => Cause::needs_person(reason, message),
+    }
+}

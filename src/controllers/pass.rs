@@ -1,0 +1,295 @@
+//! The pass that is shared by the kinds whose objects keep something small at the provider: a tag, a whitelist, a
+//! stored key.
+//!
+//! Such a kind writes its facts, its decision and its effects; its pass is a row of the steps here:
+//! [`open`](Context::open), observe with [`subject`](Context::subject), decide, [`prepare`](Context::prepare), then
+//! act and [`concluded`](Context::concluded), or [`say`](Context::say). Servers have a pass of their own, since an
+//! order needs more.
+
+mod decision;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+pub use decision::Decision;
+pub use subject::{Memory, Subject};
+
+use super::{
+    again::Again,
+    context::Context,
+    events::Severity,
+    objects::Seen,
+    report::{Reported, turned},
+    trouble::Trouble,
+    writes::{Written, with_finalizer, without_finalizer},
+};
+use crate::{
+    account::{Account, Caller, Lane, List, Permit, Turn, view::View},
+    kinds::{Kind, conditions::Type, names::OBJECT_FINALIZER, references::PinnedAccount},
+    runtime::clock,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// The backstop of an object that waits for its turn: its account wakes it before.
+const QUEUED: Duration = Duration::from_secs(600);
+
+/// What follows a decision.
+pub enum Next {
+    /// Write the decided status, and look again then.
+    Say(Again),
+    /// Nothing now, not even a status: look again then.
+    Rest(Again),
+    /// Carry the effect out, by this permit where it calls the provider.
+    Act(Option<Permit>),
+}
+
+/// How an effect ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was carried out, or brought something to light.
+    Done,
+    /// What it rested on has changed meanwhile.
+    Stale,
+    /// It failed.
+    Failed(Trouble),
+}
+
+impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
+    /// The object that the pass is about.
+    ///
+    /// # Errors
+    /// When to look again, where there is nothing to do for it here.
+    pub async fn open(&self, seen: Seen<K>) -> Result<Arc<K>, Again> {
+        match seen {
+            Seen::Object(object) => {
+                let uid = object.meta().uid.as_deref().unwrap_or_default();
+                if self.objects.memory(uid).let_go {
+                    // Our finalizer is off: whatever is left of the object is nobody's business here.
+                    return Err(Again::After(QUEUED));
+                }
+                match self.stand_by(object.meta().namespace.as_deref()) {
+                    Some(again) => Err(again),
+                    None => Ok(object),
+                }
+            }
+            Seen::Undecodable(object) => {
+                if let Some(again) = self.stand_by(object.metadata.namespace.as_deref()) {
+                    return Err(again);
+                }
+                let uid = object.metadata.uid.as_deref().unwrap_or_default();
+                self.accounts.forget(uid);
+                Err(self.report_undecodable(&object).await.1)
+            }
+            Seen::Gone(_) => Err(Again::After(Duration::ZERO)),
+        }
+    }
+
+    /// The facts that every kind has of an object, and the account to act through where there is one.
+    pub async fn subject(
+        &self,
+        object: Arc<K>,
+        account: &PinnedAccount,
+    ) -> (Subject<K, T>, Option<Account>) {
+        let meta = object.meta();
+        let uid = meta.uid.as_deref().unwrap_or_default();
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let kind_deleting = match meta.deletion_timestamp {
+            Some(_) => self.kind_is_deleting().await,
+            None => Some(false),
+        };
+        let (facts, account) = self.account_facts(namespace, account);
+        let now = clock::now();
+        let sight = self.objects.sight(uid);
+        let subject = Subject {
+            now,
+            acting_since: self.acting_since(Some(namespace)).unwrap_or(now.mono),
+            first_seen: sight.map_or(now.mono, |sight| sight.first_seen),
+            cluster: self.cluster.clone(),
+            kind_deleting,
+            account: facts,
+            memory: self.objects.memory(uid),
+            object,
+        };
+        (subject, account)
+    }
+
+    /// Passes the wishes of a decision on to the account, and asks for the turn of its effect. `turn` gives the
+    /// lane of an effect and the number of its calls; None: it calls nobody but the API server.
+    pub fn prepare<E>(
+        &self,
+        subject: &Subject<K, T>,
+        account: Option<&Account>,
+        decision: &Decision<K::Status, E>,
+        turn: impl FnOnce(&E) -> Option<(Lane, u32)>,
+    ) -> Next {
+        let (uid, now) = (subject.uid(), subject.now.mono);
+        self.objects.remember(uid, |memory| {
+            memory.patience.note(decision.patience_for(), now);
+        });
+        if let (Some(account), Some((list, not_before))) = (account, decision.wants)
+            && subject.view().and_then(|view| looked(view, list)) < Some(not_before)
+        {
+            account.want_list(list, not_before, &caller(subject));
+        }
+        let Some(effect) = &decision.effect else {
+            // The place of an effect that a look goes ahead of is kept for it.
+            if decision.wants.is_none() {
+                self.withdraw(subject);
+            }
+            return Next::Say(Again::After(decision.again));
+        };
+        // An object in back-off does not queue.
+        let rest = subject.memory.backoff.rest(now);
+        if let Some(rest) = self.hold_back(Some(subject.namespace()), rest) {
+            self.withdraw(subject);
+            return Next::Say(Again::After(rest));
+        }
+        let Some((lane, calls)) = turn(effect) else {
+            return Next::Act(None);
+        };
+        let asked = match account {
+            Some(account) => account.turn(lane, calls, &caller(subject)),
+            // It vanished in between: the next pass says so.
+            None => return Next::Rest(Again::AtOnce),
+        };
+        match asked {
+            Ok(Turn::Now(permit)) => {
+                let word = subject.view().and_then(|view| view.connection.as_deref());
+                match account.is_some_and(|account| account.stands_on(&permit, word)) {
+                    true => Next::Act(Some(permit)),
+                    false => Next::Rest(Again::AtOnce),
+                }
+            }
+            Ok(Turn::Queued) => {
+                self.objects.remember(uid, |memory| memory.queued = true);
+                Next::Say(Again::After(QUEUED))
+            }
+            Err(error) => {
+                let trouble = Trouble::of_provider(&error);
+                self.objects
+                    .remember(uid, |memory| memory.failed(trouble, now));
+                Next::Rest(Again::AtOnce)
+            }
+        }
+    }
+
+    /// The place in the queue goes back, where there is one.
+    fn withdraw(&self, subject: &Subject<K, T>) {
+        if subject.memory.queued {
+            self.accounts.withdraw(subject.uid());
+            self.objects
+                .remember(subject.uid(), |memory| memory.queued = false);
+        }
+    }
+
+    /// What follows from an effect. `note` keeps what it brought to light.
+    pub async fn concluded(
+        &self,
+        subject: &Subject<K, T>,
+        ended: Ended,
+        note: impl FnOnce(&mut T),
+    ) -> Again {
+        if ended == Ended::Stale {
+            // The watch may be behind for a while; the next pass must not try the same again.
+            let _ = self.read(&subject.object).await;
+        }
+        let now = clock::now().mono;
+        self.objects.remember(subject.uid(), |memory| {
+            memory.queued = false;
+            note(&mut memory.own);
+            memory.note(ended, now);
+        });
+        Again::AtOnce
+    }
+
+    /// Writes the decided status, where it differs. `turns`: the conditions of which people hear by events.
+    pub async fn say<E>(
+        &self,
+        subject: &Subject<K, T>,
+        decision: &Decision<K::Status, E>,
+        again: Again,
+        turns: &[(Type, Severity, &'static str)],
+    ) -> Again {
+        if let Some(again) = self.stand_by(Some(subject.namespace())) {
+            return again;
+        }
+        let (status, rest) = decision.status(subject, Timestamp::now());
+        let again = rest.map_or(again, |rest| again.within(rest));
+        let news = |before: &[_], after: &[_]| turned(before, after, turns);
+        match self.report(&subject.object, &status, news).await {
+            Reported::Stands => again,
+            Reported::Written => {
+                let now = clock::now().mono;
+                self.objects
+                    .remember(subject.uid(), |memory| memory.reported = Some(now));
+                match decision.goes_on {
+                    true => Again::AtOnce,
+                    false => again,
+                }
+            }
+            Reported::Stale => Again::AtOnce,
+            Reported::Later(_) if self.is_ending() => Again::Backoff,
+            Reported::Later(rest) => again.within(rest),
+        }
+    }
+
+    /// Puts our finalizer on the object, with these annotations (null takes one off), in one write.
+    pub async fn hold(&self, subject: &Subject<K, T>, annotations: Value) -> Ended {
+        let finalizers = with_finalizer(&*subject.object, OBJECT_FINALIZER);
+        let metadata = json!({ "annotations": annotations, "finalizers": finalizers });
+        let ended = ended(self.write_metadata(&subject.object, metadata).await);
+        if ended == Ended::Done && subject.was_held() {
+            let now = clock::now().mono;
+            self.objects
+                .remember(subject.uid(), |memory| memory.holds.put_back(now));
+        }
+        ended
+    }
+
+    /// Takes our finalizer off: the object ends.
+    pub async fn let_go(&self, subject: &Subject<K, T>) -> Ended {
+        let finalizers = without_finalizer(&*subject.object, OBJECT_FINALIZER);
+        let metadata = json!({ "finalizers": finalizers });
+        let ended = ended(self.write_metadata(&subject.object, metadata).await);
+        if ended == Ended::Done {
+            self.objects
+                .remember(subject.uid(), |memory| memory.let_go = true);
+        }
+        ended
+    }
+}
+
+/// Who asks the account.
+fn caller<K: Kind, T>(subject: &Subject<K, T>) -> Caller {
+    Caller {
+        uid: subject.uid().to_owned(),
+        namespace: subject.namespace().to_owned(),
+    }
+}
+
+/// When the newest look at a list started.
+fn looked(view: &View, list: List) -> Option<Duration> {
+    match list {
+        List::Catalogue => view.catalogue.as_ref().map(|(at, _)| *at),
+        List::Servers => view.servers.as_ref().map(|(at, _)| *at),
+        List::Tags => view.tags.as_ref().map(|(at, _)| *at),
+        List::SshKeys => view.ssh_keys.as_ref().map(|(at, _)| *at),
+    }
+}
+
+/// How a write to the object ended, as the end of an effect.
+pub fn ended<K>(written: Written<K>) -> Ended {
+    match written {
+        Written::Done(_) => Ended::Done,
+        Written::Stale => Ended::Stale,
+        Written::Unknown(failure) => {
+            tracing::warn!(
+                error = &failure as &dyn std::error::Error,
+                "a write to an object failed"
+            );
+            Ended::Failed(Trouble::of_write(failure.explain()))
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Carries out one effect, and returns what was observed.
+
+use super::{
+    TagContext,
+    decide::Effect,
+    facts::{Facts, Refused, Rename, TagMemory, Unknown, users},
+};
+use crate::{
+    account::Permit,
+    controllers::{pass::Ended, trouble::Trouble},
+    kinds::{names::TAG_ANNOTATION, tag::TagNote},
+    runtime::clock,
+};
+use hosting::Error;
+use serde_json::json;
+use std::time::Duration;
+
+/// What an effect brought to light.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// A write to the object, or a request of which nothing is to be remembered, ended so.
+    Wrote(Ended),
+    /// The note stands; it names this rename.
+    Noted(Option<Rename>),
+    /// The tag is made, or another one renamed to it.
+    Made {
+        /// The tag.
+        tag: String,
+        /// When.
+        at: Duration,
+    },
+    /// The tag is deleted.
+    Deleted {
+        /// When.
+        at: Duration,
+    },
+    /// The account is not as it was shown: it has a tag that was absent, or lacks one that was there.
+    Differs {
+        /// When.
+        at: Duration,
+    },
+    /// The provider said no.
+    Refused(Refused),
+    /// Nobody knows whether it was done.
+    Unknown {
+        /// The rename, where it was one.
+        rename: Option<Rename>,
+        /// When the call ended.
+        at: Duration,
+        /// What went wrong.
+        trouble: Trouble,
+    },
+}
+
+impl TagMemory {
+    /// Takes in what was observed. Returns how the effect ended.
+    pub fn note(&mut self, observation: Observation) -> Ended {
+        match observation {
+            Observation::Wrote(ended) => return ended,
+            Observation::Noted(rename) => {
+                // Noted here, and not sent yet.
+                self.unknown = None;
+                self.settled = rename;
+            }
+            Observation::Made { tag, at } => {
+                self.changed = Some(at);
+                self.made = Some((tag, at));
+                self.refused = None;
+            }
+            Observation::Deleted { at } => {
+                self.changed = Some(at);
+                self.made = None;
+            }
+            Observation::Differs { at } => {
+                self.changed = Some(at);
+                self.made = None;
+                return Ended::Stale;
+            }
+            Observation::Refused(refused) => {
+                self.changed = Some(refused.at);
+                self.refused = Some(refused);
+            }
+            Observation::Unknown {
+                rename,
+                at,
+                trouble,
+            } => {
+                self.changed = Some(at);
+                if let Some(rename) = rename {
+                    self.settled = None;
+                    self.unknown = Some(Unknown {
+                        rename,
+                        since: at,
+                        not_done: None,
+                    });
+                }
+                return Ended::Failed(trouble);
+            }
+        }
+        Ended::Done
+    }
+}
+
+/// Carries out an effect.
+pub(super) async fn act(
+    ctx: &TagContext,
+    facts: &Facts,
+    effect: &Effect,
+    permit: Option<Permit>,
+) -> Observation {
+    let subject = &facts.subject;
+    let _calling = permit.is_some().then(|| ctx.objects.call_provider());
+    match (effect, permit) {
+        (Effect::Hold { note }, _) => hold(ctx, facts, note.as_ref()).await,
+        (Effect::LetGo, _) => Observation::Wrote(ctx.let_go(subject).await),
+        (Effect::Make { tag }, Some(permit)) => make(permit, tag).await,
+        (
+            Effect::Rename {
+                rename,
+                only_unused,
+            },
+            Some(permit),
+        ) => change(permit, &rename.from, *only_unused, Some(rename)).await,
+        (Effect::Delete { tag, only_unused }, Some(permit)) => {
+            change(permit, tag, *only_unused, None).await
+        }
+        (Effect::Make { .. } | Effect::Rename { .. } | Effect::Delete { .. }, None) => {
+            Observation::Wrote(Ended::Failed(Trouble::unexpected(
+                "a call without a permit",
+            )))
+        }
+    }
+}
+
+async fn hold(ctx: &TagContext, facts: &Facts, note: Option<&TagNote>) -> Observation {
+    let mut annotations = json!({});
+    if let Some(note) = note {
+        match serde_json::to_string(note) {
+            Ok(text) => annotations[TAG_ANNOTATION] = json!(text),
+            Err(_) => return Observation::Wrote(Ended::Stale),
+        }
+    }
+    match ctx.hold(&facts.subject, annotations).await {
+        Ended::Done => Observation::Noted(note.and_then(rename_of)),
+        other => Observation::Wrote(other),
+    }
+}
+
+/// The rename that a note speaks of.
+pub(super) fn rename_of(note: &TagNote) -> Option<Rename> {
+    note.from.clone().map(|from| Rename {
+        from,
+        to: note.tag.clone(),
+    })
+}
+
+async fn make(mut permit: Permit, tag: &str) -> Observation {
+    tracing::debug!(tag, "making a tag");
+    let answer = permit.call(async |client| client.create_tag(tag).await);
+    let answer = answer.await;
+    answered(answer.map(drop), Some(tag), None)
+}
+
+/// Renames or deletes a tag, after a look at it by the same permit: it is there, and nothing bears it where that
+/// is asked for.
+async fn change(
+    mut permit: Permit,
+    tag: &str,
+    only_unused: bool,
+    rename: Option<&Rename>,
+) -> Observation {
+    let shown = permit.call(async |client| client.tag(tag).await);
+    match shown.await {
+        Ok(record) if only_unused && users(&record) != Some(0) => {
+            return Observation::Differs {
+                at: clock::now().mono,
+            };
+        }
+        Ok(_) => {}
+        Err(error) => return answered(Err(error), None, None),
+    }
+    tracing::info!(tag, to = rename.map(|r| &*r.to), "changing a tag");
+    match rename {
+        Some(Rename { to, .. }) => {
+            let answer = permit.call(async |client| client.rename_tag(tag, to).await);
+            let answer = answer.await;
+            answered(answer.map(drop), Some(to), rename)
+        }
+        None => {
+            let answer = permit.call(async |client| client.delete_tag(tag).await);
+            let answer = answer.await;
+            answered(answer, None, None)
+        }
+    }
+}
+
+/// What an answer says. `made`: the tag that is there afterwards. A look that was answered badly is told as a
+/// request without a rename: nothing is in doubt.
+fn answered(answer: Result<(), Error>, made: Option<&str>, rename: Option<&Rename>) -> Observation {
+    let at = clock::now().mono;
+    let error = match (answer, made) {
+        (Ok(()), Some(tag)) => {
+            let tag = tag.to_owned();
+            return Observation::Made { tag, at };
+        }
+        (Ok(()), None) => return Observation::Deleted { at },
+        (Err(error), _) => error,
+    };
+    tracing::debug!(error = error.explain(), "a tag could not be changed");
+    let is_open = error.may_have_taken_effect();
+    match (&error, made) {
+        (Error::NotFound(_), _) => Observation::Differs { at },
+        // 409 says that the new name exists.
+        (Error::Refused(_), Some(tag)) if !is_open || error.status() == Some(409) => {
+            Observation::Refused(Refused {
+                tag: tag.to_owned(),
+                message: error.explain(),
+                at,
+            })
+        }
+        _ if is_open => Observation::Unknown {
+            rename: rename.cloned(),
+            at,
+            trouble: Trouble::of_provider(&error),
+        },
+        _ => Observation::Wrote(Ended::Failed(Trouble::of_provider(&error))),
+    }
+}

@@ -1,0 +1,98 @@
+//! The end of an object: its tag is deleted, or stays.
+
+use super::{
+    super::facts::{Facts, users},
+    Decision, Effect, hold, look_again, may_not_touch, unsettled,
+};
+use crate::{
+    account::{List, view::Tags},
+    controllers::{account_facts::Purpose, cause::Cause},
+    kinds::{Reason, tag::TagDeletionPolicy},
+};
+
+/// Decides what to do for an object that is being deleted.
+pub(super) fn end(facts: &Facts) -> Decision {
+    let subject = &facts.subject;
+    let let_go = || Decision::unchanged(subject).with(Effect::LetGo);
+    if !subject.has_finalizer() {
+        return Decision::unchanged(subject);
+    }
+    match subject.kind_deleting {
+        Some(true) => return let_go(),
+        Some(false) => {}
+        None => {
+            let message = "it cannot be seen whether the kind itself is being deleted, which would keep the tag";
+            return hold(facts, Cause::waits(Reason::WriteFailed, message))
+                .again(super::COUNTS / 6);
+        }
+    }
+    // The tag is another object's, or becomes that of one that lives on.
+    let is_others = facts.rivals.owner.is_some() || facts.rivals.successor.is_some();
+    if subject.object.spec.deletion_policy == Some(TagDeletionPolicy::Retain) || is_others {
+        return let_go();
+    }
+    let view = match subject.account.usable(Purpose::End) {
+        Ok(view) => view,
+        Err(cause) => return hold(facts, with_remedy(cause)),
+    };
+    if let Some(decision) = unsettled(facts) {
+        return decision;
+    }
+    let Some((began, tags)) = facts.tags() else {
+        return look_again(facts, facts.not_before());
+    };
+    let Some(tag) = left(facts, tags) else {
+        return let_go();
+    };
+    // What others rely on stays, whatever the policy says.
+    if facts.is_shared() && !facts.has_made(&tag) {
+        return let_go();
+    }
+    let is_forced = subject.object.spec.force == Some(true) && !facts.is_shared();
+    let used = tags
+        .get(&tag)
+        .is_some_and(|record| users(record) != Some(0));
+    if used && !is_forced {
+        let cause = may_not_touch(facts, &tag, tags, "deleted");
+        let cause = cause.unwrap_or_else(|| in_use(&tag, tags));
+        return hold(facts, cause).wanting(List::Tags, began + view.times.active_poll_interval);
+    }
+    let only_unused = !is_forced;
+    Decision::unchanged(subject).with(Effect::Delete { tag, only_unused })
+}
+
+/// The tag of this object that the account still has, and that is to be deleted.
+fn left(facts: &Facts, tags: &Tags) -> Option<String> {
+    let is_asked = facts.subject.object.spec.deletion_policy == Some(TagDeletionPolicy::Delete);
+    let recorded = facts.subject.object.status.as_ref();
+    let recorded = recorded.and_then(|status| status.tag.clone());
+    let recorded = recorded.filter(|tag| is_asked || facts.has_made(tag));
+    // Made or renamed, and that is not on record.
+    let noted = facts.note().filter(|note| note.made);
+    let noted = noted
+        .into_iter()
+        .flat_map(|note| [Some(note.tag), note.from]);
+    let mut all = std::iter::once(recorded).chain(noted).flatten();
+    all.find(|tag| tags.contains_key(tag))
+}
+
+fn in_use(tag: &str, tags: &Tags) -> Cause {
+    let count = tags.get(tag).and_then(users);
+    let who = match count {
+        Some(1) => "one server bears".to_owned(),
+        Some(count) => format!("{count} servers bear"),
+        None => "the provider does not say how many servers bear".to_owned(),
+    };
+    let message = format!(
+        "{who} the tag {tag:?}: it is deleted when none does any more; set spec.force to true to delete it now, or spec.deletionPolicy to Retain to keep it"
+    );
+    Cause::missing(Reason::InUse, message)
+}
+
+fn with_remedy(cause: Cause) -> Cause {
+    let message = format!(
+        "{}; or set spec.deletionPolicy to Retain to let the object go and keep the tag",
+        cause.message
+    );
+    Cause { message, ..cause }
+}

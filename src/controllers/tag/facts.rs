@@ -1,0 +1,167 @@
+//! What a decision about a tag rests on, and what this process remembers of one.
+
+use crate::{
+    account::view::{Tags, View},
+    controllers::{ownership::Rivals, pass::Subject},
+    kinds::{ServerTag, names::TAG_ANNOTATION, references::AccountKind, tag::TagNote},
+};
+use hosting::TagRecord;
+use std::time::Duration;
+
+/// All that one decision is allowed to know.
+#[derive(Clone)]
+pub struct Facts {
+    /// The object and its account.
+    pub subject: Subject<ServerTag, TagMemory>,
+    /// Who else wants the tag.
+    pub rivals: Rivals,
+}
+
+/// What this process remembers of a tag.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TagMemory {
+    /// A look that started before this moment does not show our last change.
+    pub changed: Option<Duration>,
+    /// The tag that a request of ours has made or brought about by renaming, and when.
+    pub made: Option<(String, Duration)>,
+    /// The rename that is known not to be under way: noted by this process, or found out by looking.
+    pub settled: Option<Rename>,
+    /// A rename of unknown outcome.
+    pub unknown: Option<Unknown>,
+    /// What the provider said no to.
+    pub refused: Option<Refused>,
+}
+
+/// One tag becomes another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rename {
+    /// The tag before.
+    pub from: String,
+    /// The tag after.
+    pub to: String,
+}
+
+/// A rename whose answer was lost, here or in an earlier process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Unknown {
+    /// The rename.
+    pub rename: Rename,
+    /// Looks that started before this moment say nothing of it.
+    pub since: Duration,
+    /// The start of the first look that shows it as not done; a list may be late, so one is not enough.
+    pub not_done: Option<Duration>,
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Refused {
+    /// The tag that was to be made, or to be renamed to.
+    pub tag: String,
+    /// What the provider said.
+    pub message: String,
+    /// When.
+    pub at: Duration,
+}
+
+impl Facts {
+    /// The tags that the account has, with the start of the look, where that may be relied on: it started after
+    /// this process began to act for the object and after its last change.
+    pub fn tags(&self) -> Option<(Duration, &Tags)> {
+        let (began, tags) = self.subject.view()?.tags.as_ref()?;
+        (*began >= self.not_before()).then_some((*began, tags))
+    }
+
+    /// Looks that started before this moment may not be relied on.
+    pub fn not_before(&self) -> Duration {
+        let changed = self.subject.memory.own.changed;
+        self.subject.since().max(changed.unwrap_or_default())
+    }
+
+    /// The operator's note, where it is of this very object and of the account as it is. What the provider has
+    /// refused was not made, whatever the note says.
+    pub fn note(&self) -> Option<TagNote> {
+        let mut note = self.written_note()?;
+        note.made &= !self.was_refused(&note.tag);
+        Some(note)
+    }
+
+    /// The same as it is written.
+    pub fn written_note(&self) -> Option<TagNote> {
+        let text = self.subject.annotation(TAG_ANNOTATION)?;
+        let note: TagNote = serde_json::from_str(text).ok()?;
+        let lineage = self.subject.view()?.lineage.as_ref();
+        (note.uid == self.subject.uid() && Some(&note.lineage) == lineage).then_some(note)
+    }
+
+    /// Whether the provider refused to make this tag: it exists, and is somebody else's.
+    fn was_refused(&self, tag: &str) -> bool {
+        let refused = self.subject.memory.own.refused.as_ref();
+        refused.is_some_and(|refused| refused.tag == tag)
+    }
+
+    /// Whether this object made a tag.
+    pub fn has_made(&self, tag: &str) -> bool {
+        self.note()
+            .is_some_and(|note| note.made && (note.tag == tag || note.from.as_deref() == Some(tag)))
+    }
+
+    /// Whether other namespaces use the account too.
+    pub fn is_shared(&self) -> bool {
+        self.subject.object.account().kind == AccountKind::ClusterProviderAccount
+    }
+}
+
+/// How many of any kind bear a tag; None: the answer does not say.
+pub fn users(record: &TagRecord) -> Option<i64> {
+    record.resources.max(record.servers)
+}
+
+impl TagMemory {
+    /// Brings what is known of a rename up to this look. `noted`: the rename that stands in the object's note.
+    pub fn recall(&mut self, noted: Option<Rename>, since: Duration, view: Option<&View>) {
+        let Some(noted) = noted else {
+            self.unknown = None;
+            return;
+        };
+        if self.settled.as_ref() == Some(&noted) {
+            return;
+        }
+        let unknown = match self.unknown.take() {
+            Some(unknown) if unknown.rename == noted => unknown,
+            // An earlier process noted it, and may have sent it a moment ago.
+            _ => Unknown {
+                rename: noted,
+                since,
+                not_done: None,
+            },
+        };
+        self.unknown = Some(unknown);
+        let Some(view) = view else { return };
+        if let Some((began, tags)) = &view.tags {
+            self.look(*began, tags, view.times.absence_check_interval);
+        }
+    }
+
+    /// What a look shows of the rename of unknown outcome.
+    fn look(&mut self, began: Duration, tags: &Tags, spacing: Duration) {
+        let Some(unknown) = &mut self.unknown else {
+            return;
+        };
+        if began < unknown.since {
+            return;
+        }
+        let Rename { from, to } = &unknown.rename;
+        let is_as_before = tags.contains_key(from) && !tags.contains_key(to);
+        let is_settled = match unknown.not_done {
+            _ if !is_as_before => true,
+            Some(first) => began >= first + spacing,
+            None => {
+                unknown.not_done = Some(began);
+                false
+            }
+        };
+        if is_settled {
+            self.settled = self.unknown.take().map(|unknown| unknown.rename);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `ServerTag`: observe, decide, act, report.
+
+pub mod decide;
+pub mod facts;
+
+mod act;
+
+use super::{
+    again::Again,
+    context::{Context, Process},
+    drive::drive,
+    events::Severity,
+    objects::{Objects, Seen, Traits},
+    ownership::Rivals,
+    pass::{Memory, Next},
+};
+use crate::{
+    account::{Account, AccountKey, Lane},
+    kinds::{ServerTag, conditions::Type},
+};
+use act::{act, rename_of};
+use decide::{Effect, decide};
+use facts::{Facts, TagMemory};
+use std::sync::Arc;
+
+/// What the passes over tags use.
+type TagContext = Context<ServerTag, Memory<TagMemory>>;
+
+/// The turns that people wait for or must act on.
+const TURNS: [(Type, Severity, &str); 2] = [
+    (Type::Ready, Severity::Normal, "Apply"),
+    (Type::Stalled, Severity::Warning, "Hold"),
+];
+
+/// The controller of tags.
+pub struct Controller {
+    process: Process,
+    /// The objects.
+    pub objects: Arc<Objects<ServerTag, Memory<TagMemory>>>,
+}
+
+impl Controller {
+    /// No objects yet. Registers the kind with the accounts, which wake its objects.
+    pub fn new(process: &Process) -> Self {
+        let traits = Traits {
+            account_of: Some(account_of),
+            claim: Some(|tag: &ServerTag| Some(tag.wanted().to_owned())),
+            ..Traits::default()
+        };
+        let objects = Arc::new(Objects::new(traits, process.watched.watches()));
+        process.accounts.add_users(objects.clone());
+        Self {
+            process: process.clone(),
+            objects,
+        }
+    }
+
+    /// Looks after all tags until shutdown. No pass starts before `accounts_known`.
+    pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
+        let watches = self.process.watched.apis(&self.process.watch_client);
+        let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
+        drive(ctx, watches, accounts_known, pass).await;
+    }
+}
+
+/// The account that a tag names.
+fn account_of(tag: &ServerTag) -> AccountKey {
+    let namespace = tag.metadata.namespace.as_deref().unwrap_or_default();
+    AccountKey::of(&tag.account(), namespace)
+}
+
+/// One pass.
+async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
+    let object = match ctx.open(seen).await {
+        Ok(object) => object,
+        Err(again) => return again,
+    };
+    let (facts, account) = observe(&ctx, object).await;
+    let decision = decide(&facts);
+    let subject = &facts.subject;
+    match (
+        ctx.prepare(subject, account.as_ref(), &decision, turn),
+        &decision.effect,
+    ) {
+        (Next::Act(permit), Some(effect)) => {
+            let observation = act(&ctx, &facts, effect, permit).await;
+            let mut own = subject.memory.own.clone();
+            let ended = own.note(observation);
+            ctx.concluded(subject, ended, |kept| *kept = own).await
+        }
+        (Next::Say(again), _) => ctx.say(subject, &decision, again, &TURNS).await,
+        (Next::Rest(again), _) => again,
+        (Next::Act(_), None) => Again::Backoff,
+    }
+}
+
+async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (Facts, Option<Account>) {
+    let (key, claim) = (account_of(&object), object.wanted().to_owned());
+    let pinned = object.account();
+    let (subject, account) = ctx.subject(object, &pinned).await;
+    let claimants = ctx.objects.claimants(&claim);
+    let is_same = |other: &AccountKey| ctx.accounts.is_same(&key, other);
+    let rivals = Rivals::of(subject.uid(), &claimants, is_same);
+    let mut facts = Facts { subject, rivals };
+    let noted = facts.written_note().as_ref().and_then(rename_of);
+    let (since, mut own) = (facts.subject.since(), facts.subject.memory.own.clone());
+    own.recall(noted, since, facts.subject.view());
+    ctx.objects
+        .remember(facts.subject.uid(), |memory| memory.own = own.clone());
+    facts.subject.memory.own = own;
+    (facts, account)
+}
+
+/// The lane of an effect and the number of its calls.
+fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+    match effect {
+        Effect::Hold { .. } | Effect::LetGo => None,
+        Effect::Make { .. } => Some((Lane::Change, 1)),
+        // A look goes first.
+        Effect::Rename { .. } | Effect::Delete { .. } => Some((Lane::Change, 2)),
+    }
+}

@@ -1,0 +1,47 @@
+//! Why an effect failed, in the fixed words of conditions.
+
+use crate::kinds::Reason;
+
+/// How many failures in a row status shows. One alone says nothing.
+pub const PERSISTS: u32 = 3;
+
+/// Why an effect failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Trouble {
+    /// The reason.
+    pub reason: Reason,
+    /// In words.
+    pub message: String,
+}
+
+impl Trouble {
+    /// The provider did not do it.
+    pub fn of_provider(error: &hosting::Error) -> Self {
+        let reason = match error {
+            hosting::Error::AccessDenied(_) => Reason::KeyRejected,
+            hosting::Error::RateLimited(_) => Reason::RateLimited,
+            hosting::Error::Refused(_) | hosting::Error::NotFound(_) => Reason::RequestRefused,
+            _ => Reason::ProviderUnreachable,
+        };
+        Self {
+            reason,
+            message: error.explain(),
+        }
+    }
+
+    /// The API server did not do it; `why` in its words.
+    pub fn of_write(why: String) -> Self {
+        Self {
+            reason: Reason::WriteFailed,
+            message: why,
+        }
+    }
+
+    /// A check right before the change said no.
+    pub fn unexpected(why: &str) -> Self {
+        Self {
+            reason: Reason::ChecksFailed,
+            message: why.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `ServerTag`: one tag of an account.
+
+use super::{
+    kind::{Kind, namespaced},
+    references::{AccountRef, PinnedAccount, account_stays},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Api, Client, CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One tag of an account, which servers can bear.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "flexmetal.dev",
+    version = "v1alpha1",
+    kind = "ServerTag",
+    plural = "servertags",
+    singular = "servertag",
+    shortname = "stag",
+    category = "flexmetal",
+    namespaced,
+    status = "ServerTagStatus",
+    derive = "PartialEq",
+    selectable = ".spec.accountRef.name",
+    selectable = ".status.tag",
+    doc = "One tag of an account, which servers can bear.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether the account has the tag as declared."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why the tag is ready or not."
+    ),
+    printcolumn(
+        name = "Tag",
+        type_ = "string",
+        json_path = ".status.tag",
+        description = "The tag at the provider."
+    ),
+    printcolumn(
+        name = "Servers",
+        type_ = "integer",
+        json_path = ".status.serverCount",
+        description = "How many servers bear the tag."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
+    ),
+    printcolumn(
+        name = "Created",
+        type_ = "boolean",
+        json_path = ".status.created",
+        priority = 1,
+        description = "Whether this object made the tag."
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1,
+        description = "The reason in words."
+    )
+)]
+#[kube(validation = Rule::new("has(self.spec.tag) || self.metadata.name.matches('^[A-Za-z0-9_:-]{1,64}$')").message("metadata.name is no tag: set spec.tag to one of letters, digits, _, : and -, at most 64"))]
+#[kube(validation = Rule::new("!(has(self.spec.tag) ? self.spec.tag : self.metadata.name).startsWith('fmo-')").message("the prefix fmo- is reserved for the operator's own tags: set spec.tag to another one"))]
+#[kube(validation = Rule::new("(has(self.spec.tag) ? self.spec.tag : self.metadata.name) == (has(oldSelf.spec.tag) ? oldSelf.spec.tag : self.metadata.name) || (has(self.spec.renamePolicy) && self.spec.renamePolicy == 'Rename')").message("the tag can change only with renamePolicy: Rename").field_path(".spec.tag"))]
+#[x_kube(validation = account_stays("tag"))]
+#[serde(rename_all = "camelCase")]
+pub struct ServerTagSpec {
+    /// The account that the tag belongs to. Default: the ProviderAccount `default` of this namespace. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_ref: Option<AccountRef>,
+
+    /// The tag: letters, digits, `_`, `:` and `-`, at most 64; the prefix `fmo-` is the operator's own. Default: the object's
+    /// name. Mutable with `renamePolicy: Rename`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_:-]{1,64}$"))]
+    pub tag: Option<String>,
+
+    /// What a change of the tag does: `Forbid` refuses it, `Rename` renames the tag in the account. Default: `Forbid`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RenamePolicy")]
+    pub rename_policy: Option<RenamePolicy>,
+
+    /// What happens to the tag when the object is deleted: `Delete` or `Retain`. Default: `Delete` if this object made the
+    /// tag, else `Retain`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "TagDeletionPolicy")]
+    pub deletion_policy: Option<TagDeletionPolicy>,
+
+    /// Whether the tag is deleted although servers bear it, which may take it off them. Counts for an account of this
+    /// namespace only. Default: false, the deletion waits until no server bears it. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
+}
+
+/// What a change of the tag does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RenamePolicy {
+    /// It is refused.
+    #[default]
+    Forbid,
+    /// The tag is renamed in the account.
+    Rename,
+}
+
+/// What happens to the tag when the object is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TagDeletionPolicy {
+    /// It leaves the account.
+    Delete,
+    /// It stays.
+    Retain,
+}
+
+/// What is known about the tag. Written by the operator only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServerTagStatus {
+    /// Generation of the spec that this status describes; -1 before the first pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// The account that `accountRef` referred to at first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<PinnedAccount>,
+
+    /// The tag as the account has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+
+    /// Whether this object made the tag; false for one that was there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<bool>,
+
+    /// How many servers bore the tag at the last look at the account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_count: Option<i64>,
+}
+
+/// The operator's note on an object, before it makes or renames a tag.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TagNote {
+    /// UID of the object: a copy of it has made nothing.
+    pub uid: String,
+    /// Lineage of the account: the tags of another one are other tags.
+    pub lineage: String,
+    /// The tag that is made, or that another one is renamed to.
+    pub tag: String,
+    /// The tag that is renamed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Whether this object makes it, or has made the one that it renames.
+    pub made: bool,
+}
+
+impl ServerTag {
+    /// The tag that the object declares.
+    pub fn wanted(&self) -> &str {
+        let name = self.metadata.name.as_deref();
+        let tag = self.spec.tag.as_deref().or(name);
+        tag.unwrap_or_default()
+    }
+
+    /// The account that it belongs to.
+    pub fn account(&self) -> PinnedAccount {
+        let pinned = self.status.as_ref().and_then(|s| s.account.clone());
+        pinned.unwrap_or_else(|| PinnedAccount::of(self.spec.account_ref.as_ref()))
+    }
+}
+
+impl Kind for ServerTag {
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+        namespaced(client, namespace)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
+        (&mut status.observed_generation, &mut status.conditions)
+    }
+}
