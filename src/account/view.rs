@@ -48,6 +48,8 @@ pub struct View {
     pub no_orders: Option<(Reason, String)>,
     /// What its servers do where they do not say it themselves; None: that was not read yet.
     pub defaults: Option<Policies>,
+    /// The addresses from which the operator calls, as CIDRs; none: they are not known.
+    pub egress: Vec<String>,
 }
 
 /// Whether calls may be made.

@@ -4,6 +4,7 @@
 pub mod account;
 pub mod server;
 pub mod tag;
+pub mod whitelist;
 
 pub mod account_facts;
 pub mod again;
@@ -38,6 +39,7 @@ pub struct Controllers {
     accounts: account::Controller,
     servers: server::Controller,
     tags: tag::Controller,
+    whitelists: whitelist::Controller,
 }
 
 impl Controllers {
@@ -47,12 +49,16 @@ impl Controllers {
             accounts: account::Controller::new(process),
             servers: server::Controller::new(process),
             tags: tag::Controller::new(process),
+            whitelists: whitelist::Controller::new(process),
         }
     }
 
     /// Whether the first listings of all kinds are in, and every watch hears something.
     pub fn is_ready(&self) -> bool {
-        self.accounts.is_ready() && self.servers.objects.is_ready() && self.tags.objects.is_ready()
+        self.accounts.is_ready()
+            && self.servers.objects.is_ready()
+            && self.tags.objects.is_ready()
+            && self.whitelists.objects.is_ready()
     }
 
     /// It has changed where this process acts: everything is looked at again. Where it acts anew,
@@ -62,6 +68,7 @@ impl Controllers {
         self.accounts.leadership_changed(is_gain);
         self.servers.objects.leadership_changed(is_gain);
         self.tags.objects.leadership_changed(is_gain);
+        self.whitelists.objects.leadership_changed(is_gain);
     }
 
     /// Runs every kind until shutdown; passes under way are finished.
@@ -71,7 +78,8 @@ impl Controllers {
         tokio::join!(
             self.accounts.run(),
             self.servers.run(known.clone()),
-            self.tags.run(known),
+            self.tags.run(known.clone()),
+            self.whitelists.run(known),
         );
     }
 }

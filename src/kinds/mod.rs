@@ -24,6 +24,7 @@ pub mod rfc3339;
 pub mod server;
 pub mod tag;
 pub mod timing;
+pub mod whitelist;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use interval::Interval;
@@ -32,6 +33,7 @@ pub use policies::{Policies, PoliciesInForce};
 pub use reason::Reason;
 pub use server::BareMetalServer;
 pub use tag::ServerTag;
+pub use whitelist::IpWhitelist;
 
 /// API group of every kind.
 pub const GROUP: &str = "flexmetal.dev";
@@ -46,6 +48,7 @@ pub fn all_crds()
         ProviderAccount::crd(),
         BareMetalServer::crd(),
         ServerTag::crd(),
+        IpWhitelist::crd(),
     ]
     .into_iter()
     .map(names::with_conventions)

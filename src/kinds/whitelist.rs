@@ -5,7 +5,7 @@ use super::{
     references::{AccountRef, PinnedAccount, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, Client, CustomResource, KubeSchema, core::Rule};
+use kube::{Api, Client, CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +100,7 @@ pub struct IpWhitelistSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 43)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
-    #[x_kube(validation = Rule::new("self.all(c, isCIDR(c))").message("each of operatorEgress must be a network in CIDR notation, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
+    #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of operatorEgress must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
     pub operator_egress: Vec<String>,
 
     /// Whether every step that could lock the operator out is held. Default: true. Mutable.
@@ -109,9 +109,7 @@ pub struct IpWhitelistSpec {
 }
 
 /// What becomes of entries that the object did not add.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum WhitelistMode {
     /// They are left alone.
     #[default]
@@ -153,10 +151,7 @@ pub struct WhitelistEntry {
     /// What the provider shows beside the entry, in printable ASCII, at most 48 characters; the operator adds its mark.
     /// Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(min = 1, max = 48),
-        regex(pattern = r"^[!-~]([ -~]*[!-~])?$")
-    )]
+    #[schemars(length(min = 1, max = 48), regex(pattern = r"^[!-~]([ -~]*[!-~])?$"))]
     #[x_kube(validation = Rule::new("!self.contains('[fmo-')").message("comment must not contain [fmo-, which begins the operator's own mark"))]
     pub comment: Option<String>,
     /// Whether the entry counts. Default: true. Mutable.
@@ -222,6 +217,14 @@ pub enum EntryState {
     Different,
     /// It is not there.
     Missing,
+}
+
+impl IpWhitelist {
+    /// The account through which it is changed.
+    pub fn account(&self) -> PinnedAccount {
+        let pinned = self.status.as_ref().and_then(|s| s.account.clone());
+        pinned.unwrap_or_else(|| PinnedAccount::of(self.spec.account_ref.as_ref()))
+    }
 }
 
 impl Kind for IpWhitelist {

@@ -1,7 +1,7 @@
 //! What one process remembers of one whitelist between passes. To lose it is safe: what is to do follows from the list,
 //! and status tells that steps may still be on their way.
 
-use super::{
+use super::decide::{
     guard::Step,
     list::{Entry, List},
 };
@@ -139,7 +139,9 @@ impl Own {
             (true, _) => None,
             (false, blank) => blank.or(Some(look.began)),
         };
-        self.is_clear |= self.since.is_some_and(|since| look.began >= since + spacing);
+        self.is_clear |= self
+            .since
+            .is_some_and(|since| look.began >= since + spacing);
         if let Some(sent) = self.sent.take_if(|sent| look.began >= sent.ended) {
             let is_over = look.began >= sent.ended + spacing;
             match (effect(&sent, &look.list), is_over) {
@@ -214,5 +216,9 @@ fn difference(entry: &Entry) -> String {
         Some(false) => "inactive",
         None => "without saying whether it counts",
     };
-    format!("entry {} is shown as {}, {active}, {mark}", entry.id, entry.words())
+    format!(
+        "entry {} is shown as {}, {active}, {mark}",
+        entry.id,
+        entry.words()
+    )
 }

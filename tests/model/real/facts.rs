@@ -85,6 +85,7 @@ pub fn facts(s: &Sight) -> Facts {
         no_orders: (s.settings.no_orders)
             .then(|| (Reason::Pending, "the account is being recorded".into())),
         defaults: Some(defaults(&s.object)),
+        egress: Vec::new(),
     };
     let mut facts = Facts {
         now,

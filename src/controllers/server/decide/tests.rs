@@ -146,6 +146,7 @@ impl Case {
             is_unreachable: false,
             no_orders: None,
             defaults: Some(Policies::default()),
+            egress: Vec::new(),
         };
         Self(Facts {
             now: Moment {

@@ -95,5 +95,8 @@ pub fn token(key: ApiKeyId, list: &List, target: &Target) -> String {
         hash.update([0]);
     }
     let digits = hash.finalize();
-    digits[..5].iter().map(|byte| format!("{byte:02x}")).collect()
+    digits[..5]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

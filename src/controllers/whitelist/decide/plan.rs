@@ -48,8 +48,9 @@ pub fn plan(list: &List, target: &Target, is_acknowledged: bool) -> Plan {
     let first = |steps: &[Step]| steps.iter().find(may).cloned();
     let is_free = is_acknowledged || !target.is_guarded;
     let next = match work.build_up.is_empty() {
-        false => first(&work.build_up)
-            .or_else(|| work.build_up.first().filter(|_| is_free).cloned()),
+        false => {
+            first(&work.build_up).or_else(|| work.build_up.first().filter(|_| is_free).cloned())
+        }
         true => {
             let either = || work.surplus.iter().chain(&work.foreign);
             first(&work.surplus)
@@ -123,7 +124,9 @@ fn replacement(list: &List, goal: &List, target: &Target, wished: &Wished) -> Op
     let of_name = || list.own().filter(|e| e.name.as_ref() == Some(&wished.name));
     let in_place = |entry: &Entry| Step::Change(entry.id, wished.clone());
     let first = of_name().next()?;
-    let permitted = of_name().map(in_place).find(|step| permits(list, egress, step));
+    let permitted = of_name()
+        .map(in_place)
+        .find(|step| permits(list, egress, step));
     let may_go = |entry: &Entry| permits(goal, egress, &Step::Remove(entry.id));
     match permitted {
         Some(step) => Some(step),
@@ -207,7 +210,9 @@ pub fn end(list: &List, target: &Target) -> Addresses {
         entry.name.is_none() && (target.mode == WhitelistMode::Additive || target.is_end)
     };
     let left = list.entries.iter().filter(is_left);
-    let left = left.filter(|entry| entry.active == Some(true)).filter_map(|entry| entry.range);
+    let left = left
+        .filter(|entry| entry.active == Some(true))
+        .filter_map(|entry| entry.range);
     let wished = target.entries.iter().filter(|wished| wished.active);
     left.chain(wished.map(|wished| wished.range)).collect()
 }

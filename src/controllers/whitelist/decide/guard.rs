@@ -7,11 +7,7 @@
 //! Not documented, and so assumed the worse way: the first entry that counts switches the list on; a list whose
 //! last one is gone may admit nobody; and a change may be carried out as a removal and an addition.
 
-use super::{
-    list::List,
-    ranges::Addresses,
-    wish::Wished,
-};
+use super::{list::List, ranges::Addresses, wish::Wished};
 use hosting::WhitelistEntryId;
 
 /// One change of the list.
@@ -79,11 +75,7 @@ fn is_safe(list: &List, egress: &Addresses, step: &Step) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{
-            list::Entry,
-            ranges::Range,
-            wish::Form,
-        },
+        super::{list::Entry, ranges::Range, wish::Form},
         *,
     };
     use proptest::prelude::*;
@@ -119,7 +111,10 @@ mod tests {
     }
 
     fn lists() -> impl Strategy<Value = List> {
-        let one = (prop::option::weighted(0.9, some_range()), prop::option::weighted(0.9, any::<bool>()));
+        let one = (
+            prop::option::weighted(0.9, some_range()),
+            prop::option::weighted(0.9, any::<bool>()),
+        );
         prop::collection::vec(one, 0..4).prop_map(|all| List {
             entries: (1..)
                 .zip(all)
@@ -129,7 +124,8 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = Step> {
-        let wish = || (some_range(), any::<bool>()).prop_map(|(range, active)| wished(range, active));
+        let wish =
+            || (some_range(), any::<bool>()).prop_map(|(range, active)| wished(range, active));
         let id = || (1..4_u64).prop_map(WhitelistEntryId);
         prop_oneof![
             wish().prop_map(Step::Add),
@@ -150,7 +146,9 @@ mod tests {
                 // Whatever an unreadable entry stands for.
                 None => vec![0, 0b1111_0000, 0xff],
             };
-            let active: Vec<bool> = entry.active.map_or(vec![false, true], |active| vec![active]);
+            let active: Vec<bool> = entry
+                .active
+                .map_or(vec![false, true], |active| vec![active]);
             let mut next = Vec::new();
             for world in &worlds {
                 for bits in &ranges {
@@ -168,7 +166,9 @@ mod tests {
 
     fn bits(range: Range) -> u8 {
         let all: Addresses = [range].into_iter().collect();
-        (0..8).filter(|at| all.covers(&self::range(*at, *at))).fold(0, |bits, at| bits | 1 << at)
+        (0..8)
+            .filter(|at| all.covers(&self::range(*at, *at)))
+            .fold(0, |bits, at| bits | 1 << at)
     }
 
     /// Whom a plain world admits: everybody where nothing counts. `is_strict`: then nobody.
@@ -248,14 +248,23 @@ mod tests {
             (&enforced, Step::Add(quiet.clone()), true, true),
             (&enforced, Step::Remove(of(1)), false, false),
             (&enforced, Step::Remove(of(7)), false, true),
-            (&enforced, Step::Change(of(1), wished(range(0, 3), true)), false, false),
+            (
+                &enforced,
+                Step::Change(of(1), wished(range(0, 3), true)),
+                false,
+                false,
+            ),
             (&double, Step::Remove(of(1)), true, true),
             (&double, Step::Change(of(1), add.clone()), true, true),
             (&double, Step::Change(of(1), quiet), true, true),
         ] {
             let egress: Addresses = [range(0, 1)].into_iter().collect();
             assert_eq!(permits(list, None, &step), free, "{list:?} {step:?}");
-            assert_eq!(permits(list, Some(&egress), &step), known, "{list:?} {step:?}");
+            assert_eq!(
+                permits(list, Some(&egress), &step),
+                known,
+                "{list:?} {step:?}"
+            );
         }
     }
 }

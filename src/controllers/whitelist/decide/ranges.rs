@@ -77,7 +77,10 @@ impl Range {
 
     /// First and last address, as they are sent.
     pub fn ends(&self) -> (IpAddr, IpAddr) {
-        (address(self.family, self.first), address(self.family, self.last))
+        (
+            address(self.family, self.first),
+            address(self.family, self.last),
+        )
     }
 
     /// Its family.
@@ -122,7 +125,10 @@ impl fmt::Display for Range {
             Family::V6 => 128,
         };
         let host = u128::BITS - self.width().leading_zeros();
-        let is_net = self.width().checked_add(1).is_none_or(u128::is_power_of_two)
+        let is_net = self
+            .width()
+            .checked_add(1)
+            .is_none_or(u128::is_power_of_two)
             && self.first.trailing_zeros().min(bits) >= host;
         match is_net {
             true => write!(f, "{first}/{}", bits - host),
@@ -142,7 +148,9 @@ impl FromIterator<Range> for Addresses {
         let mut joined: Vec<Range> = Vec::with_capacity(all.len());
         for range in all {
             match joined.last_mut() {
-                Some(before) if touches(before, &range) => before.last = before.last.max(range.last),
+                Some(before) if touches(before, &range) => {
+                    before.last = before.last.max(range.last)
+                }
                 _ => joined.push(range),
             }
         }
@@ -168,9 +176,8 @@ impl Addresses {
 
     /// Whether all of a range is in it.
     pub fn covers(&self, range: &Range) -> bool {
-        let is_around = |r: &Range| {
-            r.family == range.family && r.first <= range.first && range.last <= r.last
-        };
+        let is_around =
+            |r: &Range| r.family == range.family && r.first <= range.first && range.last <= r.last;
         // Ranges that touch are one, so one of them has it all or none has.
         self.0.iter().any(is_around)
     }
@@ -182,9 +189,8 @@ impl Addresses {
 
     /// Whether any address of a range is in it.
     pub fn meets(&self, range: &Range) -> bool {
-        let is_met = |r: &Range| {
-            r.family == range.family && r.first <= range.last && range.first <= r.last
-        };
+        let is_met =
+            |r: &Range| r.family == range.family && r.first <= range.last && range.first <= r.last;
         self.0.iter().any(is_met)
     }
 
@@ -235,7 +241,10 @@ mod tests {
         for whole in ["0.0.0.0/0", "::/0"] {
             let (first, last) = net(whole).ends();
             let (first, last) = (first.to_string(), last.to_string());
-            assert_eq!(Range::shown(None, Some(&first), Some(&last)), Some(net(whole)));
+            assert_eq!(
+                Range::shown(None, Some(&first), Some(&last)),
+                Some(net(whole))
+            );
             assert_eq!(net(whole).to_string(), whole);
         }
     }
@@ -254,7 +263,11 @@ mod tests {
             (Some("192.0.2.0/24"), Some("192.0.2.0"), Some("192.0.2.7")),
             (Some("192.0.2.0/24"), Some("192.0.2.0"), None),
         ] {
-            assert_eq!(Range::shown(shown, first, last), None, "{shown:?} {first:?}");
+            assert_eq!(
+                Range::shown(shown, first, last),
+                None,
+                "{shown:?} {first:?}"
+            );
         }
     }
 
@@ -287,7 +300,9 @@ mod tests {
 
     /// One bit an address.
     fn bits(ranges: &[Range]) -> BTreeSet<(bool, u8)> {
-        let all = [false, true].into_iter().flat_map(|v6| (0..64).map(move |at| (v6, at)));
+        let all = [false, true]
+            .into_iter()
+            .flat_map(|v6| (0..64).map(move |at| (v6, at)));
         all.filter(|(v6, at)| {
             let (family, number) = number(small(*v6, *at));
             ranges

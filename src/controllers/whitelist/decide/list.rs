@@ -85,8 +85,13 @@ impl List {
         &'a self,
         keep: impl Fn(&Entry) -> bool + 'a,
     ) -> impl Iterator<Item = Range> + 'a {
-        let active = self.entries.iter().filter(|entry| entry.active == Some(true));
-        active.filter(move |entry| keep(entry)).filter_map(|entry| entry.range)
+        let active = self
+            .entries
+            .iter()
+            .filter(|entry| entry.active == Some(true));
+        active
+            .filter(move |entry| keep(entry))
+            .filter_map(|entry| entry.range)
     }
 
     /// Whether no entry counts, for certain: then the key may be used from everywhere.
@@ -166,7 +171,11 @@ mod tests {
         };
         let seen = |entry: &Entry| {
             let list = list(entry);
-            (list.is_open(), list.is_enforced(), list.admitted().is_empty())
+            (
+                list.is_open(),
+                list.is_enforced(),
+                list.admitted().is_empty(),
+            )
         };
         assert_eq!(seen(&entry), (false, true, false));
         entry.active = Some(false);

@@ -87,17 +87,23 @@ pub fn entries(spec: &IpWhitelistSpec, mark: &Mark) -> Result<Vec<Wished>, Inval
     let mut names = BTreeSet::new();
     let wished = spec.entries.iter().map(|entry| {
         let name = &entry.name;
-        let at = |field: &str, why: String| Invalid(format!("spec.entries[{}].{field}: {why}", cut(name)));
+        let at = |field: &str, why: String| {
+            Invalid(format!("spec.entries[{}].{field}: {why}", cut(name)))
+        };
         let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > MOST_NAME || !name.chars().all(is_label) {
-            return Err(at("name", format!("use 1 to {MOST_NAME} of a-z, 0-9 and -")));
+            return Err(at(
+                "name",
+                format!("use 1 to {MOST_NAME} of a-z, 0-9 and -"),
+            ));
         }
         if !names.insert(name) {
             return Err(at("name", "two entries have this name: rename one".into()));
         }
         let comment = entry.comment.as_deref();
         if comment.is_some_and(|comment| !is_comment(comment)) {
-            let why = format!("use 1 to {MOST_COMMENT} printable ASCII characters without {MARK_START}");
+            let why =
+                format!("use 1 to {MOST_COMMENT} printable ASCII characters without {MARK_START}");
             return Err(at("comment", why));
         }
         let (form, range) = addresses(entry).map_err(|(field, why)| at(field, why))?;
@@ -155,7 +161,10 @@ fn network(text: &str) -> Result<IpNet, String> {
         format!("{shown:?} is no network in CIDR notation: write it such as 192.0.2.0/24 or 2001:db8::/32")
     })?;
     if net != net.trunc() {
-        return Err(format!("{net} has bits outside of its prefix: write {}", net.trunc()));
+        return Err(format!(
+            "{net} has bits outside of its prefix: write {}",
+            net.trunc()
+        ));
     }
     if is_mapped(net.addr()) && net.prefix_len() >= 96 {
         return Err(format!("{net} is IPv4 within IPv6: write the IPv4 network"));
@@ -165,11 +174,13 @@ fn network(text: &str) -> Result<IpNet, String> {
 
 fn single(text: &str) -> Result<IpAddr, String> {
     let shown: String = text.chars().take(39).collect();
-    let address: IpAddr = text
-        .parse()
-        .map_err(|_| format!("{shown:?} is no IP address: write it such as 192.0.2.7 or 2001:db8::7"))?;
+    let address: IpAddr = text.parse().map_err(|_| {
+        format!("{shown:?} is no IP address: write it such as 192.0.2.7 or 2001:db8::7")
+    })?;
     match is_mapped(address) {
-        true => Err(format!("{address} is IPv4 within IPv6: write the IPv4 address")),
+        true => Err(format!(
+            "{address} is IPv4 within IPv6: write the IPv4 address"
+        )),
         false => Ok(address),
     }
 }
@@ -311,9 +322,17 @@ mod tests {
 
     #[test]
     fn a_network_is_sent_as_one_and_a_span_as_its_ends() {
-        let read = |entry| entries(&spec(vec![entry]), &mark()).unwrap().remove(0).rule();
+        let read = |entry| {
+            entries(&spec(vec![entry]), &mark())
+                .unwrap()
+                .remove(0)
+                .rule()
+        };
         let net = read(entry(Some("192.0.2.0/24"), None, None));
-        assert_eq!(net.range, AddressRange::Net("192.0.2.0/24".parse().unwrap()));
+        assert_eq!(
+            net.range,
+            AddressRange::Net("192.0.2.0/24".parse().unwrap())
+        );
         assert!(net.active && net.comments.unwrap().ends_with(":office]"));
         let span = read(entry(None, Some("192.0.2.7"), Some("192.0.2.7")));
         let seven = "192.0.2.7".parse().unwrap();
@@ -330,7 +349,10 @@ mod tests {
         let account = ["198.51.100.0/24".to_owned()];
         assert_eq!(egress(&spec, &[]), Ok(None));
         let of = |texts: &[&str]| -> Addresses {
-            texts.iter().map(|t| Range::of_net(t.parse().unwrap())).collect()
+            texts
+                .iter()
+                .map(|t| Range::of_net(t.parse().unwrap()))
+                .collect()
         };
         assert_eq!(egress(&spec, &account), Ok(Some(of(&["198.51.100.0/24"]))));
         spec.operator_egress = vec!["192.0.2.7/32".into(), "2001:db8::/64".into()];
@@ -339,7 +361,8 @@ mod tests {
             Ok(Some(of(&["192.0.2.7/32", "2001:db8::/64"])))
         );
         spec.operator_egress = vec!["192.0.2.7/24".into()];
-        let expected = "spec.operatorEgress: 192.0.2.7/24 has bits outside of its prefix: write 192.0.2.0/24";
+        let expected =
+            "spec.operatorEgress: 192.0.2.7/24 has bits outside of its prefix: write 192.0.2.0/24";
         assert_eq!(egress(&spec, &account), Err(Invalid(expected.into())));
     }
 }
