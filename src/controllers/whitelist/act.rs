@@ -111,6 +111,7 @@ async fn work(
         is_answered,
         ended: at,
         before: list.entries.iter().map(|entry| entry.id).collect(),
+        is_looked_for: false,
     };
     let ended = match &answer {
         Ok(()) => {

@@ -9,6 +9,8 @@ pub mod guard;
 pub mod list;
 pub mod plan;
 pub mod ranges;
+#[cfg(test)]
+mod tests;
 pub mod wish;
 pub mod words;
 
@@ -166,10 +168,7 @@ fn unsettled(facts: &Facts, look: &Look) -> Option<Decision> {
         }
         true => return None,
     };
-    let is_unseen = own
-        .sent
-        .as_ref()
-        .is_some_and(|sent| look.began < sent.ended);
+    let is_unseen = own.sent.as_ref().is_some_and(|sent| !sent.is_looked_for);
     let next = match is_unseen {
         true => look.began,
         false => latest.min(look.began + times.active_poll_interval),

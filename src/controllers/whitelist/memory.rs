@@ -62,6 +62,8 @@ pub struct Sent {
     pub ended: Duration,
     /// The entries that were there before.
     pub before: BTreeSet<WhitelistEntryId>,
+    /// Whether a list was read after it.
+    pub is_looked_for: bool,
 }
 
 /// What became of a step, as a list shows it.
@@ -142,7 +144,9 @@ impl Own {
         self.is_clear |= self
             .since
             .is_some_and(|since| look.began >= since + spacing);
-        if let Some(sent) = self.sent.take_if(|sent| look.began >= sent.ended) {
+        // A pass does one thing after the other: this list was asked for after that call was over.
+        if let Some(mut sent) = self.sent.take() {
+            sent.is_looked_for = true;
             let is_over = look.began >= sent.ended + spacing;
             match (effect(&sent, &look.list), is_over) {
                 (Effect::Shown, _) => self.strikes = 0,

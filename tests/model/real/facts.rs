@@ -80,12 +80,10 @@ pub fn facts(s: &Sight) -> Facts {
         connection: Some(word(s.connection)),
         lineage: s.settings.lineage.map(lineage),
         open_elsewhere: s.settings.open_elsewhere,
-        last_error: None,
-        is_unreachable: false,
         no_orders: (s.settings.no_orders)
             .then(|| (Reason::Pending, "the account is being recorded".into())),
         defaults: Some(defaults(&s.object)),
-        egress: Vec::new(),
+        ..View::usable()
     };
     let mut facts = Facts {
         now,

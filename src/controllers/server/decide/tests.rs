@@ -115,7 +115,6 @@ impl Case {
         meta.creation_timestamp = Some(time(START + 100));
         let began = secs(990);
         let view = View {
-            state: State::Usable,
             times: Times {
                 absence_grace_period: secs(600),
                 absence_check_interval: secs(60),
@@ -137,16 +136,9 @@ impl Case {
             }],
             catalogue: Some((began, Arc::new(Catalogue::default()))),
             servers: Some((began, Arc::default())),
-            used_before: true,
-            uid: "account-1".into(),
             connection: Some(CONNECTION.into()),
             lineage: Some(LINEAGE.into()),
-            open_elsewhere: false,
-            last_error: None,
-            is_unreachable: false,
-            no_orders: None,
-            defaults: Some(Policies::default()),
-            egress: Vec::new(),
+            ..View::usable()
         };
         Self(Facts {
             now: Moment {
