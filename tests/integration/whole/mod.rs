@@ -19,6 +19,7 @@ mod tags;
 mod timing;
 mod traces;
 mod watch_log;
+mod whitelists;
 
 use std::time::Duration;
 
