@@ -4,6 +4,7 @@ use crate::kinds::{
     Reason,
     conditions::{Type, Wanted},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lab::rig::{Health, health};
 use serde_json::{Value, json};
 
@@ -50,6 +51,18 @@ pub(crate) fn row(stage: &str, conditions: &[Wanted], is_deleting: bool) -> Stri
         state(Type::Reconciling),
         state(Type::Stalled),
     )
+}
+
+/// The same of conditions as they stand in a status.
+pub(crate) fn row_of(stage: &str, shown: &[Condition], is_deleting: bool) -> String {
+    let types = [Type::Ready, Type::Reconciling, Type::Stalled, Type::Synced];
+    let of = |kind: Type| {
+        let found = shown.iter().find(|c| c.type_ == kind.as_str())?;
+        let reason = Reason::parse(&found.reason)?;
+        Some(Wanted::new(kind, found.status == "True", reason, ""))
+    };
+    let wanted: Vec<Wanted> = types.into_iter().filter_map(of).collect();
+    row(stage, &wanted, is_deleting)
 }
 
 /// The page has exactly these lines under this heading.

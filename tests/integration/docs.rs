@@ -1,6 +1,8 @@
 //! README, docs and examples are correct: paths, tests and targets exist, every
 //! reason has its entry, and the API server accepts every manifest.
 
+mod coverage;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -100,11 +100,15 @@ async fn serve(
         (Err(refusal), _) => refusal.into_response(),
         (Ok(_), Err(unread)) => unread.into_response(),
         (Ok(caller), Ok(body)) => {
+            let sender = Sender::of_change(shared, &head);
             let mut request = Request::from_parts(head, Body::from(body));
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(harm.distortion());
             request.extensions_mut().insert(harm.doom());
             let response = routes::answer(router, request).await;
+            if let Some(sender) = sender {
+                sender.judge(shared, caller, seq);
+            }
             match emptied && response.status().is_success() {
                 true => Answer::list(Vec::<Value>::new()).into_response(),
                 false => response,
@@ -116,6 +120,34 @@ async fn serve(
     }
     shared.on_disk().await?;
     Ok(response)
+}
+
+/// Who asks for a change of a whitelist, with an accepted key.
+struct Sender {
+    key: String,
+    from: IpAddr,
+}
+
+impl Sender {
+    fn of_change(shared: &Shared, head: &Parts) -> Option<Self> {
+        let changes = head.method != Method::GET && routes::changes_whitelist(head.uri.path());
+        let key = head.headers.get(PRIVATE_TOKEN).filter(|_| changes)?;
+        let from = origin(head, &shared.lock().proxies);
+        let key = key.to_str().ok()?.to_owned();
+        Some(Self { key, from })
+    }
+
+    /// Notes it when the change has locked the sender itself out.
+    fn judge(&self, shared: &Shared, caller: Caller, seq: u64) {
+        let world = &mut *shared.lock();
+        if world.admit(&self.key, self.from).is_none()
+            && let Some(account) = world.accounts.get(caller.0)
+        {
+            world
+                .strangers
+                .locked_out(&account.name, key_id(&self.key), seq);
+        }
+    }
 }
 
 /// Records the request and checks whether a fault hits it.

@@ -45,6 +45,13 @@ pub(crate) enum Violation {
         first: u64,
         calls: u64,
     },
+    /// Changes of a whitelist after which it did not admit their sender any more.
+    LockedOut {
+        key_id: String,
+        /// Number of the first in the ledger.
+        first: u64,
+        calls: u64,
+    },
     /// Calls with a key of `account` about what belongs to `owner`: a
     /// `server`, an `sshKey` or a `host`.
     ForeignResource {

@@ -1,5 +1,5 @@
 //! Calls that no client should make: with a key that no account has, without
-//! any, or about what belongs to another account.
+//! any, about what belongs to another account, or one that locks itself out.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +27,8 @@ pub(crate) struct Strangers {
     keys: BTreeMap<Option<String>, Tally>,
     /// By the caller's account, the owner's, and the resource.
     things: BTreeMap<(String, String, Thing), Tally>,
+    /// Changes of a whitelist after which it admits the caller no more, by account and id of the key.
+    locked_out: BTreeMap<(String, String), Tally>,
 }
 
 /// A resource of an account, and its name.
@@ -78,6 +80,11 @@ impl Strangers {
         }
     }
 
+    /// Records a change after which its own key is refused from where it came.
+    pub(crate) fn locked_out(&mut self, account: &str, key_id: String, seq: u64) {
+        count(&mut self.locked_out, (account.to_owned(), key_id), seq);
+    }
+
     fn meddled(&mut self, call: Call<'_>, caller: &str, accounts: &[Account]) {
         let among_hosts = call.template.is_some_and(routes::names_host);
         for part in call.path.split('/') {
@@ -117,7 +124,14 @@ impl Strangers {
                 calls: tally.calls,
             },
         );
-        strange.chain(things).collect()
+        let locked_out = self.locked_out.iter();
+        let locked_out = locked_out.filter(|((of, _), _)| of == account);
+        let locked_out = locked_out.map(|((_, key_id), tally)| Violation::LockedOut {
+            key_id: key_id.clone(),
+            first: tally.first,
+            calls: tally.calls,
+        });
+        strange.chain(things).chain(locked_out).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     TagContext,
     decide::Effect,
-    facts::{Facts, Refused, Rename, TagMemory, Unknown, users},
+    facts::{Facts, Refused, Rename, TagMemory, Unknown, rename_of, users},
 };
 use crate::{
     account::Permit,
@@ -61,6 +61,8 @@ impl TagMemory {
                 // Noted here, and not sent yet.
                 self.unknown = None;
                 self.settled = rename;
+                // It says from here on what was made.
+                self.refused = None;
             }
             Observation::Made { tag, at } => {
                 self.changed = Some(at);
@@ -144,14 +146,6 @@ async fn hold(ctx: &TagContext, facts: &Facts, note: Option<&TagNote>) -> Observ
         Ended::Done => Observation::Noted(note.and_then(rename_of)),
         other => Observation::Wrote(other),
     }
-}
-
-/// The rename that a note speaks of.
-pub(super) fn rename_of(note: &TagNote) -> Option<Rename> {
-    note.from.clone().map(|from| Rename {
-        from,
-        to: note.tag.clone(),
-    })
 }
 
 async fn make(mut permit: Permit, tag: &str) -> Observation {

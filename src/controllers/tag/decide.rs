@@ -10,7 +10,11 @@ mod tests;
 use super::facts::{Facts, Rename, users};
 use crate::{
     account::{List, view::Tags},
-    controllers::{account_facts::Purpose, cause::Cause, pass},
+    controllers::{
+        account_facts::{Purpose, held},
+        cause::Cause,
+        pass,
+    },
     kinds::{
         Interval, Reason,
         names::RESERVED_PREFIX,
@@ -93,19 +97,21 @@ pub fn decide(facts: &Facts) -> Decision {
     };
     match (current(facts, tags), tags.contains_key(wanted)) {
         (Some(now), _) if now == wanted => available(facts, wanted, began, tags),
-        (Some(from), false) if tags.contains_key(&from) => {
+        // What is to be changed is on record first: the note of a change would hide where it came from.
+        (Some(now), _) if facts.recorded() != Some(&now) => record(facts, now),
+        (Some(from), false) => {
             let to = wanted.to_owned();
             rename(facts, Rename { from, to }, lineage, tags)
         }
-        (Some(from), true) if tags.contains_key(&from) => {
+        (Some(from), true) => {
             let message = format!(
                 "spec.tag: the account has a tag {wanted:?} already, so {from:?} cannot be renamed to it: set spec.tag to another one, or delete {wanted:?}"
             );
             hold(facts, Cause::needs_person(Reason::NameTaken, message))
                 .wanting(List::Tags, began + view.times.idle_poll_interval)
         }
-        (_, true) => available(facts, wanted, began, tags),
-        (_, false) => make(facts, wanted, lineage, began),
+        (None, true) => available(facts, wanted, began, tags),
+        (None, false) => make(facts, wanted, lineage, began),
     }
 }
 
@@ -124,20 +130,18 @@ fn unusable(tag: &str) -> Option<Cause> {
 
 /// The tag that the account has for this object now.
 fn current(facts: &Facts, tags: &Tags) -> Option<String> {
-    let note = facts.note();
-    let shown = facts.subject.object.status.as_ref();
-    match shown.and_then(|status| status.tag.clone()) {
-        Some(tag) if tags.contains_key(&tag) => Some(tag),
-        // Renamed, and that is not on record yet.
+    let noted = facts.note().filter(|note| tags.contains_key(&note.tag));
+    match facts.recorded() {
         Some(tag) => {
-            let renamed = note.filter(|note| note.from.as_ref() == Some(&tag));
-            let renamed = renamed.filter(|note| tags.contains_key(&note.tag));
-            renamed.map(|note| note.tag)
+            // Renamed, and that is not on record yet.
+            let renamed = noted.filter(|note| note.from.as_deref() == Some(tag));
+            let renamed = renamed
+                .filter(|note| facts.has_brought_about(&note.tag) || !tags.contains_key(tag));
+            let stays = tags.contains_key(tag).then(|| tag.to_owned());
+            renamed.map(|note| note.tag).or(stays)
         }
         // Made, and that is not on record yet.
-        None => note
-            .filter(|note| note.made && tags.contains_key(&note.tag))
-            .map(|note| note.tag),
+        None => noted.filter(|note| note.made).map(|note| note.tag),
     }
 }
 
@@ -192,6 +196,18 @@ fn available(facts: &Facts, tag: &str, began: Duration, tags: &Tags) -> Decision
         Some(rest) => decision.again(rest),
         None => decision,
     }
+}
+
+/// The account has a tag of this object under another name than the one that is declared now.
+fn record(facts: &Facts, tag: String) -> Decision {
+    let mut status = facts.subject.status();
+    status.created = Some(facts.has_made(&tag));
+    status.account = Some(facts.subject.object.account());
+    let message = format!("the tag {tag:?} is renamed");
+    status.tag = Some(tag);
+    Decision::of(status)
+        .because(Cause::waits(Reason::Progressing, message))
+        .going_on()
 }
 
 /// The account lacks the tag.
@@ -297,9 +313,17 @@ fn refused(facts: &Facts, tag: &str) -> Option<Decision> {
     })
 }
 
-/// Waits for a look at the tags. The first one of a new object is not worth a write.
+/// Waits for a look at the tags. The first one of a new object is not worth a write, unless it fails.
 fn look_again(facts: &Facts, not_before: Duration) -> Decision {
-    Decision::unchanged(&facts.subject).wanting(List::Tags, not_before)
+    let error = facts
+        .subject
+        .view()
+        .and_then(|view| view.last_error.clone());
+    let decision = match error {
+        Some((reason, message)) => hold(facts, held(reason, message)),
+        None => Decision::unchanged(&facts.subject),
+    };
+    decision.wanting(List::Tags, not_before)
 }
 
 /// Says why nothing is done; what is known of the tag stays.

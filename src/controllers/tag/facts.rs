@@ -78,10 +78,12 @@ impl Facts {
     }
 
     /// The operator's note, where it is of this very object and of the account as it is. What the provider has
-    /// refused was not made, whatever the note says.
+    /// refused to make was not made, whatever the note says.
     pub fn note(&self) -> Option<TagNote> {
         let mut note = self.written_note()?;
-        note.made &= !self.was_refused(&note.tag);
+        let refused = self.subject.memory.own.refused.as_ref();
+        let is_refused = refused.is_some_and(|refused| refused.tag == note.tag);
+        note.made &= note.from.is_some() || !is_refused;
         Some(note)
     }
 
@@ -93,22 +95,49 @@ impl Facts {
         (note.uid == self.subject.uid() && Some(&note.lineage) == lineage).then_some(note)
     }
 
-    /// Whether the provider refused to make this tag: it exists, and is somebody else's.
-    fn was_refused(&self, tag: &str) -> bool {
-        let refused = self.subject.memory.own.refused.as_ref();
-        refused.is_some_and(|refused| refused.tag == tag)
+    /// The tag that is on record as this object's.
+    pub fn recorded(&self) -> Option<&str> {
+        self.subject.object.status.as_ref()?.tag.as_deref()
     }
 
-    /// Whether this object made a tag.
+    /// The rename that was noted and is not on record as done.
+    pub fn open_rename(&self) -> Option<Rename> {
+        let rename = rename_of(&self.written_note()?)?;
+        (self.recorded() == Some(&rename.from)).then_some(rename)
+    }
+
+    /// Whether a request of this process made the tag, or another one into it.
+    pub fn has_brought_about(&self, tag: &str) -> bool {
+        let made = self.subject.memory.own.made.as_ref();
+        made.is_some_and(|(made, _)| made == tag)
+    }
+
+    /// Whether this object made a tag. The note is an annotation, which everybody may write who may write the
+    /// object: where others rely on the account, only what this operator has seen or put into status counts.
     pub fn has_made(&self, tag: &str) -> bool {
-        self.note()
-            .is_some_and(|note| note.made && (note.tag == tag || note.from.as_deref() == Some(tag)))
+        let is_noted = self.note().is_some_and(|note| {
+            note.made && (note.tag == tag || note.from.as_deref() == Some(tag))
+        });
+        let is_on_record = || {
+            let status = self.subject.object.status.as_ref();
+            let created = status.and_then(|status| status.created);
+            created == Some(true) && self.recorded() == Some(tag)
+        };
+        is_noted && (!self.is_shared() || self.has_brought_about(tag) || is_on_record())
     }
 
     /// Whether other namespaces use the account too.
     pub fn is_shared(&self) -> bool {
         self.subject.object.account().kind == AccountKind::ClusterProviderAccount
     }
+}
+
+/// The rename that a note speaks of.
+pub fn rename_of(note: &TagNote) -> Option<Rename> {
+    note.from.clone().map(|from| Rename {
+        from,
+        to: note.tag.clone(),
+    })
 }
 
 /// How many of any kind bear a tag; None: the answer does not say.

@@ -3,7 +3,7 @@
 pub mod decide;
 pub mod facts;
 
-mod act;
+pub mod act;
 
 use super::{
     again::Again,
@@ -18,7 +18,7 @@ use crate::{
     account::{Account, AccountKey, Lane},
     kinds::{ServerTag, conditions::Type},
 };
-use act::{act, rename_of};
+use act::act;
 use decide::{Effect, decide};
 use facts::{Facts, TagMemory};
 use std::sync::Arc;
@@ -95,14 +95,24 @@ async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
 }
 
 async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (Facts, Option<Account>) {
-    let (key, claim) = (account_of(&object), object.wanted().to_owned());
+    let key = account_of(&object);
+    // What ends is the tag that it has, whatever it wants.
+    let recorded = object
+        .status
+        .as_ref()
+        .and_then(|status| status.tag.as_deref());
+    let is_deleting = object.metadata.deletion_timestamp.is_some();
+    let claim = recorded
+        .filter(|_| is_deleting)
+        .unwrap_or(object.wanted())
+        .to_owned();
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
     let claimants = ctx.objects.claimants(&claim);
     let is_same = |other: &AccountKey| ctx.accounts.is_same(&key, other);
     let rivals = Rivals::of(subject.uid(), &claimants, is_same);
     let mut facts = Facts { subject, rivals };
-    let noted = facts.written_note().as_ref().and_then(rename_of);
+    let noted = facts.open_rename();
     let (since, mut own) = (facts.subject.since(), facts.subject.memory.own.clone());
     own.recall(noted, since, facts.subject.view());
     ctx.objects

@@ -30,6 +30,13 @@ pub(crate) struct Place {
     pub(crate) nth: u32,
 }
 
+impl Place {
+    /// Whether it only reads.
+    pub(crate) fn is_look(&self) -> bool {
+        self.sort.starts_with("GET ")
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = match self.side {

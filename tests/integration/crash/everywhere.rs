@@ -1,15 +1,16 @@
-//! Every fault at every place.
+//! Every fault at every place of every life.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::future::join_all;
 use tokio::task::{JoinError, JoinSet, LocalSet};
 
 use super::call_trace::Place;
-use super::fault_point::{Fault, FaultPoint, Phase};
+use super::fault_point::{Fault, FaultPoint};
 use super::judge;
-use super::life::{self, FaultPoints};
+use super::lives::{self, ALL, Life};
 use super::proxied_world::ProxiedWorld;
 use lab::rig::{cluster, quick_timing};
 
@@ -17,25 +18,6 @@ use lab::rig::{cluster, quick_timing};
 const WORLDS: usize = 5;
 /// How often a place is tried that a run did not happen to reach.
 const TRIES: u32 = 3;
-/// What a recorded trace must hold at least; otherwise the recording is wrong.
-const EXPECTED: [(Phase, &str); 16] = [
-    (Phase::Order, "cluster PATCH baremetalservers #1"),
-    (Phase::Order, "cluster PATCH baremetalservers/status #1"),
-    (Phase::Order, "hosting POST servers #1"),
-    (Phase::Order, "cluster PATCH baremetalservers/status #2"),
-    (Phase::Order, "cluster PATCH baremetalservers/status #3"),
-    (Phase::Order, "cluster POST events (Delivered) #1"),
-    (Phase::Release, "hosting GET servers/{uuid} #1"),
-    (Phase::Release, "cluster PATCH baremetalservers #1"),
-    (Phase::Release, "hosting DELETE servers/{uuid} #1"),
-    (Phase::Release, "cluster PATCH baremetalservers/status #1"),
-    (Phase::Release, "cluster PATCH baremetalservers #2"),
-    (Phase::Release, "cluster POST events (Released) #1"),
-    (Phase::Hold, "cluster PATCH provideraccounts #1"),
-    (Phase::Hold, "cluster PATCH secrets #1"),
-    (Phase::LetGo, "cluster PATCH secrets #1"),
-    (Phase::LetGo, "cluster PATCH provideraccounts #1"),
-];
 
 /// A point to be tried, and how often it was already.
 #[derive(Clone)]
@@ -44,22 +26,31 @@ struct Trial {
     tries: u32,
 }
 
-/// A life to run: of a server, or of an account.
+/// A life to run, with a fault in each phase that has one left.
 struct Turn {
+    life: usize,
     name: String,
-    of_account: bool,
-    first: Option<Trial>,
-    second: Option<Trial>,
+    trials: Vec<Option<Trial>>,
 }
 
-/// What is still to do, and what became of the rest.
-#[derive(Default)]
-struct Book {
-    open: BTreeMap<Phase, VecDeque<Trial>>,
-    turns: u32,
+/// What is still to do for a kind, and how much went well.
+struct Chapter {
+    life: &'static dyn Life,
+    /// By phase.
+    open: Vec<VecDeque<Trial>>,
+    all: usize,
     well: usize,
+}
+
+/// All kinds.
+struct Book {
+    chapters: Vec<Chapter>,
+    turns: u32,
     failures: Vec<String>,
 }
+
+/// The places of each phase of one life.
+type Places = Vec<Vec<Place>>;
 
 #[tokio::test]
 async fn no_crash_and_no_loss_makes_it_order_twice_or_lose_a_machine() {
@@ -70,100 +61,130 @@ async fn no_crash_and_no_loss_makes_it_order_twice_or_lose_a_machine() {
 }
 
 async fn inject_everywhere() {
-    let ((proxied, places), (other, other_places)) = tokio::join!(recorded(), recorded());
-    // What only one of two runs reaches cannot be expected of all others.
-    let places = places
-        .into_iter()
-        .filter(|place| other_places.contains(place));
-    let places: Vec<_> = places.collect();
-    let named: Vec<_> = places
-        .iter()
-        .map(|(phase, place)| (*phase, place.to_string()))
-        .collect();
-    for (phase, place) in EXPECTED {
-        assert!(
-            named.contains(&(phase, place.to_owned())),
-            "{phase:?}: no {place} in {named:#?}"
-        );
-    }
-    let mut book = Book::default();
-    for (phase, place) in places {
-        say(&format!("{phase:?}: {place}"));
-        for fault in Fault::ALL {
-            let (place, tries) = (place.clone(), 0);
-            let point = FaultPoint {
-                phase,
-                place,
-                fault,
-            };
-            book.open
-                .entry(phase)
-                .or_default()
-                .push_back(Trial { point, tries });
-        }
-    }
-    let all: usize = book.open.values().map(VecDeque::len).sum();
+    let (worlds, places) = recorded().await;
+    let chapters = ALL.into_iter().zip(places);
+    let book = Book {
+        chapters: chapters
+            .map(|(life, places)| chapter(life, &places))
+            .collect(),
+        turns: 0,
+        failures: Vec::new(),
+    };
     let book = Arc::new(Mutex::new(book));
 
-    let mut worlds = JoinSet::new();
-    let standing = [Some(proxied), Some(other)].into_iter();
-    for standing in standing.chain(std::iter::repeat_with(|| None)).take(WORLDS) {
-        worlds.spawn_local(play(book.clone(), standing));
+    let mut playing = JoinSet::new();
+    for world in worlds {
+        playing.spawn_local(play(book.clone(), world));
     }
-    while let Some(ended) = worlds.join_next().await {
+    while let Some(ended) = playing.join_next().await {
         ended.expect("a world reports its failures");
     }
 
     let book = lock(&book);
-    say(&format!("crash points: {} of {all}", book.well));
+    for chapter in &book.chapters {
+        let (kind, well, all) = (chapter.life.kind(), chapter.well, chapter.all);
+        say(&format!("crash points of {kind}: {well} of {all}"));
+    }
     assert!(book.failures.is_empty(), "{:#?}", book.failures);
-    assert_eq!(book.well, all);
+    assert!(book.chapters.iter().all(|it| it.well == it.all));
 }
 
-/// A world, and the places that were seen in it.
-async fn recorded() -> (ProxiedWorld, Vec<(Phase, Place)>) {
-    let mut proxied = ProxiedWorld::start(cluster(), quick_timing()).await;
-    let places = life::places(&mut proxied).await;
-    (proxied, places)
+/// The worlds, and the places of each life that were seen in two of them: what only one of two runs reaches
+/// cannot be expected of all others.
+async fn recorded() -> (Vec<ProxiedWorld>, Vec<Places>) {
+    let twice = (0..ALL.len()).chain(0..ALL.len());
+    let queue: Arc<Mutex<VecDeque<usize>>> = Arc::new(Mutex::new(twice.collect()));
+    let recordings = (0..WORLDS).map(|world| {
+        let queue = queue.clone();
+        async move {
+            let mut proxied = ProxiedWorld::start(cluster(), quick_timing()).await;
+            let mut recorded = Vec::new();
+            loop {
+                // Not in a `while let`: that would keep the lock for the whole round.
+                let next = queue.lock().expect("nobody panics with it").pop_front();
+                let Some(life) = next else { break };
+                let name = format!("recorded-{world}-{}", recorded.len());
+                let places = lives::record(ALL[life], &mut proxied, &name).await;
+                recorded.push((life, places));
+            }
+            (proxied, recorded)
+        }
+    });
+    let (worlds, recorded): (Vec<_>, Vec<_>) = join_all(recordings).await.into_iter().unzip();
+    let recorded: Vec<_> = recorded.into_iter().flatten().collect();
+    let both = (0..ALL.len()).map(|life| {
+        let mut of_life = recorded.iter().filter(|(it, _)| *it == life);
+        let (Some((_, one)), Some((_, other))) = (of_life.next(), of_life.next()) else {
+            panic!("each life is recorded twice");
+        };
+        let phases = one.iter().zip(other);
+        let both = phases.map(|(one, other)| {
+            let both = one.iter().filter(|place| other.contains(place));
+            both.cloned().collect()
+        });
+        both.collect()
+    });
+    (worlds, both.collect())
+}
+
+/// What is to be tried of a kind: every fault at every place.
+fn chapter(life: &'static dyn Life, places: &Places) -> Chapter {
+    let phases = life.phases();
+    let open = phases.iter().zip(places).map(|(phase, places)| {
+        let points = places.iter().flat_map(|place| {
+            say(&format!("{} {phase}: {place}", life.kind()));
+            Fault::ALL.map(|fault| FaultPoint {
+                phase,
+                place: place.clone(),
+                fault,
+            })
+        });
+        let trials = points.map(|point| Trial { point, tries: 0 });
+        trials.collect()
+    });
+    let open: Vec<VecDeque<Trial>> = open.collect();
+    for (phase, place) in life.expected() {
+        let mut points = open.iter().flatten().map(|trial| &trial.point);
+        let is_there = points.any(|it| it.phase == *phase && it.place.to_string() == *place);
+        assert!(is_there, "{}: no {place} in {places:#?}", life.kind());
+    }
+    Chapter {
+        life,
+        all: open.iter().map(VecDeque::len).sum(),
+        open,
+        well: 0,
+    }
 }
 
 /// Runs one life after the other until no point is left.
-async fn play(book: Arc<Mutex<Book>>, mut standing: Option<ProxiedWorld>) {
+async fn play(book: Arc<Mutex<Book>>, proxied: ProxiedWorld) {
+    let mut standing = Some(proxied);
     loop {
-        // Not in a `while let`: that would keep the lock for the whole round.
         let next = lock(&book).next();
         let Some(turn) = next else { break };
         let mut proxied = match standing.take() {
             Some(proxied) => proxied,
             None => ProxiedWorld::start(cluster(), quick_timing()).await,
         };
-        let points =
-            [&turn.first, &turn.second].map(|trial| trial.as_ref().map(|t| t.point.clone()));
-        let (name, of_account) = (turn.name.clone(), turn.of_account);
+        let points = turn.trials.iter();
+        let points: Vec<_> = points
+            .map(|trial| trial.as_ref().map(|trial| trial.point.clone()))
+            .collect();
+        let (life, name) = (ALL[turn.life], turn.name.clone());
         // A task of its own: when it panics, its world is dropped with it and
         // shows its logs, and the other points go on.
         let mut alone = JoinSet::new();
         alone.spawn_local(async move {
-            let faults = FaultPoints {
-                first: points[0].as_ref(),
-                second: points[1].as_ref(),
-            };
-            let lived = if of_account {
-                life::of_account(&mut proxied, &name, faults).await
-            } else {
-                life::of_server(&mut proxied, &name, faults).await
-            };
-            (proxied, lived.reached)
+            let reached = lives::live(life, &mut proxied, &name, &points).await;
+            (proxied, reached)
         });
         match alone.join_next().await {
-            Some(Ok((proxied, (first, second)))) => {
+            Some(Ok((proxied, reached))) => {
                 standing = Some(proxied);
-                let mut book = lock(&book);
-                book.settle(turn.first, first);
-                book.settle(turn.second, second);
+                lock(&book).settle(turn, &reached);
             }
             Some(Err(error)) => {
-                let trials = [turn.first, turn.second].into_iter().flatten();
+                let trials = turn.trials.into_iter().flatten();
                 let points: Vec<String> = trials.map(|trial| trial.point.to_string()).collect();
                 let failure = format!("[{}]: {}", points.join(" / "), words(error));
                 lock(&book).failures.push(failure);
@@ -178,43 +199,30 @@ async fn play(book: Arc<Mutex<Book>>, mut standing: Option<ProxiedWorld>) {
 }
 
 impl Book {
-    fn take(&mut self, phase: Phase) -> Option<Trial> {
-        self.open.get_mut(&phase)?.pop_front()
-    }
-
     fn next(&mut self) -> Option<Turn> {
-        for (of_account, phases) in [
-            (false, (Phase::Order, Phase::Release)),
-            (true, (Phase::Hold, Phase::LetGo)),
-        ] {
-            let (first, second) = (self.take(phases.0), self.take(phases.1));
-            if first.is_some() || second.is_some() {
+        for (life, chapter) in self.chapters.iter_mut().enumerate() {
+            let trials: Vec<_> = chapter.open.iter_mut().map(VecDeque::pop_front).collect();
+            if trials.iter().any(Option::is_some) {
                 self.turns += 1;
                 let name = format!("life-{}", self.turns);
-                return Some(Turn {
-                    name,
-                    of_account,
-                    first,
-                    second,
-                });
+                return Some(Turn { life, name, trials });
             }
         }
         None
     }
 
-    fn settle(&mut self, trial: Option<Trial>, reached: bool) {
-        let Some(mut trial) = trial else { return };
-        trial.tries += 1;
-        match (reached, trial.tries < TRIES) {
-            (true, _) => self.well += 1,
-            (false, true) => self
-                .open
-                .entry(trial.point.phase)
-                .or_default()
-                .push_back(trial),
-            (false, false) => self
-                .failures
-                .push(format!("never reached: {}", trial.point)),
+    fn settle(&mut self, turn: Turn, reached: &[bool]) {
+        let chapter = &mut self.chapters[turn.life];
+        for (phase, (trial, reached)) in turn.trials.into_iter().zip(reached).enumerate() {
+            let Some(mut trial) = trial else { continue };
+            trial.tries += 1;
+            match (reached, trial.tries < TRIES) {
+                (true, _) => chapter.well += 1,
+                (false, true) => chapter.open[phase].push_back(trial),
+                (false, false) => self
+                    .failures
+                    .push(format!("never reached: {}", trial.point)),
+            }
         }
     }
 }

@@ -47,30 +47,18 @@ impl Fault {
     }
 }
 
-/// The part of a life to which a place belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    /// A server, from `create` to Ready.
-    Order,
-    /// A server, from `delete` to the end of the object.
-    Release,
-    /// An account, from `create` until it is held for its first user.
-    Hold,
-    /// An account, from the end of its last user to its own.
-    LetGo,
-}
-
 /// A fault at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FaultPoint {
-    pub(crate) phase: Phase,
+    /// The phase of the life to which the place belongs.
+    pub(crate) phase: &'static str,
     pub(crate) place: Place,
     pub(crate) fault: Fault,
 }
 
 impl fmt::Display for FaultPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {:?} at {}", self.phase, self.fault, self.place)
+        write!(f, "{}: {:?} at {}", self.phase, self.fault, self.place)
     }
 }
 

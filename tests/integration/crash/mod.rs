@@ -6,7 +6,7 @@ mod everywhere;
 mod fault_point;
 mod judge;
 mod judgement;
-mod life;
+mod lives;
 mod proxied_world;
 mod proxy;
 mod sort;

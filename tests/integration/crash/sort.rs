@@ -5,12 +5,11 @@ use serde_json::Value;
 
 use super::call_trace::Side;
 
-/// The sort of a request about the object `subject` (a server, or an account and
-/// the Secret of its name), with what varies replaced; `None` for requests that change nothing, or something else.
+/// The sort of a request about the object `subject` (of any of our kinds, or the Secret of its name), with
+/// what varies replaced; `None` for requests that change nothing, or something else.
 ///
-/// At the hosting API a GET of one machine or one tag counts as well: effects
-/// depend on what it says. One object is in motion at a time, so all machines
-/// there are the subject's.
+/// At the hosting API a GET of one machine, one tag or one key, and of the lists of tags, of keys and of a whitelist,
+/// counts as well: effects depend on what it says. One object is in motion at a time, so all of them are the subject's.
 pub(crate) fn sort(
     side: Side,
     method: &Method,
@@ -35,9 +34,15 @@ fn hosting(method: &Method, parts: &[&str]) -> Option<String> {
     match parts {
         ["v3", "flexMetal", "servers", _] => Some("servers/{uuid}".into()),
         ["v3", "flexMetal", "tags", _] => Some("tags/{tag}".into()),
+        ["v3", "sshKey", _] => Some("sshKey/{uuid}".into()),
+        ["v3", "account", "apiKey", _, "whitelist"] => Some("whitelist".into()),
+        ["v3", "account", "apiKey", _, "whitelist", _] => Some("whitelist/{id}".into()),
+        ["v3", "flexMetal", "tags"] => Some("tags".into()),
+        ["v3", "sshKey"] => Some("sshKey".into()),
         _ if reads => None,
         ["v3", "flexMetal", "servers", _, "tags", ..] => Some("servers/{uuid}/tags".into()),
         ["v3", "flexMetal", rest @ ..] => Some(rest.join("/")),
+        ["v3", rest @ ..] => Some(rest.join("/")),
         other => Some(other.join("/")),
     }
 }
@@ -47,16 +52,6 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Optio
         return None;
     }
     match parts {
-        [
-            "apis",
-            "flexmetal.dev",
-            _,
-            "namespaces",
-            _,
-            "baremetalservers",
-            name,
-            rest @ ..,
-        ] => (*name == subject).then(|| [&["baremetalservers"], rest].concat().join("/")),
         ["apis", "events.k8s.io", _, "namespaces", _, "events"] => {
             let event: Value = serde_json::from_slice(body).ok()?;
             let reason = event["reason"].as_str().unwrap_or_default();
@@ -68,10 +63,10 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Optio
             _,
             "namespaces",
             _,
-            "provideraccounts",
+            kind,
             name,
             rest @ ..,
-        ] => (*name == subject).then(|| [&["provideraccounts"], rest].concat().join("/")),
+        ] => (*name == subject).then(|| [&[*kind], rest].concat().join("/")),
         ["api", "v1", "namespaces", _, "secrets", name] => {
             (*name == subject).then(|| "secrets".into())
         }
@@ -165,6 +160,43 @@ fn only_effects_on_the_subject_count() {
             "/apis/events.k8s.io/v1/namespaces/n/events",
             event,
             Some("POST events (Ordered)"),
+        ),
+        (
+            Side::Hosting,
+            "GET",
+            "/v3/account/apiKey/1/whitelist",
+            "",
+            Some("GET whitelist"),
+        ),
+        (
+            Side::Hosting,
+            "PUT",
+            "/v3/account/apiKey/1/whitelist/7",
+            "",
+            Some("PUT whitelist/{id}"),
+        ),
+        (
+            Side::Hosting,
+            "DELETE",
+            "/v3/sshKey/u-1",
+            "",
+            Some("DELETE sshKey/{uuid}"),
+        ),
+        (Side::Hosting, "POST", "/v3/sshKey", "", Some("POST sshKey")),
+        (Side::Hosting, "GET", "/v3/sshKey", "", Some("GET sshKey")),
+        (
+            Side::Hosting,
+            "GET",
+            "/v3/flexMetal/tags",
+            "",
+            Some("GET tags"),
+        ),
+        (
+            Side::Cluster,
+            "PATCH",
+            "/apis/flexmetal.dev/v1alpha1/namespaces/n/servertags/one/status",
+            "",
+            Some("PATCH servertags/status"),
         ),
         (
             Side::Cluster,

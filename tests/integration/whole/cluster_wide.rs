@@ -4,7 +4,7 @@
 //! an account and a simulator of its own; they run side by side, and the end of
 //! the kind itself comes last.
 
-use super::{disasters, leases, manifests};
+use super::{disasters, leases, manifests, tenants};
 use lab::rig::{Cluster, Plan, World};
 
 /// A cluster with an operator for all its namespaces.
@@ -46,6 +46,7 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         disasters::orphan(&host),
         disasters::namespace_not_allowed(&host),
         leases::left_to_another(&host),
+        tenants::others_tags(&host),
     );
     // These change the kind itself, which affects all others.
     let _guest = disasters::undecodable(&host).await;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::SOON;
-use lab::rig::{Things, World, cluster};
+use super::{SOON, text, with};
+use lab::rig::{Fault, Things, World, cluster, condition, eventually};
 
 /// A tag object with this spec.
 pub(super) fn tag(name: &str, spec: &Value) -> Value {
@@ -19,7 +19,7 @@ pub(super) async fn account_tags(world: &World) -> Vec<String> {
     let (status, answer) = world.simulator.call("GET", path, None).await;
     assert_eq!(status, 200, "{answer}");
     let tags = answer.as_array().expect("a list").iter();
-    let names = tags.map(|tag| super::text(&tag["tag"]));
+    let names = tags.map(|tag| text(&tag["tag"]));
     names.filter(|tag| !tag.starts_with("fmo-")).collect()
 }
 
@@ -49,4 +49,150 @@ async fn a_tag_is_made_renamed_and_deleted() {
     tags.delete("web").await;
     tags.wait_gone("web", SOON).await;
     assert!(account_tags(&world).await.is_empty());
+}
+
+/// Waits until the tag is not ready for this reason; returns the message.
+async fn not_ready(tags: &Things, name: &str, reason: &str) -> String {
+    let object = tags
+        .wait_for_condition(name, "Ready", "False", Some(reason), SOON)
+        .await;
+    text(&condition(&object, "Ready").expect("it is told")["message"])
+}
+
+/// How many requests of a method to a tag have reached the hosting API.
+async fn sent(world: &World, method: &str) -> usize {
+    let ledger = world.simulator.ledger().await;
+    let to_tags = ledger.iter().filter(|call| {
+        let path = call["path"].as_str().unwrap_or_default();
+        call["method"] == method && path.starts_with("/v3/flexMetal/tags")
+    });
+    to_tags.count()
+}
+
+#[tokio::test]
+async fn what_exists_is_adopted_and_stays_and_the_older_of_two_objects_has_it() {
+    let world = World::start(cluster(), "tag-adopt").await;
+    let tags = tags(&world);
+    let body = json!({"tag": "there"});
+    let made = world
+        .simulator
+        .call("POST", "/v3/flexMetal/tags", Some(&body));
+    assert_eq!(made.await.0, 200);
+    tags.create(&tag("there", &json!({}))).await;
+    let adopted = tags.wait_ready("there", SOON).await;
+    assert_eq!(adopted["status"]["created"], false);
+    tags.delete("there").await;
+    tags.wait_gone("there", SOON).await;
+    assert_eq!(account_tags(&world).await, ["there"]);
+
+    // A time stamp has whole seconds; the second is the younger one in either order of UIDs.
+    tags.create(&tag("first", &json!({"tag": "shared"}))).await;
+    tags.wait_ready("first", SOON).await;
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    tags.create(&tag("second", &json!({"tag": "shared"}))).await;
+    let message = not_ready(&tags, "second", "OwnershipConflict").await;
+    assert!(
+        message.contains(&format!("{}/first", world.namespace)),
+        "{message}"
+    );
+    tags.delete("first").await;
+    tags.wait_gone("first", SOON).await;
+    let taken_over = tags.wait_ready("second", SOON).await;
+    assert_eq!(taken_over["status"]["created"], false);
+    assert_eq!(account_tags(&world).await, ["there", "shared"]);
+    assert_eq!(sent(&world, "DELETE").await, 0);
+}
+
+#[tokio::test]
+async fn every_lost_answer_is_settled_by_looking() {
+    let world = World::start(cluster(), "tag-lost").await;
+    let tags = tags(&world);
+    let any = "/v3/flexMetal/tags*";
+    for (n, fault) in ["dropAfter", "dropBefore"].into_iter().enumerate() {
+        let name = format!("lost-{n}");
+        for method in ["POST", "PUT", "DELETE"] {
+            world
+                .simulator
+                .fault(Fault::new(fault).on(method, any).times(1))
+                .await;
+        }
+        tags.create(&tag(&name, &json!({"renamePolicy": "Rename"})))
+            .await;
+        tags.wait_ready(&name, SOON).await;
+        let renamed = format!("{name}-renamed");
+        tags.merge(&name, &json!({"spec": {"tag": &renamed}})).await;
+        tags.wait_for(&name, "renamed", SOON, |tag| {
+            (tag["status"]["tag"] == renamed.as_str()).then_some(())
+        })
+        .await;
+        tags.wait_ready(&name, SOON).await;
+        assert_eq!(account_tags(&world).await, [renamed.as_str()]);
+        tags.delete(&name).await;
+        tags.wait_gone(&name, SOON).await;
+        assert!(account_tags(&world).await.is_empty());
+        let met = world.simulator.faults().await;
+        assert!(met.iter().all(|rule| rule["applied"] == 1), "{met:#?}");
+        // What arrived was not sent again; what did not arrive was.
+        let all = [sent(&world, "POST").await, sent(&world, "PUT").await];
+        assert_eq!(all, [[1, 1], [3, 3]][n], "{fault}");
+        world.simulator.clear_faults().await;
+    }
+}
+
+#[tokio::test]
+async fn a_tag_in_use_stays_until_nobody_bears_it_and_servers_that_lose_it_say_so() {
+    let world = World::start(cluster(), "tag-used").await;
+    let tags = tags(&world);
+    for (n, (rename, delete)) in [("follow", "detach"), ("keep", "keep")]
+        .into_iter()
+        .enumerate()
+    {
+        let switches = json!({"renameTag": rename, "deleteUsedTag": delete});
+        world.simulator.switches(&switches).await;
+        let (name, bearer) = (format!("used-{n}"), format!("bearer-{n}"));
+        tags.create(&tag(&name, &json!({"renamePolicy": "Rename"})))
+            .await;
+        tags.wait_ready(&name, SOON).await;
+        world
+            .create(&with(&bearer, &json!({"tags": [&name]})))
+            .await;
+        world.wait_ready(&bearer, SOON).await;
+        let counts =
+            |count: i64| move |tag: &Value| (tag["status"]["serverCount"] == count).then_some(());
+        tags.wait_for(&name, "counted", 2 * SOON, counts(1)).await;
+
+        // What a rename does to those who bear the tag is not documented.
+        let renamed = format!("{name}-renamed");
+        tags.merge(&name, &json!({"spec": {"tag": &renamed}})).await;
+        tags.wait_for(&name, "renamed", SOON, |tag| {
+            (tag["status"]["tag"] == renamed.as_str()).then_some(())
+        })
+        .await;
+        let pending = async || {
+            let server = world.get(&bearer).await?;
+            let synced = condition(&server, "Synced")?;
+            (synced["reason"] == "PendingChanges").then_some(())
+        };
+        if rename == "follow" {
+            eventually("the server says that it lost its tag", SOON, pending).await;
+            // The tag is on the server, so it stays until it is forced.
+            tags.delete(&name).await;
+            not_ready(&tags, &name, "InUse").await;
+            assert_eq!(sent(&world, "DELETE").await, 0);
+            tags.merge(&name, &json!({"spec": {"force": true}})).await;
+        } else {
+            tags.delete(&name).await;
+        }
+        tags.wait_gone(&name, SOON).await;
+        assert!(!account_tags(&world).await.contains(&renamed));
+        world.delete(&bearer).await;
+        world.wait_gone(&bearer, SOON).await;
+        held_nothing(&world).await;
+    }
+}
+
+/// No machine is left.
+async fn held_nothing(world: &World) {
+    assert!(world.simulator.live_machines().await.is_empty());
+    super::judge(world).await;
 }

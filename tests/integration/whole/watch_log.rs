@@ -1,10 +1,10 @@
-//! Every version of an object that the API server has shown.
+//! Every version of an object, or of all of a kind, that the API server has shown.
 
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use kube::Api;
-use kube::api::{DynamicObject, WatchEvent, WatchParams};
+use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -27,13 +27,26 @@ impl WatchLog {
             .as_str()
             .expect("a version")
             .to_owned();
+        Self::recording(
+            api,
+            WatchParams::default().fields(&format!("metadata.name={name}")),
+            from,
+        )
+    }
+
+    /// Records what happens from now on to all objects that an API shows.
+    pub(super) async fn of_all(api: Api<DynamicObject>) -> Self {
+        let now = api.list(&ListParams::default()).await.expect("a list");
+        let from = now.metadata.resource_version.expect("a version");
+        Self::recording(api, WatchParams::default(), from)
+    }
+
+    fn recording(api: Api<DynamicObject>, what: WatchParams, from: String) -> Self {
         let versions = Arc::new(Mutex::new(Vec::new()));
         let recorded = versions.clone();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            let what = WatchParams::default()
-                .fields(&format!("metadata.name={name}"))
-                .timeout(SECONDS);
+            let what = what.timeout(SECONDS);
             let changes = api.watch(&what, &from).await.expect("a watch begins");
             let mut changes = std::pin::pin!(changes);
             while let Some(change) = changes.next().await {

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -18,7 +18,7 @@ use crate::product::Simulator;
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart");
 /// Namespace of the manifests.
 pub(crate) const NAMESPACE: &str = "demo";
-/// Time limit for all servers together.
+/// Time limit for all objects together.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(200);
 
@@ -41,10 +41,10 @@ pub(crate) enum QuickstartError {
     NoKey,
     #[error(transparent)]
     Kubectl(#[from] KubectlError),
-    #[error("cannot list the servers")]
-    List(#[source] kube::Error),
-    #[error("not Ready within {} s: {servers}", READY_WITHIN.as_secs())]
-    NotReady { servers: String },
+    #[error("cannot read an object of the manifests")]
+    Get(#[source] kube::Error),
+    #[error("not Ready within {} s: {objects}", READY_WITHIN.as_secs())]
+    NotReady { objects: String },
 }
 
 /// The key in the manifests: the simulator is started with it.
@@ -98,52 +98,59 @@ fn read() -> Result<Vec<Value>, QuickstartError> {
     Ok(objects)
 }
 
-/// Names of the servers in the manifests.
-fn servers() -> Result<Vec<String>, QuickstartError> {
-    let manifests = read()?;
-    let servers = manifests
-        .iter()
-        .filter(|object| object["kind"] == "BareMetalServer")
-        .filter_map(|object| object["metadata"]["name"].as_str());
-    Ok(servers.map(str::to_owned).collect())
+/// An object of the manifests that is waited for.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Awaited {
+    kind: String,
+    name: String,
 }
 
-/// Waits until every server is Ready, and reports what happens meanwhile.
+/// The objects of our kinds in the manifests but for the account, without which none of them is Ready.
+fn awaited() -> Result<Vec<Awaited>, QuickstartError> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let ours = |object: &&Value| {
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        version.starts_with("flexmetal.dev/") && object["kind"] != "ProviderAccount"
+    };
+    let manifests = read()?;
+    let awaited = manifests.iter().filter(ours).map(|object| Awaited {
+        kind: text(&object["kind"]),
+        name: text(&object["metadata"]["name"]),
+    });
+    Ok(awaited.collect())
+}
+
+/// Waits until every object is Ready, and reports what happens meanwhile.
 pub(crate) async fn wait_ready(
     client: Client,
     kubectl: &Kubectl,
     simulator: &Simulator,
 ) -> Result<(), QuickstartError> {
-    let wanted = servers()?;
-    let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", "BareMetalServer");
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind));
+    let wanted = awaited()?;
     let deadline = Instant::now() + READY_WITHIN;
-    let mut told: BTreeMap<String, String> = BTreeMap::new();
+    let mut told: BTreeMap<Awaited, String> = BTreeMap::new();
     loop {
-        let listed = api
-            .list(&ListParams::default())
-            .await
-            .map_err(QuickstartError::List)?;
         let mut waiting = Vec::new();
-        for name in &wanted {
-            let found = listed
-                .iter()
-                .find(|object| object.metadata.name.as_ref() == Some(name));
-            let Some(server) = found else {
+        for awaited in &wanted {
+            let found = api(client.clone(), &awaited.kind)
+                .get_opt(&awaited.name)
+                .await
+                .map_err(QuickstartError::Get)?;
+            let Some(object) = found else {
                 // Deleted by the user in an earlier demo, and gone only now.
                 apply(kubectl, simulator).await?;
-                waiting.push(name.as_str());
+                waiting.push(awaited.name.as_str());
                 continue;
             };
-            let ready = is_ready(server);
-            let now = situation(server);
-            if told.get(name) != Some(&now) {
-                say(&format!("  {name:<10} {now}"));
-                told.insert(name.clone(), now);
+            let ready = is_ready(&object);
+            let now = situation(&object);
+            if told.get(awaited) != Some(&now) {
+                let Awaited { kind, name } = awaited;
+                say(&format!("  {kind:<15} {name:<10} {now}"));
+                told.insert(awaited.clone(), now);
             }
             if !ready {
-                waiting.push(name);
+                waiting.push(&awaited.name);
             }
         }
         if waiting.is_empty() {
@@ -151,11 +158,17 @@ pub(crate) async fn wait_ready(
         }
         if Instant::now() > deadline {
             return Err(QuickstartError::NotReady {
-                servers: waiting.join(", "),
+                objects: waiting.join(", "),
             });
         }
         sleep(POLL).await;
     }
+}
+
+/// The objects of a kind of ours in the demo's namespace.
+fn api(client: Client, kind: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", kind);
+    Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind))
 }
 
 fn condition<'a>(server: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
@@ -183,10 +196,10 @@ fn situation(server: &DynamicObject) -> String {
     }
 }
 
-/// What to show after a failed wait: each server's conditions.
+/// What to show after a failed wait: the conditions of every object of ours.
 pub(crate) async fn conditions(kubectl: &Kubectl) -> String {
     let columns = r#"jsonpath={range .items[*]}{.metadata.name}{"\n"}{range .status.conditions[*]}{"  "}{.type}={.status} {.reason}: {.message}{"\n"}{end}{end}"#;
-    let all = "provideraccounts,baremetalservers";
+    let all = "flexmetal";
     let shown = kubectl
         .run(&["-n", NAMESPACE, "get", all, "-o", columns])
         .await;

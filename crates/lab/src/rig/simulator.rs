@@ -115,6 +115,25 @@ impl Simulator {
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
+    /// All records of a list of the hosting API that comes in pages, as the account's key sees it.
+    pub async fn records(&self, path: &str) -> Vec<Value> {
+        let mut records = Vec::new();
+        loop {
+            let page = format!("start={},results=50", records.len());
+            let request = self
+                .request(&self.ready.api, "GET", path, None)
+                .header("PRIVATE-TOKEN", &self.ready.api_key)
+                .header("RANGED-DATA", page);
+            let answer = request.send().await.expect("the simulator answers");
+            let answer = answer.json().await.expect("the simulator speaks JSON");
+            match answer {
+                Value::Array(page) if page.is_empty() => return records,
+                Value::Array(page) => records.extend(page),
+                other => panic!("{path} is not a list: {other}"),
+            }
+        }
+    }
+
     /// Every request so far, oldest first.
     pub async fn ledger(&self) -> Vec<Value> {
         self.list("/_simulator/ledger").await
@@ -213,6 +232,11 @@ impl Simulator {
     pub async fn key(&self, key: &str, valid: bool) {
         let body = json!({"key": key, "valid": valid});
         self.control("POST", "/_simulator/keys", Some(&body)).await;
+    }
+
+    /// All API keys, without their text, each with its `apiKeyId` and `whitelist`.
+    pub async fn keys(&self) -> Vec<Value> {
+        self.list("/_simulator/keys").await
     }
 
     /// The simulator's own judgement: `violations` and `marks`.

@@ -118,6 +118,11 @@ pub(crate) fn names_host(template: &str) -> bool {
     template.starts_with(HOST)
 }
 
+/// Whether a change at this path changes a whitelist.
+pub(crate) fn changes_whitelist(path: &str) -> bool {
+    matches!(template(path), Some(WHITELIST | WHITELIST_ENTRY))
+}
+
 /// Paths whose GET answers a list.
 const LISTS: &[&str] = &[
     SERVERS,

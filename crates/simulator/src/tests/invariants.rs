@@ -167,7 +167,39 @@ async fn a_key_that_is_wrong_on_purpose_is_no_foreign_one() {
         200
     );
     refused(rig.get(SERVERS).await, 403);
+    // Not a foreign key, but nobody should do that to himself.
+    assert_eq!(broken(&rig).await, ["lockedOut"]);
+}
+
+#[tokio::test]
+async fn a_change_that_locks_its_sender_out_is_found() {
+    const LIST: &str = "/v3/account/apiKey/1/whitelist";
+    let rig = Rig::new().await;
+    let here = json!({"ipRange": "127.0.0.0/8", "active": 1});
+    let elsewhere = json!({"ipRange": "192.0.2.0/24", "active": 1});
+    assert_eq!(rig.post(LIST, &here).await.0, 200);
+    assert_eq!(rig.post(LIST, &elsewhere).await.0, 200);
     assert_eq!(broken(&rig).await, [""; 0]);
+    let (_, list) = rig.get(LIST).await;
+    let id = |place: usize| list[place]["id"].clone();
+    let one = |id: Value| format!("{LIST}/{id}");
+    // One that changes nothing for the sender, and then the one that does.
+    let other = rig.api(Method::DELETE, &one(json!(99))).send().await;
+    assert_eq!(other.unwrap().status(), 404);
+    assert_eq!(broken(&rig).await, [""; 0]);
+    let last = rig.api(Method::DELETE, &one(id(0))).send().await;
+    assert_eq!(last.unwrap().status(), 204);
+    refused(rig.get(LIST).await, 403);
+    let report = rig.look("invariants").await;
+    let [locked_out] = report["violations"].as_array().unwrap().as_slice() else {
+        panic!("{report}");
+    };
+    assert_eq!(locked_out["rule"], "lockedOut");
+    assert_eq!(
+        (&locked_out["first"], &locked_out["calls"]),
+        (&json!(5), &json!(1))
+    );
+    assert_eq!(locked_out["keyId"].as_str().unwrap().len(), 8);
 }
 
 #[tokio::test]

@@ -1,0 +1,139 @@
+//! The page of coverage names every operation of the client, and what it says of each is what the source does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use flexmetal_operator::kinds::all_crds;
+
+use super::{ROOT, files_below};
+
+/// The client's own list, which its tests hold against its source and against the page of the API.
+const OPERATIONS: &str = "crates/hosting/tests/client/operations.rs";
+/// What the last column says of an operation that nothing calls.
+const NOT_YET: &str = "not yet";
+/// Whom an operation may be for, beside kinds.
+const OTHERS: [&str; 2] = ["accounts", "kubectl plugin"];
+
+/// A row: the operation, and what is said of it.
+struct Row {
+    call: String,
+    whose: Vec<String>,
+    /// `None`: not yet.
+    files: Option<BTreeSet<String>>,
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Method and path of each operation of the client, with the name of its call.
+fn operations() -> BTreeMap<String, String> {
+    let text = read(OPERATIONS);
+    let rows = text.lines().filter_map(|line| {
+        let quoted: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
+        let [call, method, path] = quoted[..] else {
+            return None;
+        };
+        let is_row = path.starts_with("/v3/");
+        is_row.then(|| (format!("{method} {path}"), call.to_owned()))
+    });
+    rows.collect()
+}
+
+/// The rows of the page by operation.
+fn rows() -> BTreeMap<String, Row> {
+    let page = read("docs/coverage.md");
+    let mut rows = BTreeMap::new();
+    for line in page.lines().filter(|line| line.contains("/v3/")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [operation, call, whose, from] = cells[..] else {
+            panic!("not four columns: {line}");
+        };
+        let quoted = |cell: &str| -> Vec<String> {
+            let quotes = cell.split('`').skip(1).step_by(2);
+            quotes.map(str::to_owned).collect()
+        };
+        let row = Row {
+            call: quoted(call).concat(),
+            whose: whose.split(", ").map(str::to_owned).collect(),
+            files: (from != NOT_YET).then(|| quoted(from).into_iter().collect()),
+        };
+        let former = rows.insert(quoted(operation).concat(), row);
+        assert!(former.is_none(), "twice in the table: {operation}");
+    }
+    rows
+}
+
+/// The files of the operator that make this call, tests aside.
+fn callers(call: &str, sources: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let calls = [format!("client.{call}("), format!("client().{call}(")];
+    let callers = sources
+        .iter()
+        .filter(|(_, source)| calls.iter().any(|call| source.contains(call)));
+    callers.map(|(path, _)| path.clone()).collect()
+}
+
+/// The operator's sources without tests and blanks, by path.
+fn sources() -> BTreeMap<String, String> {
+    let mut sources = BTreeMap::new();
+    for file in files_below(&Path::new(ROOT).join("src"), "rs") {
+        let path = file
+            .strip_prefix(ROOT)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        if path.contains("/tests/") || path.ends_with("tests.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        sources.insert(path, text.split_whitespace().collect());
+    }
+    sources
+}
+
+#[test]
+fn every_operation_of_the_client_has_its_row_and_no_row_is_left_over() {
+    let operations = operations();
+    let calls: BTreeMap<_, _> = rows()
+        .into_iter()
+        .map(|(key, row)| (key, row.call))
+        .collect();
+    assert_eq!(calls, operations);
+    assert!(operations.len() > 40, "only {} were read", operations.len());
+}
+
+#[test]
+fn an_operation_is_called_where_its_row_says_and_nowhere_else() {
+    let (sources, mut wrong) = (sources(), Vec::new());
+    for (operation, row) in rows() {
+        let callers = callers(&row.call, &sources);
+        if row.files.clone().unwrap_or_default() != callers {
+            wrong.push(format!(
+                "{operation}: the row says {:?}, it is called from {callers:?}",
+                row.files
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "docs/coverage.md: {wrong:#?}");
+}
+
+#[test]
+fn what_is_called_is_for_a_kind_that_exists() {
+    let kinds: Vec<String> = all_crds()
+        .into_iter()
+        .map(|crd| crd.spec.names.kind)
+        .collect();
+    for (operation, row) in rows() {
+        for whose in &row.whose {
+            let is_kind = kinds.contains(whose);
+            let is_called = row.files.is_some();
+            assert!(
+                is_kind || !is_called || OTHERS.contains(&whose.as_str()),
+                "{operation} is called for {whose}, which is no kind"
+            );
+            assert!(!whose.is_empty(), "{operation} is for nobody");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Many small things at once, and many that are at rest: what they cost at the provider and in Kubernetes.
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+
+use super::watch_log::WatchLog;
+use super::{SERVERS, SOON, judge, text};
+use lab::rig::{Things, World, cluster, condition, eventually};
+
+/// The operator writes an object this often at most, from its creation to its end.
+const WRITES: usize = 4;
+/// Records on a page of a list.
+const PAGE: usize = 50;
+/// How many looks a time of rest is observed for.
+const LOOKS: usize = 4;
+
+/// Calls by method and path with its variable parts named.
+type Calls = BTreeMap<String, usize>;
+
+/// Many objects of one kind, each with something of its own at the provider.
+struct Many<'a> {
+    world: &'a World,
+    things: Things,
+    number: usize,
+    /// The list that shows all of it.
+    list: &'static str,
+    log: WatchLog,
+}
+
+/// What came of a stretch.
+fn calls(ledger: &[Value]) -> Calls {
+    let mut calls = Calls::new();
+    for call in ledger {
+        let kind = format!("{} {}", text(&call["method"]), text(&call["template"]));
+        *calls.entry(kind).or_default() += 1;
+    }
+    calls
+}
+
+impl<'a> Many<'a> {
+    async fn of(world: &'a World, kind: &str, number: usize, list: &'static str) -> Self {
+        let things = world.things(kind);
+        let log = WatchLog::of_all(things.api().clone()).await;
+        Self {
+            world,
+            things,
+            number,
+            list,
+            log,
+        }
+    }
+
+    /// Makes them all at once; returns the calls until all are Ready.
+    async fn made(&self, object: impl Fn(usize) -> Value) -> Calls {
+        self.world.simulator.clear_ledger().await;
+        let objects: Vec<Value> = (0..self.number).map(object).collect();
+        join_all(objects.iter().map(|object| self.things.create(object))).await;
+        eventually("all are Ready", SOON, async || {
+            let list = self.things.api().list(&ListParams::default()).await.ok()?;
+            let ready = list.iter().filter(|object| {
+                let object = json!({"status": object.data["status"]});
+                condition(&object, "Ready").is_some_and(|found| found["status"] == "True")
+            });
+            (ready.count() == self.number).then_some(())
+        })
+        .await;
+        calls(&self.world.simulator.ledger().await)
+    }
+
+    /// Waits until nothing is written any more, and observes some looks from then on: nothing is written, nothing is
+    /// changed, and a look reads each page of the list once.
+    async fn rest(&self) {
+        let mut before = (0, 0);
+        eventually("nothing is written any more", SOON, async || {
+            self.looked(LOOKS).await;
+            let now = self.written().await;
+            let is_quiet = now == before;
+            before = now;
+            is_quiet.then_some(())
+        })
+        .await;
+
+        let calls = self.looked(LOOKS).await;
+        assert_eq!(self.written().await, before, "a quiet world was written to");
+        let mut pages = 0;
+        for (call, number) in &calls {
+            let is_look = *call == format!("GET {}", self.list);
+            assert!(is_look || *call == format!("GET {SERVERS}"), "{calls:?}");
+            pages += if is_look { *number } else { 0 };
+        }
+        // One look may be under way at each end. A list with pages ends at one that is short or empty.
+        let most = (LOOKS + 2) * (self.number / PAGE + 2);
+        assert!(pages <= most, "{pages} pages, not {most}: {calls:?}");
+    }
+
+    /// The calls until the list was looked at this often.
+    async fn looked(&self, looks: usize) -> Calls {
+        self.world.simulator.clear_ledger().await;
+        let ledger = eventually("the list is looked at", SOON, async || {
+            let ledger = self.world.simulator.ledger().await;
+            let starts = ledger.iter().filter(|call| {
+                let ranged = text(&call["rangedData"]);
+                call["template"] == self.list
+                    && (ranged.is_empty() || ranged.starts_with("start=0,"))
+            });
+            (starts.count() >= looks).then_some(ledger)
+        })
+        .await;
+        calls(&ledger)
+    }
+
+    /// Deletes them all at once; returns the calls until all are gone.
+    async fn gone(&self) -> Calls {
+        self.world.simulator.clear_ledger().await;
+        let everything = ListParams::default();
+        let api = self.things.api();
+        let plain = DeleteParams::default();
+        api.delete_collection(&plain, &everything).await.unwrap();
+        eventually("all are gone", SOON, async || {
+            let left = api.list(&everything).await.ok()?;
+            left.items.is_empty().then_some(())
+        })
+        .await;
+        calls(&self.world.simulator.ledger().await)
+    }
+
+    /// How many versions of objects there were, and how many events.
+    async fn written(&self) -> (usize, usize) {
+        let events: Api<Event> = Api::namespaced(self.world.client.clone(), &self.world.namespace);
+        let events = events.list(&ListParams::default()).await.unwrap();
+        (self.log.versions().len(), events.items.len())
+    }
+
+    /// No object was written more often than it may be. Of the versions that were shown, the first and the one with the
+    /// time of its deletion are the test's, and the operator's last write shows as the end of the object.
+    fn each_was_written_rarely(&self) {
+        let mut versions: BTreeMap<String, usize> = BTreeMap::new();
+        for version in self.log.versions() {
+            *versions
+                .entry(text(&version["metadata"]["name"]))
+                .or_default() += 1;
+        }
+        assert_eq!(versions.len(), self.number);
+        for (name, versions) in versions {
+            let writes = versions - 2 + 1;
+            assert!(writes <= WRITES, "{name} was written {writes} times");
+        }
+    }
+}
+
+#[tokio::test]
+async fn many_tags_cost_a_call_each_and_nothing_at_rest_but_their_list() {
+    const NUMBER: usize = 120;
+    let world = World::start(cluster(), "tags").await;
+    let many = Many::of(&world, "ServerTag", NUMBER, "/v3/flexMetal/tags").await;
+    let tag = |number| super::tags::tag(&format!("tag-{number:03}"), &json!({}));
+
+    let calls = many.made(tag).await;
+    assert_eq!(calls["POST /v3/flexMetal/tags"], NUMBER, "{calls:?}");
+    assert!(
+        !calls.contains_key("GET /v3/flexMetal/tags/{tag}"),
+        "{calls:?}"
+    );
+    many.rest().await;
+    let calls = many.gone().await;
+    for call in ["GET", "DELETE"] {
+        // A look goes ahead of each deletion.
+        assert_eq!(
+            calls[&format!("{call} /v3/flexMetal/tags/{{tag}}")],
+            NUMBER,
+            "{calls:?}"
+        );
+    }
+    assert!(super::tags::account_tags(&world).await.is_empty());
+    many.each_was_written_rarely();
+    judge(&world).await;
+}

@@ -1,0 +1,154 @@
+//! Two teams with namespaces of their own and one account of the cluster between them: neither reaches what the other
+//! one has there, whatever it writes into its own objects.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::cluster_wide::Host;
+use super::tags::tag;
+use super::{SOON, apply, judge, secret, text};
+use lab::rig::{Health, Things, World, eventually, health, quick_timing};
+
+/// A cluster with two teams.
+pub(super) struct Teams {
+    /// Whose account it is at the provider: its simulator is behind the account of the cluster.
+    pub(super) one: World,
+    pub(super) other: World,
+    account: String,
+}
+
+impl Teams {
+    async fn of(host: &Host, prefix: &str) -> Self {
+        let one = host.guest(prefix).await;
+        let other = host.guest(prefix).await;
+        let account = one.namespace.clone();
+        let key = secret(&account, "apiKey", one.simulator.api_key());
+        apply(&one.client, Some(&host.world.namespace), &key).await;
+        let shared = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount",
+            "metadata": {"name": account},
+            "spec": {
+                "baseURL": one.simulator.api(), "apiKeySecretRef": {"name": account}, "timing": quick_timing(),
+                "allowedNamespaces": [{"name": "teams", "names": [one.namespace, other.namespace]}],
+            },
+        });
+        apply(&one.client, None, &shared).await;
+        Self {
+            one,
+            other,
+            account,
+        }
+    }
+
+    /// A spec that names the account of the cluster.
+    fn spec(&self, mut spec: Value) -> Value {
+        spec["accountRef"] = json!({"kind": "ClusterProviderAccount", "name": self.account});
+        spec
+    }
+
+    /// The tags of the account, but for the operator's own.
+    async fn tags(&self) -> Vec<String> {
+        let mut tags = super::tags::account_tags(&self.one).await;
+        tags.sort();
+        tags
+    }
+}
+
+/// Waits until an object needs a person for this reason; its message holds all of `words`.
+async fn stuck(things: &Things, name: &str, reason: &str, words: &[&str]) {
+    let object = things
+        .wait_for_condition(name, "Ready", "False", Some(reason), SOON)
+        .await;
+    super::said(name, &object, words);
+}
+
+/// Waits until whatever is created next is younger than this object: of two of one second the UID decides.
+async fn is_older_than_all_to_come(object: &Value) {
+    let created = text(&object["metadata"]["creationTimestamp"]);
+    let created: Timestamp = created.parse().expect("a time");
+    eventually("its second is over", SOON, async || {
+        (Timestamp::now().as_second() > created.as_second()).then_some(())
+    })
+    .await;
+}
+
+/// A tag of another team, or of nobody, cannot be renamed, deleted or taken over.
+pub(super) async fn others_tags(host: &Host) -> Teams {
+    let teams = Teams::of(host, "tags").await;
+    let (ours, theirs) = (
+        teams.one.things("ServerTag"),
+        teams.other.things("ServerTag"),
+    );
+    let person = json!({"tag": "people"});
+    let by_hand = teams
+        .one
+        .simulator
+        .call("POST", "/v3/flexMetal/tags", Some(&person));
+    assert_eq!(by_hand.await.0, 200);
+    theirs.create(&tag("billing", &teams.spec(json!({})))).await;
+    let made = theirs.wait_ready("billing", SOON).await;
+    assert_eq!(made["status"]["created"], true);
+    is_older_than_all_to_come(&made).await;
+
+    // Every word that could take a tag away, on objects for tags that others have made.
+    let all = json!({"renamePolicy": "Rename", "deletionPolicy": "Delete", "force": true});
+    let with_tag = |name: &str| {
+        let mut spec = all.clone();
+        spec["tag"] = json!(name);
+        teams.spec(spec)
+    };
+    ours.create(&tag("theirs", &with_tag("billing"))).await;
+    ours.create(&tag("nobodys", &with_tag("people"))).await;
+    ours.create(&tag("mine", &with_tag("mine"))).await;
+    let owner = format!("{}/billing", teams.other.namespace);
+    stuck(&ours, "theirs", "OwnershipConflict", &[&owner]).await;
+    let found = ours.wait_ready("nobodys", SOON).await;
+    assert_eq!(found["status"]["created"], false);
+    ours.wait_ready("mine", SOON).await;
+
+    // What was there is not renamed; what another has is not taken by renaming.
+    let to = |tag: &str| json!({"spec": {"tag": tag}});
+    ours.merge("nobodys", &to("taken")).await;
+    stuck(
+        &ours,
+        "nobodys",
+        "OwnershipConflict",
+        &["people", "there before"],
+    )
+    .await;
+    ours.merge("mine", &to("billing")).await;
+    stuck(&ours, "mine", "OwnershipConflict", &[&owner]).await;
+    ours.merge("mine", &to("people")).await;
+    stuck(&ours, "mine", "NameTaken", &["people", "mine"]).await;
+    ours.merge("mine", &to("mine")).await;
+    ours.wait_ready("mine", SOON).await;
+    assert_eq!(teams.tags().await, ["billing", "mine", "people"]);
+
+    // What a server of the other team bears is not deleted, whoever made it and whatever is forced.
+    let machine =
+        json!({"name": "server-of-the-other-team", "tags": ["mine"], "status": "delivered"});
+    let machine = teams.one.simulator.appear(&machine).await;
+    for name in ["theirs", "nobodys", "mine"] {
+        ours.delete(name).await;
+    }
+    for name in ["theirs", "nobodys"] {
+        ours.wait_gone(name, SOON).await;
+    }
+    stuck(&ours, "mine", "InUse", &["mine"]).await;
+    assert_eq!(teams.tags().await, ["billing", "mine", "people"]);
+    let bare = json!({"tags": []});
+    teams
+        .one
+        .simulator
+        .alter(&text(&machine["uuid"]), &bare)
+        .await;
+    ours.wait_gone("mine", SOON).await;
+    assert_eq!(teams.tags().await, ["billing", "people"]);
+
+    // The other team has noticed nothing.
+    let now = theirs.get("billing").await.unwrap();
+    assert_eq!(health(&now), Health::Current, "{now:#}");
+    assert_eq!(now["status"]["created"], true);
+    judge(&teams.one).await;
+    teams
+}
