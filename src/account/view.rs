@@ -79,32 +79,6 @@ impl View {
     }
 }
 
-impl View {
-    /// An account that may be called, and of which nothing else is known: what tests start from.
-    #[doc(hidden)]
-    pub fn usable() -> Self {
-        Self {
-            state: State::Usable,
-            times: Times::default(),
-            proof: None,
-            known: Vec::new(),
-            catalogue: None,
-            servers: None,
-            tags: None,
-            ssh_keys: None,
-            used_before: true,
-            uid: "account-1".into(),
-            connection: Some("c0ffee".into()),
-            lineage: Some("lineage-1".into()),
-            open_elsewhere: false,
-            last_error: None,
-            is_unreachable: false,
-            no_orders: None,
-            defaults: Some(Policies::default()),
-        }
-    }
-}
-
 /// Whether calls may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {

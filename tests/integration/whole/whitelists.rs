@@ -89,8 +89,7 @@ async fn set(world: &World, name: &str, spec: &Value) -> Value {
 /// No request was refused for its address, or for anything else.
 async fn nobody_was_locked_out(world: &World) {
     let ledger = world.simulator.ledger().await;
-    let calls = ledger.iter().filter(|call| call["path"] != LIST);
-    assert!(calls.count() > 5, "the operator has called");
+    assert!(ledger.len() > 10, "the operator has called");
     let refused: Vec<_> = ledger.iter().filter(|call| call["status"] == 403).collect();
     assert!(refused.is_empty(), "{refused:#?}");
 }

@@ -17,16 +17,18 @@ use super::{
     wish::{Form, Target, Wished},
 };
 use crate::{
-    account::view::View,
+    account::{AccountKey, view::View},
     controllers::{
         account_facts::AccountFacts,
         mark::{ClusterId, Mark},
+        objects::Claimant,
         ownership::Rivals,
         pass::{Memory, Subject},
     },
     kinds::{
         IpWhitelist,
         names::OBJECT_FINALIZER,
+        references::PinnedAccount,
         whitelist::{IpWhitelistStatus, WhitelistMode},
     },
     runtime::Moment,
@@ -187,6 +189,19 @@ impl Case {
 
     fn own(mut self, change: impl FnOnce(&mut Own)) -> Self {
         change(&mut self.0.subject.memory.own);
+        self
+    }
+
+    /// An older object has the whitelist of the key.
+    fn owned(mut self) -> Self {
+        let owner = Claimant {
+            uid: "older".into(),
+            namespace: "shop".into(),
+            name: "first".into(),
+            account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+            is_deleting: false,
+        };
+        self.0.rivals.owner = Some(Arc::new(owner));
         self
     }
 

@@ -192,18 +192,7 @@ fn what_the_account_says_of_its_addresses_counts_and_what_the_object_says_goes_b
 
 #[test]
 fn two_objects_for_one_key_are_the_older_ones() {
-    let mut case = Case::new(&plain(), &[]).written();
-    let owner = crate::controllers::objects::Claimant {
-        uid: "older".into(),
-        namespace: "shop".into(),
-        name: "first".into(),
-        account: crate::account::AccountKey::of(
-            &crate::kinds::references::PinnedAccount::of(None),
-            "shop",
-        ),
-        is_deleting: false,
-    };
-    case.0.rivals.owner = Some(Arc::new(owner));
+    let mut case = Case::new(&plain(), &[]).written().owned();
     let (reason, message) = case.cause();
     assert_eq!((reason, case.sends()), (Reason::OwnershipConflict, None));
     assert!(
