@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod server;
+pub mod ssh_key;
 pub mod tag;
 pub mod whitelist;
 
@@ -20,6 +21,7 @@ pub mod ownership;
 pub mod pass;
 pub mod patience;
 pub mod report;
+pub mod stored_keys;
 pub mod streams;
 pub mod trouble;
 pub mod undecodable;
@@ -39,6 +41,7 @@ pub struct Controllers {
     accounts: account::Controller,
     servers: server::Controller,
     tags: tag::Controller,
+    ssh_keys: ssh_key::Controller,
     whitelists: whitelist::Controller,
 }
 
@@ -49,6 +52,7 @@ impl Controllers {
             accounts: account::Controller::new(process),
             servers: server::Controller::new(process),
             tags: tag::Controller::new(process),
+            ssh_keys: ssh_key::Controller::new(process),
             whitelists: whitelist::Controller::new(process),
         }
     }
@@ -58,6 +62,7 @@ impl Controllers {
         self.accounts.is_ready()
             && self.servers.objects.is_ready()
             && self.tags.objects.is_ready()
+            && self.ssh_keys.objects.is_ready()
             && self.whitelists.objects.is_ready()
     }
 
@@ -68,6 +73,7 @@ impl Controllers {
         self.accounts.leadership_changed(is_gain);
         self.servers.objects.leadership_changed(is_gain);
         self.tags.objects.leadership_changed(is_gain);
+        self.ssh_keys.objects.leadership_changed(is_gain);
         self.whitelists.objects.leadership_changed(is_gain);
     }
 
@@ -79,6 +85,7 @@ impl Controllers {
             self.accounts.run(),
             self.servers.run(known.clone()),
             self.tags.run(known.clone()),
+            self.ssh_keys.run(known.clone()),
             self.whitelists.run(known),
         );
     }

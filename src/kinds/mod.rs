@@ -22,6 +22,7 @@ pub mod reason;
 pub mod references;
 pub mod rfc3339;
 pub mod server;
+pub mod ssh_key;
 pub mod tag;
 pub mod timing;
 pub mod whitelist;
@@ -32,6 +33,7 @@ pub use kind::Kind;
 pub use policies::{Policies, PoliciesInForce};
 pub use reason::Reason;
 pub use server::BareMetalServer;
+pub use ssh_key::SshKey;
 pub use tag::ServerTag;
 pub use whitelist::IpWhitelist;
 
@@ -47,6 +49,7 @@ pub fn all_crds()
         ClusterProviderAccount::crd(),
         ProviderAccount::crd(),
         BareMetalServer::crd(),
+        SshKey::crd(),
         ServerTag::crd(),
         IpWhitelist::crd(),
     ]
