@@ -79,28 +79,15 @@ impl Case {
         meta.uid = Some("uid-1".into());
         meta.generation = Some(3);
         let view = View {
-            state: State::Usable,
             times: Times {
                 absence_check_interval: secs(SPACING),
                 active_poll_interval: secs(15),
                 idle_poll_interval: secs(300),
                 ..Times::default()
             },
-            proof: None,
-            known: Vec::new(),
-            catalogue: None,
-            servers: None,
-            tags: None,
             ssh_keys: Some((secs(LOOKED), Arc::default())),
-            used_before: true,
-            uid: "account-1".into(),
-            connection: Some("c0ffee000001".into()),
             lineage: Some(LINEAGE.into()),
-            open_elsewhere: false,
-            last_error: None,
-            is_unreachable: false,
-            no_orders: None,
-            defaults: None,
+            ..View::usable()
         };
         Self(Facts {
             subject: Subject {
