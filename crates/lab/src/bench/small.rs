@@ -108,6 +108,9 @@ async fn measure(
     load_before: String,
 ) -> Result<Run, Box<dyn Error>> {
     let batches = batches(arguments);
+    // What is made meanwhile would say so, which takes writes of its own.
+    let accounts = objects_of(world.client.clone(), "ProviderAccount");
+    alongside(world, until(&accounts, |all| all.iter().all(is_ready))).await??;
     let mut made = Vec::new();
     for batch in &batches {
         let begin = mark(world).await?;
@@ -194,14 +197,9 @@ fn batches(arguments: &Arguments) -> Vec<Batch> {
 }
 
 impl Batch {
-    fn api(&self, client: Client) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", self.kind);
-        Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind))
-    }
-
     /// Makes all objects, and waits until they are Ready.
     async fn make(&self, client: Client) -> Result<(), Box<dyn Error>> {
-        let api = self.api(client);
+        let api = objects_of(client, self.kind);
         let parameters = PostParams::default();
         let made = stream::iter(&self.objects).map(|object| {
             let (api, parameters) = (&api, &parameters);
@@ -220,11 +218,17 @@ impl Batch {
 
     /// Deletes all objects, and waits until they are gone.
     async fn end(&self, client: Client) -> Result<(), Box<dyn Error>> {
-        let api = self.api(client);
+        let api = objects_of(client, self.kind);
         let (parameters, everything) = (DeleteParams::default(), ListParams::default());
         api.delete_collection(&parameters, &everything).await?;
         until(&api, <[_]>::is_empty).await
     }
+}
+
+/// The objects of a kind.
+fn objects_of(client: Client, kind: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", kind);
+    Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind))
 }
 
 /// Looks until it is so.
