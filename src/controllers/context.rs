@@ -3,7 +3,7 @@
 use super::{account_facts::AccountFacts, again::Again, objects::Objects};
 use crate::{
     account::{Account, Accounts, Resolution},
-    controllers::{events::Events, mark::ClusterId, streams::Guarded},
+    controllers::{events::Events, mark::ClusterId, stored_keys::StoredKeys, streams::Guarded},
     kinds::{
         Kind,
         references::{AccountKind, PinnedAccount},
@@ -37,6 +37,8 @@ pub struct Process {
     pub watched: Watched,
     /// Whether the minimum of each time of an account holds.
     pub minimum: Minimum,
+    /// Where servers and the keys that they name find each other.
+    pub stored_keys: StoredKeys,
     /// Where events go.
     pub events: Events,
     /// Where this process acts, and where another one does.

@@ -96,6 +96,7 @@ impl Floor {
         config.default_retry = false;
         let client = Client::try_from(config).unwrap();
         let process = Process {
+            stored_keys: Default::default(),
             events: Events::new(client.clone(), None),
             client: client.clone(),
             watch_client: client,

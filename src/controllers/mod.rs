@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod server;
+pub mod ssh_key;
 pub mod tag;
 
 pub mod account_facts;
@@ -19,6 +20,7 @@ pub mod ownership;
 pub mod pass;
 pub mod patience;
 pub mod report;
+pub mod stored_keys;
 pub mod streams;
 pub mod trouble;
 pub mod undecodable;
@@ -38,6 +40,7 @@ pub struct Controllers {
     accounts: account::Controller,
     servers: server::Controller,
     tags: tag::Controller,
+    ssh_keys: ssh_key::Controller,
 }
 
 impl Controllers {
@@ -47,12 +50,16 @@ impl Controllers {
             accounts: account::Controller::new(process),
             servers: server::Controller::new(process),
             tags: tag::Controller::new(process),
+            ssh_keys: ssh_key::Controller::new(process),
         }
     }
 
     /// Whether the first listings of all kinds are in, and every watch hears something.
     pub fn is_ready(&self) -> bool {
-        self.accounts.is_ready() && self.servers.objects.is_ready() && self.tags.objects.is_ready()
+        self.accounts.is_ready()
+            && self.servers.objects.is_ready()
+            && self.tags.objects.is_ready()
+            && self.ssh_keys.objects.is_ready()
     }
 
     /// It has changed where this process acts: everything is looked at again. Where it acts anew,
@@ -62,6 +69,7 @@ impl Controllers {
         self.accounts.leadership_changed(is_gain);
         self.servers.objects.leadership_changed(is_gain);
         self.tags.objects.leadership_changed(is_gain);
+        self.ssh_keys.objects.leadership_changed(is_gain);
     }
 
     /// Runs every kind until shutdown; passes under way are finished.
@@ -71,7 +79,8 @@ impl Controllers {
         tokio::join!(
             self.accounts.run(),
             self.servers.run(known.clone()),
-            self.tags.run(known),
+            self.tags.run(known.clone()),
+            self.ssh_keys.run(known),
         );
     }
 }

@@ -8,6 +8,7 @@ mod claims;
 mod entry;
 mod form;
 mod listings;
+mod references;
 mod reports;
 mod schedule;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use claims::Claimant;
 pub use entry::Shown;
 pub(in crate::controllers) use form::slim;
 pub use listings::Sight;
+pub use references::{Referrer, Released, UNREADABLE, Words};
 pub use schedule::{Calling, Ended, Seen};
 
 use super::streams::{self, Guarded};
@@ -33,6 +35,7 @@ use form::{Form, version};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};
 use listings::Listing;
+use references::References;
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::DefaultHasher},
     hash::Hash as _,
@@ -64,6 +67,10 @@ pub struct Traits<K> {
     pub alias: AliasOf,
     /// Called when an object is shown for the first time, before its first pass.
     pub first_sight: FirstSight<K>,
+    /// What an object refers to, as words; None for a kind that refers to nothing.
+    pub refers: Option<fn(&K) -> Words>,
+    /// Called with what one object less refers to.
+    pub released: Released,
     /// What of an object triggers a pass, besides all that people say by it.
     pub triggers: fn(&K, &mut DefaultHasher),
     /// The lists of an account whose change concerns every object of it.
@@ -80,6 +87,8 @@ impl<K> Default for Traits<K> {
             on_record: None,
             alias: Box::new(|_| None),
             first_sight: Box::new(|_| ()),
+            refers: None,
+            released: Box::new(|_| ()),
             triggers: |_, _| (),
             lists: &[],
             together: Duration::ZERO,
@@ -111,6 +120,7 @@ struct Inner<K: Kind, M> {
     listings: Vec<Listing>,
     users: Counts,
     claims: Claims,
+    references: References,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
@@ -126,6 +136,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 listings: vec![Listing::default(); watches],
                 users: Counts::default(),
                 claims: Claims::default(),
+                references: References::default(),
             }),
             changed: Notify::new(),
             complete: watch::Sender::new(false),
@@ -138,6 +149,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     pub fn take_in(&self, watch: usize, event: Event<Guarded<K>>) -> BTreeSet<AccountKey> {
         let now = clock::now().mono;
         let mut touched = BTreeSet::new();
+        let mut released = Words::new();
         let mut new = None;
         {
             let mut inner = self.lock();
@@ -152,14 +164,26 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                     listing.started = now;
                 }
                 Event::InitApply(object) => {
-                    new = self.put(&mut inner, watch, true, object, &mut touched);
+                    new = self.put(
+                        &mut inner,
+                        watch,
+                        true,
+                        object,
+                        (&mut touched, &mut released),
+                    );
                 }
                 Event::Apply(object) => {
-                    new = self.put(&mut inner, watch, false, object, &mut touched);
+                    new = self.put(
+                        &mut inner,
+                        watch,
+                        false,
+                        object,
+                        (&mut touched, &mut released),
+                    );
                 }
                 Event::Delete(object) => {
                     let uid = object.meta().uid.clone().unwrap_or_default();
-                    self.vanish(&mut inner, &uid, &mut touched);
+                    self.vanish(&mut inner, &uid, (&mut touched, &mut released));
                 }
                 Event::InitDone => {
                     let number = inner.listings[watch].number;
@@ -172,7 +196,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                         .map(|(uid, _)| uid.clone())
                         .collect();
                     for uid in missing {
-                        self.vanish(&mut inner, &uid, &mut touched);
+                        self.vanish(&mut inner, &uid, (&mut touched, &mut released));
                     }
                     let listing = &mut inner.listings[watch];
                     listing.completed = Some(listing.started);
@@ -186,6 +210,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         if let Some(new) = new {
             (self.traits.first_sight)(&new);
         }
+        self.tell_released(&released);
         self.changed.notify_one();
         touched
     }
@@ -197,7 +222,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         watch: usize,
         listed: bool,
         object: Guarded<K>,
-        touched: &mut BTreeSet<AccountKey>,
+        (touched, released): (&mut BTreeSet<AccountKey>, &mut Words),
     ) -> Option<Shown<K>> {
         let shown = Shown::of(object);
         let uid = shown.meta().uid.as_deref().map(Uid::from)?;
@@ -212,6 +237,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         };
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
+        let refers = self.refers(&shown);
         let listing = inner.listings[watch];
         let alias = (self.traits.alias)(shown.meta()).map(Arc::from);
         let now = clock::now().mono;
@@ -231,6 +257,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 .extend(alias.map(|alias| (alias, uid.clone())));
             inner.want(&uid, now, Duration::ZERO);
             inner.claim(&uid, claim);
+            inner.refer(&uid, refers);
             return Some(shown);
         };
         if listed && entry.watch == watch {
@@ -268,11 +295,17 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         if is_newer {
             inner.claim(&uid, claim);
+            released.append(&mut inner.refer(&uid, refers));
         }
         None
     }
 
-    fn vanish(&self, inner: &mut Inner<K, M>, uid: &str, touched: &mut BTreeSet<AccountKey>) {
+    fn vanish(
+        &self,
+        inner: &mut Inner<K, M>,
+        uid: &str,
+        (touched, released): (&mut BTreeSet<AccountKey>, &mut Words),
+    ) {
         let Some(entry) = inner.entries.get_mut(uid).filter(|e| !e.gone) else {
             return;
         };
@@ -281,11 +314,15 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         if let Some(counted) = &entry.counted {
             inner.users.less(counted);
         }
-        if let Some(alias) = entry.alias.take() {
+        // In a listing, an object that follows another under its name may be shown before that one is missed.
+        if let Some(alias) = entry.alias.take()
+            && inner.aliases.get(&alias).is_some_and(|of| **of == *uid)
+        {
             inner.aliases.remove(&alias);
         }
         inner.want_gone(uid);
         inner.claim(uid, None);
+        released.append(&mut inner.refer(uid, Words::new()));
     }
 
     /// What an object claims.
@@ -356,7 +393,10 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let shown = Shown::Decoded(object.clone());
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
-        let inner = &mut *self.lock();
+        let refers = self.refers(&shown);
+        let mut released = Words::new();
+        let mut guard = self.lock();
+        let inner = &mut *guard;
         if let Some(entry) = inner.entries.get_mut(uid)
             && version(shown.meta()) >= entry.form.version()
         {
@@ -374,8 +414,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
             if !entry.gone {
                 inner.claim(uid, claim);
+                released = inner.refer(uid, refers);
             }
         }
+        drop(guard);
+        self.tell_released(&released);
         object
     }
 

@@ -22,6 +22,7 @@ pub mod reason;
 pub mod references;
 pub mod rfc3339;
 pub mod server;
+pub mod ssh_key;
 pub mod tag;
 pub mod timing;
 
@@ -31,6 +32,7 @@ pub use kind::Kind;
 pub use policies::{Policies, PoliciesInForce};
 pub use reason::Reason;
 pub use server::BareMetalServer;
+pub use ssh_key::SshKey;
 pub use tag::ServerTag;
 
 /// API group of every kind.
@@ -45,6 +47,7 @@ pub fn all_crds()
         ClusterProviderAccount::crd(),
         ProviderAccount::crd(),
         BareMetalServer::crd(),
+        SshKey::crd(),
         ServerTag::crd(),
     ]
     .into_iter()

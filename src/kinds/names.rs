@@ -19,6 +19,8 @@ pub const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
 pub const RELEASE_ANNOTATION: &str = "flexmetal.dev/release-begun";
 /// Annotation on a tag object with the tag that it makes or renames (JSON, written by the operator).
 pub const TAG_ANNOTATION: &str = "flexmetal.dev/tag";
+/// Annotation on an SshKey with the key that may have been sent to the provider (JSON, written by the operator).
+pub const STORED_KEY_ANNOTATION: &str = "flexmetal.dev/stored-key";
 /// Annotation by which a person states that an order of unknown outcome made no machine.
 /// Its value is the order tag or the mark that the condition's message names. Used up by the next order.
 pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
@@ -32,6 +34,8 @@ pub const RESERVED_PREFIX: &str = "fmo-";
 pub const CLUSTER_TAG: &str = "fmo-cluster:";
 /// Tag prefix of the order mark, followed by 24 hex digits of object mark and 8 of epoch.
 pub const ORDER_TAG: &str = "fmo-order:";
+/// What stands in the name of a stored key before the mark of its object, 24 hex digits, and 8 of the key.
+pub const KEY_MARK: &str = "fmo-key:";
 /// Tag of machines that were kept by `deletionPolicy: Retain`.
 pub const RETAINED_TAG: &str = "fmo-retained";
 

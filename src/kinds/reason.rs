@@ -132,6 +132,8 @@ reasons! {
     ChecksFailed,
     /// All is well and nothing is under way.
     Settled,
+    /// The stored key that a server names is not stored yet.
+    KeyNotStored,
     /// What the object declares is at the provider.
     Available,
     /// Changes at the provider are under way.

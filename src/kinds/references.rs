@@ -117,11 +117,15 @@ pub struct KeySelector {
     pub key: String,
 }
 
-/// One SSH key for the root user: exactly one of the four fields is set.
+/// One SSH key for the root user: exactly one of the five fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = Rule::new("[has(self.publicKey), has(self.uuid), has(self.secretKeyRef), has(self.configMapKeyRef)].filter(x, x).size() == 1").message("set exactly one of publicKey, uuid, secretKeyRef, configMapKeyRef"))]
+#[x_kube(validation = Rule::new("[has(self.name), has(self.publicKey), has(self.uuid), has(self.secretKeyRef), has(self.configMapKeyRef)].filter(x, x).size() == 1").message("set exactly one of name, publicKey, uuid, secretKeyRef, configMapKeyRef"))]
 #[serde(rename_all = "camelCase")]
 pub struct SshKeySource {
+    /// Name of an SshKey of the same namespace, which is stored in the account of the server. The order waits until it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
+    pub name: Option<String>,
     /// A public key in OpenSSH form, given directly: one line, with or without the newline at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16384), regex(pattern = r"^[^\r\n]+\n?$"))]

@@ -9,6 +9,7 @@ use crate::{
     kinds::Reason,
     runtime::clock,
 };
+use serde_json::json;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -152,4 +153,33 @@ async fn a_list_waits_for_the_key() {
     rig.until("the list", || account.view().servers.is_some())
         .await;
     assert!(rig.woken().contains(&object("a")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tags_and_stored_keys_are_looked_at_once_for_all_and_own_tags_are_left_out() {
+    let (rig, account) = ready().await;
+    let tag = |name: &str| {
+        let servers = json!({"count": 2});
+        json!({"tag": name, "resources": {"count": 2, "flexMetalServers": servers}})
+    };
+    rig.provider.world().tags = vec![tag("web"), tag("fmo-order:1")];
+    let now = clock::now().mono;
+    for n in 0..500 {
+        account.want_list(List::Tags, now, &caller(&format!("tag-{n}")));
+        account.want_list(List::SshKeys, now, &caller(&format!("key-{n}")));
+    }
+    rig.until("both lists", || {
+        let view = account.view();
+        view.tags.is_some() && view.ssh_keys.is_some()
+    })
+    .await;
+    let calls = rig.provider.calls();
+    assert_eq!(
+        calls.len(),
+        3,
+        "two pages of tags, one list of keys: {calls:?}"
+    );
+    let (_, tags) = account.view().tags.unwrap();
+    assert_eq!(tags.keys().collect::<Vec<_>>(), ["web"]);
+    assert_eq!(tags["web"].servers, Some(2));
 }

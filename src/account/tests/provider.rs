@@ -21,6 +21,8 @@ pub(super) struct World {
     pub(super) hidden: Vec<String>,
     /// The most records that it gives at once, however many are asked for.
     pub(super) most: Option<usize>,
+    /// Tags of the account.
+    pub(super) tags: Vec<Value>,
     /// Machines that are on their way, and how many of them appear with each page that is asked for.
     pub(super) coming: Vec<Value>,
     /// See `coming`.
@@ -144,18 +146,14 @@ impl Provider {
             return Ok((200, json!([server])));
         }
         if path == servers {
-            let range = request.headers["ranged-data"].to_str().unwrap();
-            let numbers: Vec<usize> = range
-                .split(',')
-                .map(|part| part.split_once('=').unwrap().1.parse().unwrap())
-                .collect();
+            let (start, most) = range(request);
             let shown = world.servers.iter().filter(|s| {
                 with("status").all(|status| s["status"] == status)
                     && with("tag").all(|tag| s["tags"].as_array().unwrap().iter().any(|t| t == tag))
                     && !world.hidden.iter().any(|h| s["uuid"] == h.as_str())
             });
-            let size = numbers[1].min(world.most.unwrap_or(usize::MAX));
-            let mut page: Vec<_> = shown.skip(numbers[0]).take(size).cloned().collect();
+            let size = most.min(world.most.unwrap_or(usize::MAX));
+            let mut page: Vec<_> = shown.skip(start).take(size).cloned().collect();
             if world.capitals
                 && let Some(first) = page.first_mut()
             {
@@ -178,8 +176,22 @@ impl Provider {
                 }
             });
         }
+        if path == "/v3/flexMetal/tags" {
+            let (start, most) = range(request);
+            let page: Vec<_> = world.tags.iter().skip(start).take(most).cloned().collect();
+            return Ok((200, page.into()));
+        }
         Ok((200, json!([])))
     }
+}
+
+/// The first record of the page that is asked for, and how many.
+fn range(request: &Request) -> (usize, usize) {
+    let range = request.headers["ranged-data"].to_str().unwrap();
+    let mut numbers = range
+        .split(',')
+        .map(|part| part.split_once('=').unwrap().1.parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
 impl Transport for Provider {

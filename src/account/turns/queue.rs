@@ -7,7 +7,7 @@ use super::Lane;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A lane in which somebody waits is passed over this often in a row at most.
-const PASSED_OVER: usize = 15;
+const PASSED_OVER: usize = 18;
 
 /// Who takes turns within a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

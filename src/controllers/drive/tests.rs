@@ -31,6 +31,7 @@ fn process() -> Process {
     let config = Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(config).unwrap();
     Process {
+        stored_keys: Default::default(),
         events: Events::new(client.clone(), None),
         client: client.clone(),
         watch_client: client,

@@ -117,3 +117,109 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             .unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        controllers::objects::{Ended, Seen, Traits},
+        kinds::{ServerTag, references::PinnedAccount},
+    };
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    type Tags = Objects<ServerTag, ()>;
+
+    fn objects() -> Tags {
+        let traits = Traits {
+            account_of: Some(|_: &ServerTag| AccountKey::of(&PinnedAccount::of(None), "n")),
+            claim: Some(|tag: &ServerTag| Some(tag.wanted().to_owned())),
+            ..Traits::default()
+        };
+        Objects::new(traits, 1)
+    }
+
+    /// Shows an object that was created in this second.
+    fn show(objects: &Tags, uid: &str, second: u8, version: u64, tag: &str) {
+        let object = serde_json::from_value(json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag",
+            "metadata": {
+                "name": uid, "namespace": "n", "uid": uid, "generation": version,
+                "resourceVersion": version.to_string(),
+                "creationTimestamp": format!("2026-01-01T00:00:{second:02}Z"),
+            },
+            "spec": {"tag": tag},
+        }));
+        objects.take_in(0, Event::Apply(object.unwrap()));
+    }
+
+    /// The names of those who claim this.
+    fn claim(objects: &Tags, of: &str) -> Vec<String> {
+        let all = objects.claimants(of);
+        all.iter().map(|c| c.name.clone()).collect()
+    }
+
+    /// Who got a pass.
+    fn started(objects: &Tags) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some((uid, seen)) = objects.start() {
+            let is_last = matches!(seen, Seen::Gone(_));
+            objects.ended(&uid, Ended::Done(Duration::from_secs(600)), is_last);
+            all.push(uid.to_string());
+        }
+        all
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_behind_one_that_goes_or_comes_before_them_are_woken_and_nobody_else() {
+        let objects = objects();
+        show(&objects, "b", 2, 1, "web");
+        show(&objects, "c", 3, 2, "web");
+        show(&objects, "a", 3, 3, "web");
+        show(&objects, "other", 1, 4, "www");
+        assert_eq!(claim(&objects, "web"), ["b", "a", "c"], "by time, then UID");
+        assert_eq!(started(&objects), ["b", "c", "a", "other"]);
+
+        // The youngest concerns nobody.
+        show(&objects, "z", 9, 5, "web");
+        assert_eq!(started(&objects), ["z"]);
+        // The oldest comes over: all behind it, and those who were behind it before.
+        show(&objects, "other", 1, 6, "web");
+        assert_eq!(claim(&objects, "web"), ["other", "b", "a", "c", "z"]);
+        let mut woken = started(&objects);
+        woken.sort();
+        assert_eq!(woken, ["a", "b", "c", "other", "z"]);
+        assert_eq!(claim(&objects, "www"), Vec::<String>::new());
+        // Nothing that matters has changed.
+        show(&objects, "b", 2, 7, "web");
+        assert_eq!(started(&objects), ["b"]);
+
+        let gone = objects.newest("a").unwrap();
+        let meta = gone.meta().clone();
+        let gone = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag",
+            "metadata": meta, "spec": {"tag": "web"},
+        });
+        objects.take_in(0, Event::Delete(serde_json::from_value(gone).unwrap()));
+        assert_eq!(claim(&objects, "web"), ["other", "b", "c", "z"]);
+        let mut woken = started(&objects);
+        woken.sort();
+        assert_eq!(
+            woken,
+            ["a", "c", "z"],
+            "its own last pass, and those behind it"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_goes_wakes_a_bounded_number() {
+        let objects = objects();
+        show(&objects, "first", 0, 1, "web");
+        for n in 0..200_u64 {
+            show(&objects, &format!("n-{n:03}"), 1, n + 2, "web");
+        }
+        started(&objects);
+        show(&objects, "first", 0, 300, "www");
+        assert_eq!(started(&objects).len(), 1 + WOKEN);
+    }
+}

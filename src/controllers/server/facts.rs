@@ -40,7 +40,7 @@ pub struct Facts {
     /// The account that pays.
     pub account: AccountFacts,
     /// The SSH keys, read from where the spec says; None where this pass has no need of them.
-    pub ssh_keys: Option<Result<Vec<String>, Cause>>,
+    pub ssh_keys: Option<Result<Vec<ServerKey>, Cause>>,
     /// Every machine that is known to bear this object's mark, any epoch, any state.
     pub own: Vec<Sighting>,
     /// The machine that status names, whatever its tags.
@@ -49,6 +49,16 @@ pub struct Facts {
     pub former: Option<Former>,
     /// What this process remembers of the object.
     pub memory: Memory,
+}
+
+/// One SSH key of an order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ServerKey {
+    /// What is sent: a public key, or the identifier of a stored one.
+    pub sent: String,
+    /// By what an edit is seen. Of a key that is named, what it is: the same key may be stored again under another
+    /// identifier.
+    pub known_by: String,
 }
 
 /// What an account object says at this moment.

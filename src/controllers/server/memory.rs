@@ -2,7 +2,7 @@
 //!
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
-use crate::controllers::{contest::Contest, trouble::Trouble};
+use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble};
 use crate::controllers::{mark::Mark, patience::Patience};
 use crate::kinds::{
     Reason,
@@ -36,6 +36,8 @@ pub struct Memory {
     pub keys_hash: Option<String>,
     /// The generation that they were read for.
     pub keys_generation: Option<i64>,
+    /// What the key objects showed then that the spec names.
+    pub keys_named: Vec<Found>,
     /// The last decision waits for them.
     pub wants_keys: bool,
     /// The end was proved, and our finalizer taken off.

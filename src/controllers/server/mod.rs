@@ -12,6 +12,7 @@ pub mod recall;
 
 mod act;
 pub mod claims;
+mod key_users;
 mod observe;
 mod orders;
 mod pass;
@@ -54,6 +55,8 @@ impl Controller {
             objects: objects.clone(),
             all_namespaces: process.watched.is_all(),
         }));
+        let referrers = key_users::Servers(objects.clone());
+        process.stored_keys.set_referrers(Arc::new(referrers));
         Self {
             process: process.clone(),
             objects,
@@ -72,12 +75,15 @@ impl Controller {
 fn traits(process: &Process) -> Traits<BareMetalServer> {
     let cluster = process.cluster.clone();
     let of_record = cluster.clone();
+    let keys = process.stored_keys.clone();
     Traits {
         account_of: Some(account_of),
         on_record: Some(Box::new(move |object, all| {
             claims::on_record(&of_record, object, all)
         })),
         alias: Box::new(move |meta| Some(mark(&cluster, meta)?.as_str().to_owned())),
+        refers: Some(key_users::refers),
+        released: Box::new(move |words| key_users::tell(&keys, words)),
         // A status that lost the order it spoke of.
         triggers: |object, hash| {
             let has_order = object.status.as_ref().is_some_and(|s| s.order.is_some());

@@ -3,7 +3,7 @@
 use super::{
     ServerContext, claims,
     decide::request::keys_hash,
-    facts::{Facts, LiveAccount, account_of},
+    facts::{Facts, LiveAccount, ServerKey, account_of},
     recall::{self, Known},
     ssh_keys,
 };
@@ -143,16 +143,19 @@ fn live(meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>) -
 }
 
 /// The SSH keys, where they are needed: when the last decision waits for them, and once for each
-/// generation of an object with a machine, to see whether an edit changed them. None: not read.
+/// generation of an object with a machine, and whenever a key object that it names shows another key,
+/// to see whether that changed them. None: not read.
 async fn needed_keys(
     ctx: &ServerContext,
     object: &BareMetalServer,
-) -> Option<Result<Vec<String>, Cause>> {
+) -> Option<Result<Vec<ServerKey>, Cause>> {
     let uid = object.uid().unwrap_or_default();
     let generation = object.metadata.generation;
     let memory = ctx.objects.memory(&uid);
     let has_machine = object.status.as_ref().is_some_and(|s| s.uuid.is_some());
-    let is_edited = has_machine && memory.keys_generation != generation;
+    let named = ssh_keys::named(&ctx.stored_keys, object);
+    let is_known = memory.keys_generation == generation && memory.keys_named == named;
+    let is_edited = has_machine && !is_known;
     if !memory.wants_keys && (object.metadata.deletion_timestamp.is_some() || !is_edited) {
         return None;
     }
@@ -162,6 +165,7 @@ async fn needed_keys(
         if hash.is_some() {
             memory.keys_hash = hash;
             memory.keys_generation = generation;
+            memory.keys_named = named;
         }
     });
     Some(keys)

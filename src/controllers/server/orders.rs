@@ -10,7 +10,7 @@ use super::{
     decide::{NewOrder, fence, intent},
     facts::{Facts, account_of},
     memory::Observation,
-    observe, writes,
+    observe, ssh_keys, writes,
 };
 use crate::controllers::trouble::Trouble;
 use crate::{
@@ -55,7 +55,8 @@ pub async fn order(
         return answers::of_unsent(record, closed, now.wall);
     }
     let in_time = once::may_send(since, record.intent.send_by, now, window);
-    if !in_time || !is_planned(&permit, account, planned) {
+    let keys_stand = ssh_keys::stand(&ctx.stored_keys, &facts.object, &planned.order.ssh_keys);
+    if !in_time || !keys_stand || !is_planned(&permit, account, planned) {
         return answers::of_unsent(record, Closed::NotSent, now.wall);
     }
     let order_tag = mark.order_tag(record.intent.epoch);

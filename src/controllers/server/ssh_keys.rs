@@ -1,12 +1,17 @@
 //! The SSH keys of an order, from where the spec says.
 
+use super::facts::{ServerKey, account_of};
 use crate::{
     controllers::{
         cause::Cause,
         context::Process,
+        stored_keys::{Found, StoredKeys},
         values::{ValueError, ValueSource},
     },
-    kinds::{BareMetalServer, Reason, references::SshKeySource},
+    kinds::{
+        BareMetalServer, Reason,
+        references::{PinnedAccount, SshKeySource},
+    },
 };
 
 /// Why a key could not be had. Never holds the content.
@@ -16,7 +21,20 @@ enum KeyError {
     Value(#[from] ValueError),
     #[error("{place} is not one line of text; put one public key there")]
     NotOneLine { place: String },
-    #[error("one of publicKey, uuid, secretKeyRef, configMapKeyRef must be set")]
+    #[error("SshKey {name} does not exist in this namespace; create it")]
+    NoKey { name: String },
+    #[error("SshKey {name} is not stored yet ({why}); the order follows when it is")]
+    NotStored { name: String, why: String },
+    #[error(
+        "SshKey {name} is stored in {} {}, and this server belongs to {} {}; name a key of the same account",
+        .there.kind.as_str(), .there.name, .here.kind.as_str(), .here.name
+    )]
+    OtherAccount {
+        name: String,
+        there: PinnedAccount,
+        here: PinnedAccount,
+    },
+    #[error("one of name, publicKey, uuid, secretKeyRef, configMapKeyRef must be set")]
     Nothing,
 }
 
@@ -24,8 +42,11 @@ impl KeyError {
     fn cause(&self, index: usize) -> Cause {
         let message = format!("spec.sshKeys[{index}]: {self}");
         match self {
-            Self::Value(_) => Cause::missing(Reason::ReferenceNotFound, message),
-            Self::NotOneLine { .. } | Self::Nothing => {
+            Self::Value(_) | Self::NoKey { .. } => {
+                Cause::missing(Reason::ReferenceNotFound, message)
+            }
+            Self::NotStored { .. } => Cause::waits(Reason::KeyNotStored, message),
+            Self::NotOneLine { .. } | Self::OtherAccount { .. } | Self::Nothing => {
                 Cause::needs_person(Reason::InvalidSpec, message)
             }
         }
@@ -39,14 +60,81 @@ impl KeyError {
 pub(super) async fn read(
     process: &Process,
     object: &BareMetalServer,
-) -> Result<Vec<String>, Cause> {
+) -> Result<Vec<ServerKey>, Cause> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let mut keys = Vec::new();
     for (index, source) in object.spec.ssh_keys.iter().enumerate() {
-        let key = key(process, namespace, source).await;
+        let key = match &source.name {
+            Some(name) => stored(name, process.stored_keys.find(namespace, name), object),
+            None => given(process, namespace, source).await,
+        };
         keys.push(key.map_err(|error| error.cause(index))?);
     }
     Ok(keys)
+}
+
+/// What the key objects show that the server names, in the order of its spec.
+pub(super) fn named(keys: &StoredKeys, object: &BareMetalServer) -> Vec<Found> {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let names = object
+        .spec
+        .ssh_keys
+        .iter()
+        .filter_map(|k| k.name.as_deref());
+    let found = names.map(|name| keys.find(namespace, name));
+    found.collect()
+}
+
+/// Whether the keys that are to be sent still are what the key objects show. Asked once the intent of an order
+/// stands on the object: whoever deletes a key looks at the intents after it has written what takes its place.
+pub(super) fn stand(keys: &StoredKeys, object: &BareMetalServer, sent: &[String]) -> bool {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let mut sources = object.spec.ssh_keys.iter().zip(sent);
+    sources.all(|(source, sent)| match &source.name {
+        None => true,
+        Some(name) => matches!(
+            keys.find(namespace, name),
+            Found::Ready(stored) if stored.uuid == *sent
+        ),
+    })
+}
+
+/// A key that an object of its own stands for.
+fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKey, KeyError> {
+    let name = name.to_owned();
+    let not_stored = |name, why: &str| KeyError::NotStored {
+        name,
+        why: why.to_owned(),
+    };
+    match found {
+        Found::NotKnown => Err(not_stored(name, "not known yet")),
+        Found::NotReady(why) => Err(not_stored(name, &why)),
+        Found::Missing => Err(KeyError::NoKey { name }),
+        Found::Ready(stored) => {
+            let here = account_of(server);
+            if stored.account != here {
+                let there = stored.account;
+                return Err(KeyError::OtherAccount { name, there, here });
+            }
+            Ok(ServerKey {
+                sent: stored.uuid,
+                known_by: format!("stored:{}", stored.fingerprint),
+            })
+        }
+    }
+}
+
+/// A key that the spec gives, or says where it lies.
+async fn given(
+    process: &Process,
+    namespace: &str,
+    source: &SshKeySource,
+) -> Result<ServerKey, KeyError> {
+    let sent = key(process, namespace, source).await?;
+    Ok(ServerKey {
+        known_by: sent.clone(),
+        sent,
+    })
 }
 
 async fn key(
@@ -82,4 +170,106 @@ fn one_line(place: impl FnOnce() -> String, bytes: &[u8]) -> Result<String, KeyE
     line.filter(|l| !l.is_empty() && !l.contains(['\n', '\r']))
         .map(str::to_owned)
         .ok_or_else(|| KeyError::NotOneLine { place: place() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::{
+        server::decide::request::keys_hash,
+        stored_keys::{Keys, StoredKey},
+    };
+    use serde_json::json;
+    use std::sync::Arc;
+
+    /// One key object, whatever its name.
+    struct One(Found);
+
+    impl Keys for One {
+        fn find(&self, namespace: &str, _: &str) -> Found {
+            assert_eq!(namespace, "shop");
+            self.0.clone()
+        }
+
+        fn wake(&self, _: &str, _: &str) {}
+    }
+
+    fn stored_in(account: &str, uuid: &str, fingerprint: &str) -> Found {
+        let mut named = PinnedAccount::of(None);
+        account.clone_into(&mut named.name);
+        Found::Ready(StoredKey {
+            uuid: uuid.into(),
+            fingerprint: fingerprint.into(),
+            account: named,
+        })
+    }
+
+    fn known(found: Found) -> StoredKeys {
+        let keys = StoredKeys::default();
+        keys.set_keys(Arc::new(One(found)));
+        keys
+    }
+
+    fn web() -> BareMetalServer {
+        serde_json::from_value(json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {
+                "location": "here", "instanceType": "small", "os": {"slug": "some-os"},
+                "sshKeys": [{"uuid": "0b2c4f5e-1111-4222-8333-444455556666"}, {"name": "ops"}],
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_key_that_is_named_is_sent_by_its_identifier_and_known_by_what_it_is() {
+        let read = |found| stored("ops", found, &web()).map_err(|error| error.cause(1));
+        let first = read(stored_in("default", "u1", "SHA256:a")).unwrap();
+        assert_eq!(first.sent, "u1");
+        let again = read(stored_in("default", "u2", "SHA256:a")).unwrap();
+        let other = read(stored_in("default", "u1", "SHA256:b")).unwrap();
+        let hash = |key: &ServerKey| keys_hash(std::slice::from_ref(key));
+        assert_eq!(hash(&first), hash(&again), "the same key, stored again");
+        assert_ne!(hash(&first), hash(&other));
+
+        for (found, reason, word) in [
+            (Found::NotKnown, Reason::KeyNotStored, "not known yet"),
+            (Found::Missing, Reason::ReferenceNotFound, "create it"),
+            (
+                Found::NotReady("InvalidSpec".into()),
+                Reason::KeyNotStored,
+                "InvalidSpec",
+            ),
+            (
+                stored_in("other", "u1", "SHA256:a"),
+                Reason::InvalidSpec,
+                "ProviderAccount other",
+            ),
+        ] {
+            let cause = read(found).unwrap_err();
+            assert_eq!(cause.reason, reason, "{}", cause.message);
+            assert!(
+                cause.message.contains("spec.sshKeys[1]"),
+                "{}",
+                cause.message
+            );
+            assert!(cause.message.contains(word), "{}", cause.message);
+        }
+    }
+
+    #[test]
+    fn what_is_sent_has_to_stand_until_it_is_sent() {
+        let sent = [
+            "0b2c4f5e-1111-4222-8333-444455556666".to_owned(),
+            "u1".to_owned(),
+        ];
+        let stands = |found| stand(&known(found), &web(), &sent);
+        assert!(stands(stored_in("default", "u1", "SHA256:a")));
+        assert!(!stands(stored_in("default", "u2", "SHA256:a")));
+        assert!(!stands(Found::NotReady("Progressing".into())));
+        assert!(!stands(Found::Missing));
+        let shown = stored_in("default", "u1", "SHA256:a");
+        assert_eq!(named(&known(shown.clone()), &web()), vec![shown]);
+    }
 }

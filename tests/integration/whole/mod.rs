@@ -16,6 +16,7 @@ mod namespace_end;
 mod neighbours;
 mod policies;
 mod scale;
+mod ssh_keys;
 mod tags;
 mod tenants;
 mod timing;

@@ -90,6 +90,8 @@ pub struct NewOrder {
     pub failures: i32,
     /// Hash of what the spec asks for.
     pub request_hash: String,
+    /// Hash of the keys.
+    pub keys_hash: String,
 }
 
 /// Look-ups for an order of unknown outcome.

@@ -2,7 +2,7 @@
 //!
 //! Pure, and used by the model check as well as by the effect: see [`crate::controllers::once`].
 
-use super::{super::facts::order_annotation, NewOrder, decide, request::keys_hash};
+use super::{super::facts::order_annotation, NewOrder, decide};
 use crate::{
     controllers::{once::Reply, server::facts::Facts},
     kinds::{
@@ -18,7 +18,7 @@ pub fn open(intent: &Intent, planned: &NewOrder) -> OrderRecord {
     OrderRecord {
         failures: planned.failures,
         request_hash: Some(planned.request_hash.clone()),
-        ssh_keys_hash: Some(keys_hash(&planned.order.ssh_keys)),
+        ssh_keys_hash: Some(planned.keys_hash.clone()),
         ..OrderRecord::open(intent.clone())
     }
 }

@@ -4,7 +4,7 @@
 //! and the object moves on by itself when the cause is gone.
 
 use super::{
-    super::facts::{Facts, account_of},
+    super::facts::{Facts, ServerKey, account_of},
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
@@ -68,7 +68,7 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
 }
 
 /// All that needs no call is there: what the request would be, and whether it can be sent.
-fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[String]) -> Decision {
+fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[ServerKey]) -> Decision {
     let Some((_, catalogue)) = view
         .catalogue
         .as_ref()
@@ -78,7 +78,8 @@ fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[String]) -
         wait.wants_catalogue = Some(facts.now.mono.saturating_sub(CATALOGUE_AGE / 2));
         return wait;
     };
-    let order = match request::request(facts, catalogue, keys.to_vec()) {
+    let sent = keys.iter().map(|key| key.sent.clone()).collect();
+    let order = match request::request(facts, catalogue, sent) {
         Ok(order) => order,
         Err(cause) => {
             let mut wait = Decision::hold(facts, cause).again(
@@ -90,10 +91,10 @@ fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[String]) -
             return wait;
         }
     };
-    start(facts, evidence, order)
+    start(facts, evidence, order, keys)
 }
 
-fn start(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
+fn start(facts: &Facts, evidence: &Evidence, order: Order, keys: &[ServerKey]) -> Decision {
     let (unknown_before, failures) = match evidence {
         Evidence::Own(attempt) => {
             let unknown = match attempt.record.outcome {
@@ -128,6 +129,7 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order) -> Decision {
         unknown_before,
         failures,
         request_hash: request::request_hash(facts),
+        keys_hash: request::keys_hash(keys),
     })))
 }
 

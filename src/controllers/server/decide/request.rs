@@ -1,6 +1,6 @@
 //! The request that an order would send, checked against the catalogue, the quota and the API's rules.
 
-use super::super::facts::Facts;
+use super::super::facts::{Facts, ServerKey};
 use crate::controllers::cause::Cause;
 use crate::{account::view::Catalogue, kinds::Reason};
 use hosting::{
@@ -170,10 +170,10 @@ fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Hash of the keys that an order sends, by which later edits are seen.
-pub fn keys_hash(keys: &[String]) -> String {
+pub fn keys_hash(keys: &[ServerKey]) -> String {
     let mut hash = Sha256::new();
     for key in keys {
-        hash.update(key.as_bytes());
+        hash.update(key.known_by.as_bytes());
         hash.update([0]);
     }
     shown(hash)

@@ -128,6 +128,7 @@ fn without_a_machine() -> Vec<Case> {
         no_secret().waited_for(Reason::SecretNotFound),
         keys(missing("no Secret")),
         keys(missing("no Secret")).waited_for(Reason::ReferenceNotFound),
+        keys(Cause::waits(Reason::KeyNotStored, "not yet")),
         Case::new().facts(|f| {
             if let AccountFacts::Found { not_allowed, .. } = &mut f.account {
                 *not_allowed = Some("not this one".into());

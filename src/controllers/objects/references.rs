@@ -1,0 +1,127 @@
+//! What the objects of a kind refer to, as words: who refers to something, and who has to hear of a change of it.
+
+use super::{Inner, Objects, Shown, Uid};
+use crate::{account::AccountKey, kinds::Kind, runtime::clock};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+/// What one object refers to.
+pub type Words = BTreeSet<Box<str>>;
+/// Hears of what one object less refers to.
+pub type Released = Box<dyn Fn(&Words) + Send + Sync>;
+
+/// What an object refers to that does not decode: nobody can say.
+pub const UNREADABLE: &str = "?";
+
+/// Who refers to what.
+#[derive(Default)]
+pub(super) struct References(HashMap<Box<str>, BTreeSet<Uid>>);
+
+/// An object that refers to something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Referrer {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its account, where it can be read.
+    pub account: Option<AccountKey>,
+}
+
+impl<K: Kind, M> Inner<K, M> {
+    /// Notes what an object refers to from now on. Returns what it refers to no more.
+    pub(super) fn refer(&mut self, uid: &str, words: Words) -> Words {
+        let Some((uid, _)) = self.entries.get_key_value(uid) else {
+            return Words::new();
+        };
+        let uid = uid.clone();
+        let Some(entry) = self.entries.get_mut(&uid) else {
+            return Words::new();
+        };
+        let before = std::mem::replace(&mut entry.refers, words);
+        let released: Words = before.difference(&entry.refers).cloned().collect();
+        for word in &released {
+            if let Some(all) = self.references.0.get_mut(word) {
+                all.remove(&uid);
+                if all.is_empty() {
+                    self.references.0.remove(word);
+                }
+            }
+        }
+        for word in entry.refers.difference(&before) {
+            let all = self.references.0.entry(word.clone()).or_default();
+            all.insert(uid.clone());
+        }
+        released
+    }
+}
+
+impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
+    /// What an object refers to.
+    pub(super) fn refers(&self, shown: &Shown<K>) -> Words {
+        match (self.traits.refers, shown) {
+            (None, _) => Words::new(),
+            (Some(refers), Shown::Decoded(object)) => refers(object),
+            (Some(_), Shown::Undecodable(_)) => Words::from([UNREADABLE.into()]),
+        }
+    }
+
+    /// Those who refer to this, the terminating ones included.
+    pub fn referring(&self, word: &str) -> Vec<(Uid, Referrer)> {
+        let forms: Vec<_> = {
+            let inner = self.lock();
+            let uids = inner.references.0.get(word).into_iter().flatten();
+            let entries = uids.filter_map(|uid| Some((uid, inner.entries.get(uid)?)));
+            let forms = entries.map(|(uid, e)| (uid.clone(), e.form.clone(), e.account()));
+            forms.collect()
+        };
+        // Not under the lock: to decode them takes a while.
+        let referrers = forms.into_iter().map(|(uid, form, account)| {
+            let shown = form.shown();
+            let meta = shown.meta();
+            let referrer = Referrer {
+                namespace: meta.namespace.clone().unwrap_or_default(),
+                name: meta.name.clone().unwrap_or_default(),
+                account,
+            };
+            (uid, referrer)
+        });
+        referrers.collect()
+    }
+
+    /// Wakes those who refer to this.
+    pub fn wake_referring(&self, word: &str) {
+        self.wake_those(|inner| {
+            let uids = inner.references.0.get(word).into_iter().flatten();
+            uids.cloned().collect()
+        });
+    }
+
+    /// Wakes those who refer to anything.
+    pub fn wake_all_referring(&self) {
+        self.wake_those(|inner| {
+            let all = inner.entries.iter();
+            let all = all.filter(|(_, entry)| !entry.refers.is_empty());
+            all.map(|(uid, _)| uid.clone()).collect()
+        });
+    }
+
+    fn wake_those(&self, whom: impl FnOnce(&Inner<K, M>) -> Vec<Uid>) {
+        let now = clock::now().mono;
+        let mut inner = self.lock();
+        for uid in whom(&inner) {
+            inner.want(&uid, now, Duration::ZERO);
+        }
+        drop(inner);
+        self.changed.notify_one();
+    }
+
+    /// Tells what one object less refers to. Never under the lock: whoever hears it wakes objects.
+    pub(super) fn tell_released(&self, released: &Words) {
+        if !released.is_empty() {
+            (self.traits.released)(released);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Who refers to stored keys: what the key objects may know of servers.
+
+use super::{ServerObjects, facts};
+use crate::{
+    account::AccountKey,
+    controllers::{
+        objects::{Referrer, UNREADABLE, Uid, Words},
+        stored_keys::{KeyUser, KeyUsers, Referrers, StoredKeys},
+    },
+    kinds::{BareMetalServer, server::OrderOutcome},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Before the full name of a key object that a server names.
+const NAMES: &str = "key:";
+/// The same, while an order of the server may be under way.
+const ORDERS: &str = "order:";
+/// Before the identifier of a stored key.
+const STORED: &str = "uuid:";
+
+/// What a server refers to.
+pub(super) fn refers(server: &BareMetalServer) -> Words {
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    let is_ordering = is_ordering(server);
+    let mut words = Words::new();
+    for key in &server.spec.ssh_keys {
+        if let Some(name) = &key.name {
+            words.insert(format!("{NAMES}{namespace}/{name}").into());
+            if is_ordering {
+                words.insert(format!("{ORDERS}{namespace}/{name}").into());
+            }
+        }
+        if let Some(uuid) = &key.uuid {
+            words.insert(format!("{STORED}{}", uuid.to_ascii_lowercase()).into());
+        }
+    }
+    words
+}
+
+/// Whether an order may be under way: from its start until the machine is delivered, or the order is known to have
+/// made none.
+fn is_ordering(server: &BareMetalServer) -> bool {
+    let status = server.status.as_ref();
+    let is_delivered = status.is_some_and(|s| s.delivered_at.is_some());
+    let order = status.and_then(|s| s.order.as_ref());
+    let is_closed = order
+        .and_then(|order| order.outcome)
+        .is_some_and(OrderOutcome::is_closed);
+    let is_started = order.is_some() || facts::order_annotation(server).is_some();
+    is_started && !is_delivered && !is_closed
+}
+
+/// Tells the key objects what a server refers to no more.
+pub(super) fn tell(keys: &StoredKeys, released: &Words) {
+    for word in released {
+        let name = word.strip_prefix(NAMES).or(word.strip_prefix(ORDERS));
+        if let Some((namespace, name)) = name.and_then(|name| name.split_once('/')) {
+            keys.released(namespace, name);
+        }
+    }
+}
+
+/// The servers, as those who refer to keys.
+pub(super) struct Servers(pub(super) Arc<ServerObjects>);
+
+impl Referrers for Servers {
+    fn users(
+        &self,
+        namespace: &str,
+        name: &str,
+        uuids: &[String],
+        is_same: &dyn Fn(&AccountKey) -> bool,
+    ) -> Option<KeyUsers> {
+        if !self.0.is_complete() {
+            return None;
+        }
+        let ordering = self.0.referring(&format!("{ORDERS}{namespace}/{name}"));
+        let ordering: BTreeSet<Uid> = ordering.into_iter().map(|(uid, _)| uid).collect();
+        let user = |(uid, found): (Uid, Referrer), is_unreadable: bool| KeyUser {
+            namespace: found.namespace,
+            name: found.name,
+            is_ordering: is_unreadable || ordering.contains(&uid),
+        };
+        let named = self.0.referring(&format!("{NAMES}{namespace}/{name}"));
+        let mut by_name: Vec<KeyUser> = named.into_iter().map(|f| user(f, false)).collect();
+        // One of this namespace that does not decode may name anything.
+        let unreadable = self.0.referring(UNREADABLE).into_iter();
+        let unreadable = unreadable.filter(|(_, found)| found.namespace == namespace);
+        by_name.extend(unreadable.map(|found| user(found, true)));
+        let by_uuid = uuids.iter().map(|uuid| {
+            let found = self.0.referring(&format!("{STORED}{uuid}")).into_iter();
+            let found = found.filter(|(_, found)| found.account.as_ref().is_some_and(is_same));
+            (
+                uuid.clone(),
+                found.map(|found| user(found, false)).collect(),
+            )
+        });
+        Some(KeyUsers {
+            by_uuid: by_uuid.collect(),
+            by_name,
+        })
+    }
+
+    fn wake(&self, namespace: &str, name: &str) {
+        self.0.wake_referring(&format!("{NAMES}{namespace}/{name}"));
+    }
+
+    fn wake_all(&self) {
+        self.0.wake_all_referring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::objects::Traits;
+    use kube::{
+        core::{DeserializeGuard, error_boundary::InvalidObject},
+        runtime::watcher::Event,
+    };
+    use serde_json::{Value, json};
+    use std::sync::Mutex;
+
+    const STORED_KEY: &str = "0B2C4F5E-1111-4222-8333-444455556666";
+
+    fn server(namespace: &str, name: &str, keys: &Value, status: &Value) -> BareMetalServer {
+        serde_json::from_value(json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}-{name}"),
+                "resourceVersion": "1"},
+            "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"},
+                "sshKeys": keys},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn order(outcome: Option<&str>) -> Value {
+        json!({"order": {"cluster": "0123456789abcdef", "uid": "u", "mark": "m", "epoch": 1,
+            "attempt": "a", "sendBy": "2026-01-01T00:00:00Z", "outcome": outcome}})
+    }
+
+    #[test]
+    fn an_order_may_be_under_way_until_its_machine_is_delivered_or_it_made_none() {
+        let is_ordering = |status: Value| is_ordering(&server("shop", "web", &json!([]), &status));
+        assert!(!is_ordering(json!({})));
+        assert!(is_ordering(order(None)));
+        assert!(is_ordering(order(Some("Created"))));
+        assert!(!is_ordering(order(Some("Refused"))));
+        let mut delivered = order(Some("Created"));
+        delivered["deliveredAt"] = json!("2026-01-01T00:00:00Z");
+        assert!(!is_ordering(delivered));
+        // The metadata is written first.
+        let mut started = server("shop", "web", &json!([]), &json!({}));
+        let note = [("flexmetal.dev/order".to_owned(), "{}".to_owned())];
+        started.metadata.annotations = Some(note.into());
+        assert!(super::is_ordering(&started));
+    }
+
+    #[test]
+    fn it_is_known_who_names_a_key_and_who_ceases_to_is_told() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = told.clone();
+        let traits = Traits {
+            account_of: Some(super::super::account_of),
+            refers: Some(refers),
+            released: Box::new(move |words| heard.lock().unwrap().extend(words.clone())),
+            ..Traits::default()
+        };
+        let objects: Arc<ServerObjects> = Arc::new(ServerObjects::new(traits, 1));
+        let servers = Servers(objects.clone());
+        let uuid = STORED_KEY.to_ascii_lowercase();
+        let users = || servers.users("shop", "ops", std::slice::from_ref(&uuid), &|_| true);
+        assert_eq!(users(), None, "nothing is listed yet");
+
+        objects.take_in(0, Event::Init);
+        objects.take_in(0, Event::InitDone);
+        assert_eq!(users().unwrap().by_name, Vec::new());
+        let show = |server: BareMetalServer| {
+            objects.take_in(0, Event::Apply(DeserializeGuard(Ok(server))));
+        };
+        let named = json!([{"name": "ops"}]);
+        show(server("shop", "web", &named, &order(None)));
+        show(server("bank", "vault", &named, &json!({})));
+        show(server(
+            "bank",
+            "door",
+            &json!([{"uuid": STORED_KEY}]),
+            &json!({}),
+        ));
+        let found = users().unwrap();
+        let user = |namespace: &str, name: &str, is_ordering| KeyUser {
+            namespace: namespace.into(),
+            name: name.into(),
+            is_ordering,
+        };
+        assert_eq!(found.by_name, vec![user("shop", "web", true)]);
+        assert_eq!(found.of(STORED_KEY), [user("bank", "door", false)]);
+        let others = servers
+            .users("shop", "ops", &[uuid.clone()], &|_| false)
+            .unwrap();
+        assert_eq!(others.of(STORED_KEY), [], "on another account");
+        assert!(told.lock().unwrap().is_empty());
+
+        let mut delivered = order(Some("Created"));
+        delivered["deliveredAt"] = json!("2026-01-01T00:00:00Z");
+        let mut next = server("shop", "web", &named, &delivered);
+        next.metadata.resource_version = Some("2".into());
+        show(next.clone());
+        assert_eq!(users().unwrap().by_name, vec![user("shop", "web", false)]);
+        objects.take_in(0, Event::Delete(DeserializeGuard(Ok(next))));
+        assert_eq!(users().unwrap().by_name, Vec::new());
+        let told: Vec<String> = told
+            .lock()
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(told, ["order:shop/ops", "key:shop/ops"]);
+
+        // What does not decode may name anything in its namespace.
+        let invalid = InvalidObject {
+            metadata: server("shop", "broken", &named, &json!({})).metadata,
+            error: "no".into(),
+        };
+        objects.take_in(0, Event::Apply(DeserializeGuard(Err(invalid))));
+        assert_eq!(users().unwrap().by_name, vec![user("shop", "broken", true)]);
+    }
+}

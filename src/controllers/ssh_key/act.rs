@@ -1,0 +1,170 @@
+//! Carries out one effect, and returns what was observed.
+
+use super::{
+    KeyContext,
+    decide::{Effect, NewKey, decide},
+    facts::{Facts, is_named_by},
+    memory::{Observation, Stored},
+    observe::look_around,
+    posts::Posts,
+};
+use crate::{
+    account::Permit,
+    controllers::{pass::Ended, trouble::Trouble},
+    kinds::names::STORED_KEY_ANNOTATION,
+    runtime::clock,
+};
+use hosting::{Error, SshKeyId};
+use serde_json::json;
+
+/// Carries out an effect, by the permit that was given for it.
+pub(super) async fn act(
+    ctx: &KeyContext,
+    posts: &Posts,
+    facts: &Facts,
+    effect: &Effect,
+    permit: Option<Permit>,
+) -> (Ended, Observation) {
+    match (effect, permit) {
+        (Effect::Store(new), Some(permit)) => store(ctx, posts, facts, new, permit).await,
+        (Effect::Delete { uuid }, Some(permit)) => delete(ctx, posts, facts, uuid, permit).await,
+        (Effect::Hold, _) => (
+            ctx.hold(&facts.subject, json!({})).await,
+            Observation::Nothing,
+        ),
+        (Effect::LetGo, _) => (ctx.let_go(&facts.subject).await, Observation::Nothing),
+        (Effect::Store(_) | Effect::Delete { .. }, None) => {
+            failed("a call was due without a permit")
+        }
+    }
+}
+
+fn failed(why: &str) -> (Ended, Observation) {
+    (
+        Ended::Failed(Trouble::unexpected(why)),
+        Observation::Nothing,
+    )
+}
+
+/// Notes the key and stores it: one POST, by the pass that has the note confirmed.
+async fn store(
+    ctx: &KeyContext,
+    posts: &Posts,
+    facts: &Facts,
+    new: &NewKey,
+    mut permit: Permit,
+) -> (Ended, Observation) {
+    // Another object of this key may have stored it since the look.
+    let Some(_started) = posts.start(&new.key, new.looked) else {
+        return (Ended::Done, Observation::Nothing);
+    };
+    if let Some(note) = &new.note {
+        let text = serde_json::to_string(note).unwrap_or_default();
+        let ended = ctx
+            .hold(&facts.subject, json!({ STORED_KEY_ANNOTATION: text }))
+            .await;
+        if ended != Ended::Done {
+            return (ended, Observation::Nothing);
+        }
+    }
+    if !ctx.may_act(Some(facts.subject.namespace())) {
+        return (Ended::Done, Observation::Nothing);
+    }
+    let _calling = ctx.objects.call_provider();
+    tracing::info!(
+        namespace = facts.subject.namespace(),
+        name = facts.subject.name(),
+        key = new.key.as_str(),
+        "storing a key"
+    );
+    let answer = permit
+        .call(async |client| client.create_ssh_key(&new.name, &new.line).await)
+        .await;
+    let at = clock::now().mono;
+    match answer {
+        Ok(key) => (Ended::Done, Observation::Stored(Stored::of(&key, at))),
+        Err(error) => {
+            tracing::warn!(error = error.explain(), "a key could not be stored");
+            let observation = match &error {
+                error if error.may_have_taken_effect() => Observation::Unknown(at),
+                Error::Refused(_) | Error::NotSent(hosting::error::NotSent::Request(_)) => {
+                    Observation::Refused {
+                        key: new.key.clone(),
+                        message: error.explain(),
+                    }
+                }
+                _ => Observation::Nothing,
+            };
+            (Ended::Failed(Trouble::of_provider(&error)), observation)
+        }
+    }
+}
+
+/// Deletes a key that the object stored: on a record read right before that bears its mark, and where all that
+/// the decision rests on still stands.
+async fn delete(
+    ctx: &KeyContext,
+    posts: &Posts,
+    facts: &Facts,
+    uuid: &str,
+    mut permit: Permit,
+) -> (Ended, Observation) {
+    let Ok(id) = SshKeyId::parse(uuid) else {
+        return failed("what is recorded is no UUID of a key");
+    };
+    let object = match ctx.read(&facts.subject.object).await {
+        Ok(Some(object)) => object,
+        Ok(None) => return (Ended::Stale, Observation::Nothing),
+        Err(failure) => {
+            let trouble = Trouble::of_write(failure.explain());
+            return (Ended::Failed(trouble), Observation::Nothing);
+        }
+    };
+    let mut fresh = facts.clone();
+    fresh.subject.object = object;
+    if fresh.subject.is_deleting() {
+        fresh.subject.kind_deleting = ctx.kind_is_deleting().await;
+    }
+    let _calling = ctx.objects.call_provider();
+    match permit.call(async |client| client.ssh_key(&id).await).await {
+        Ok(key) if is_named_by(&key.name, &facts.subject.mark()) => {}
+        Ok(_) => return failed("a read of the key right before did not show it as this object's"),
+        Err(Error::NotFound(_)) => return (Ended::Done, gone(uuid)),
+        Err(error) => {
+            let trouble = Trouble::of_provider(&error);
+            return (Ended::Failed(trouble), Observation::Nothing);
+        }
+    }
+    // Last of all: who refers to it now.
+    look_around(ctx, posts, &mut fresh);
+    let is_due = decide(&fresh).effect == decide(facts).effect;
+    if !is_due || !ctx.may_act(Some(facts.subject.namespace())) {
+        return (Ended::Stale, Observation::Nothing);
+    }
+    tracing::info!(
+        namespace = facts.subject.namespace(),
+        name = facts.subject.name(),
+        uuid,
+        "deleting a stored key"
+    );
+    let answer = permit.call(async |client| client.delete_ssh_key(&id).await);
+    match answer.await {
+        Ok(()) | Err(Error::NotFound(_)) => (Ended::Done, gone(uuid)),
+        Err(error) => {
+            tracing::warn!(error = error.explain(), "a stored key could not be deleted");
+            let observation = match error.may_have_taken_effect() {
+                true => Observation::NotKnownDeleted(clock::now().mono),
+                false => Observation::Nothing,
+            };
+            let trouble = Trouble::of_provider(&error);
+            (Ended::Failed(trouble), observation)
+        }
+    }
+}
+
+fn gone(uuid: &str) -> Observation {
+    Observation::Deleted {
+        uuid: uuid.to_owned(),
+        at: clock::now().mono,
+    }
+}

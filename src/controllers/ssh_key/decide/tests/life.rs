@@ -1,0 +1,357 @@
+//! Whole lives of one object over a provider in memory, with every fault at every position: the decisions, the
+//! notes and the recall that ship, and a world that loses requests and answers, forgets, and is edited by people.
+
+use super::*;
+use crate::kinds::ssh_key::SshKeyStatus;
+use proptest::prelude::*;
+
+/// What becomes of one call or write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Done,
+    RequestLost,
+    AnswerLost,
+    /// The process ends after it took effect, and another one starts.
+    Killed,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Pass(Fate),
+    /// The next look shows nothing at all.
+    FalseEmpty,
+    /// The object stands for the other key.
+    Turn,
+    /// A person stores the key, or deletes what is there.
+    PersonStores,
+    PersonDeletes,
+    /// Annotation or finalizer, or the status, get lost.
+    Strip(bool),
+    /// A server begins or ceases to name the object.
+    Use(bool),
+    Wait(u16),
+}
+
+struct World {
+    case: Case,
+    keys: Vec<Record>,
+    now: Duration,
+    next: u8,
+    false_empty: bool,
+    wish: Option<Duration>,
+    /// Bodies that reached the provider, by fingerprint.
+    sent: Vec<Fingerprint>,
+    used: bool,
+    gone: bool,
+}
+
+impl World {
+    fn new(policy: KeyDeletionPolicy) -> Self {
+        Self {
+            case: Case::new()
+                .policy(policy)
+                .view(|v| v.ssh_keys = None)
+                .memory(|m| *m = Memory::default()),
+            keys: Vec::new(),
+            now: secs(NOW),
+            next: 10,
+            false_empty: false,
+            wish: None,
+            sent: Vec::new(),
+            used: false,
+            gone: false,
+        }
+    }
+
+    fn mine(&self) -> Vec<&Record> {
+        let mark = self.case.0.subject.mark();
+        let keys = self.keys.iter();
+        keys.filter(|k| is_named_by(&k.name, &mark)).collect()
+    }
+
+    fn put(&mut self, name: &str, line: &str) -> Record {
+        self.next += 1;
+        let record = Record {
+            id: SshKeyId::parse(&uuid(self.next % 100)).unwrap(),
+            name: name.into(),
+            public_key: line.into(),
+            created_at: Some(i64::from(self.next)),
+        };
+        self.keys.push(record.clone());
+        record
+    }
+
+    fn facts(&mut self) -> &Facts {
+        let facts = &mut self.case.0;
+        facts.subject.now.mono = self.now;
+        let users = facts.users.get_or_insert_default();
+        users.by_name = self.used.then(|| user("shop", "web")).into_iter().collect();
+        facts.recall();
+        facts
+    }
+
+    fn restart(&mut self) {
+        let now = self.now;
+        let facts = &mut self.case.0;
+        facts.subject.memory = Default::default();
+        facts.subject.acting_since = now;
+        self.wish = None;
+    }
+
+    /// A look that is due is made.
+    fn look(&mut self) {
+        if self.wish.is_some_and(|at| at <= self.now) {
+            let shown = match std::mem::take(&mut self.false_empty) {
+                true => Vec::new(),
+                false => self.keys.clone(),
+            };
+            let at = self.now;
+            self.wish = None;
+            self.case = self
+                .case
+                .clone()
+                .view(|v| v.ssh_keys = Some((at, Arc::new(shown))));
+            self.now += Duration::from_millis(10);
+        }
+    }
+
+    /// One pass. Returns whether anything moved.
+    fn pass(&mut self, fate: Fate) -> bool {
+        if self.gone {
+            return false;
+        }
+        self.look();
+        let decision = decide(self.facts());
+        if let Some((_, at)) = decision.wants {
+            let shown = self.case.0.subject.view().and_then(|v| v.ssh_keys.as_ref());
+            if shown.is_none_or(|(looked, _)| *looked < at) {
+                self.wish = Some(at);
+            }
+        }
+        self.now += Duration::from_millis(10);
+        let Some(effect) = decision.effect.clone() else {
+            let (status, _) = decision.status(&self.case.0.subject, Timestamp::MIN);
+            let is_new = self.case.0.subject.status() != status;
+            self.case = self.case.clone().object(|o| o.status = Some(status));
+            return is_new || decision.goes_on;
+        };
+        match effect {
+            Effect::Store(new) => self.store(&new, fate),
+            Effect::Delete { uuid } => self.delete(&uuid, fate),
+            Effect::Hold => {
+                if fate != Fate::RequestLost {
+                    self.case = self.case.clone().held();
+                }
+            }
+            Effect::LetGo => self.gone = fate != Fate::RequestLost,
+        }
+        if fate == Fate::Killed {
+            self.restart();
+        }
+        true
+    }
+
+    fn store(&mut self, new: &NewKey, fate: Fate) {
+        if let Some(note) = &new.note {
+            let text = serde_json::to_string(note).unwrap();
+            self.case = self.case.clone().held().object(|o| {
+                let annotations = o.metadata.annotations.get_or_insert_default();
+                annotations.insert(STORED_KEY_ANNOTATION.into(), text);
+            });
+        }
+        assert!(
+            self.case.0.subject.has_finalizer(),
+            "held before it is sent"
+        );
+        let note = self.case.0.note().expect("noted before it is sent");
+        assert_eq!(note.fingerprint, new.key.as_str());
+        let observation = match fate {
+            Fate::RequestLost => Observation::Unknown(self.now),
+            _ => {
+                self.sent.push(new.key.clone());
+                let record = self.put(&new.name, &new.line);
+                match fate {
+                    Fate::AnswerLost => Observation::Unknown(self.now),
+                    _ => Observation::Stored(Stored::of(&record, self.now)),
+                }
+            }
+        };
+        self.case = self.case.clone().memory(|m| m.note(observation));
+    }
+
+    fn delete(&mut self, uuid: &str, fate: Fate) {
+        let mark = self.case.0.subject.mark();
+        if let Some(record) = self.keys.iter().find(|k| k.id.as_str() == uuid) {
+            assert!(is_named_by(&record.name, &mark), "not its own");
+            assert!(
+                !(self.used && self.case.0.subject.is_deleting()),
+                "a server refers to it"
+            );
+        }
+        let at = self.now;
+        if fate != Fate::RequestLost {
+            self.keys.retain(|key| key.id.as_str() != uuid);
+        }
+        let uuid = uuid.to_owned();
+        let observation = match fate {
+            Fate::Done | Fate::Killed => Observation::Deleted { uuid, at },
+            _ => Observation::NotKnownDeleted(at),
+        };
+        self.case = self.case.clone().memory(|m| m.note(observation));
+    }
+
+    fn apply(&mut self, step: Move) {
+        match step {
+            Move::Pass(fate) => drop(self.pass(fate)),
+            Move::FalseEmpty => self.false_empty = true,
+            Move::Turn => {
+                let is_one = self.case.0.fingerprint() == Some(print(ONE));
+                let line = if is_one { TWO } else { ONE };
+                self.case = self
+                    .case
+                    .clone()
+                    .facts(|f| f.key = Some(Ok(key(line))))
+                    .object(|o| {
+                        o.metadata.generation = o.metadata.generation.map(|g| g + 1);
+                    });
+            }
+            Move::PersonStores => {
+                self.put("a person's", ONE);
+            }
+            Move::PersonDeletes => drop(self.keys.pop()),
+            Move::Strip(status) => {
+                self.case = self.case.clone().object(|o| match status {
+                    true => o.status = None,
+                    false => o.metadata.annotations = None,
+                });
+            }
+            Move::Use(used) => self.used = used,
+            Move::Wait(seconds) => self.now += secs(seconds.into()),
+        }
+    }
+
+    /// No more faults: it goes on until nothing moves, and time passes in between.
+    fn settle(&mut self) {
+        for _ in 0..40 {
+            let mut is_moving = true;
+            let mut passes = 0;
+            while is_moving {
+                is_moving = self.pass(Fate::Done);
+                passes += 1;
+                assert!(passes < 60, "it spins");
+            }
+            self.now += secs(SPACING);
+        }
+    }
+
+    fn status(&self) -> SshKeyStatus {
+        self.case.0.subject.status()
+    }
+}
+
+fn fates() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        4 => Just(Fate::Done),
+        1 => Just(Fate::RequestLost),
+        1 => Just(Fate::AnswerLost),
+        1 => Just(Fate::Killed),
+    ]
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        8 => fates().prop_map(Move::Pass),
+        1 => Just(Move::FalseEmpty),
+        1 => Just(Move::Turn),
+        1 => Just(Move::PersonStores),
+        1 => Just(Move::PersonDeletes),
+        1 => any::<bool>().prop_map(Move::Strip),
+        2 => any::<bool>().prop_map(Move::Use),
+        4 => (1u16..200).prop_map(Move::Wait),
+    ]
+}
+
+/// It is Ready, stands for a key that is there, and keeps none that it has no use for.
+fn is_settled(world: &World, policy: KeyDeletionPolicy) {
+    let status = world.status();
+    let print = world.case.0.fingerprint().unwrap();
+    assert!(world.case.0.is_told_ready(), "{status:?}");
+    assert_eq!(status.fingerprint.as_deref(), Some(print.as_str()));
+    let uuid = status.uuid.unwrap();
+    let stored = world.keys.iter().find(|k| k.id.as_str() == uuid);
+    let stored = stored.expect("what status names is there");
+    assert_eq!(
+        PublicKey::of_stored(&stored.public_key)
+            .unwrap()
+            .fingerprint(),
+        print
+    );
+    let same = |k: &&&Record| PublicKey::of_stored(&k.public_key).unwrap().fingerprint() == print;
+    let mine = world.mine();
+    assert!(mine.iter().filter(same).count() <= 1, "{mine:?}");
+    if policy == KeyDeletionPolicy::Delete {
+        assert!(mine.len() <= 1, "{mine:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_one_key_is_stored_and_nothing_of_others_is_deleted(
+        steps in prop::collection::vec(moves(), 1..40),
+        deletes in any::<bool>(),
+    ) {
+        let policy = match deletes {
+            true => KeyDeletionPolicy::Delete,
+            false => KeyDeletionPolicy::Retain,
+        };
+        let mut world = World::new(policy);
+        for step in steps {
+            world.apply(step);
+        }
+        world.false_empty = false;
+        world.settle();
+        is_settled(&world, policy);
+        // At rest nothing is sent and nothing changes.
+        let (sent, status) = (world.sent.len(), world.status());
+        for _ in 0..10 {
+            world.now += secs(300);
+            prop_assert!(!world.pass(Fate::Done));
+        }
+        prop_assert_eq!((world.sent.len(), world.status()), (sent, status));
+
+        // And then it ends.
+        world.used = true;
+        world.case = world.case.clone().deleting();
+        world.settle();
+        let is_kept = !deletes || world.mine().is_empty();
+        prop_assert!(is_kept || !world.gone, "a server still refers to it");
+        world.used = false;
+        world.settle();
+        prop_assert!(world.gone || !world.case.0.subject.has_finalizer());
+        if deletes {
+            prop_assert!(world.mine().is_empty());
+        }
+    }
+
+    /// Without people and false looks, each key is sent once for each call of which it is certain that it was lost.
+    #[test]
+    fn a_lost_answer_never_makes_a_second_key(fate in fates(), later in fates()) {
+        let mut world = World::new(KeyDeletionPolicy::Delete);
+        let mut fates = vec![later, fate];
+        for _ in 0..60 {
+            let is_effect = {
+                let decision = decide(world.facts());
+                decision.effect.is_some()
+            };
+            let fate = if is_effect { fates.pop().unwrap_or(Fate::Done) } else { Fate::Done };
+            if !world.pass(fate) {
+                world.now += secs(SPACING);
+            }
+        }
+        prop_assert_eq!(world.sent.len(), 1);
+        prop_assert_eq!(world.mine().len(), 1);
+        is_settled(&world, KeyDeletionPolicy::Delete);
+    }
+}

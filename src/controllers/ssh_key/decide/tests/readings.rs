@@ -1,0 +1,87 @@
+//! What kstatus, and the tools that build on it, read in every reason of a stored key.
+
+use super::*;
+use crate::controllers::{
+    readings::{assert_documented, row},
+    trouble::Trouble,
+};
+
+impl Case {
+    /// It has waited for this for two minutes.
+    fn waited_for(self, reason: Reason) -> Self {
+        self.facts(|f| {
+            let patience = &mut f.subject.memory.patience;
+            patience.note(Some(reason), secs(NOW - 120));
+        })
+    }
+
+    /// Something was said of it before.
+    fn told(self) -> Self {
+        let wanted = Cause::waits(Reason::Pending, "").conditions();
+        let shown = crate::kinds::conditions::merge(&[], &wanted, Some(3), Timestamp::MIN);
+        self.object(|o| o.status.get_or_insert_default().conditions = shown)
+    }
+
+    fn failing(self, reason: Reason) -> Self {
+        self.facts(|f| {
+            for _ in 0..3 {
+                let message = "no".to_owned();
+                let trouble = Trouble { reason, message };
+                f.subject.memory.failed(trouble, secs(NOW));
+            }
+        })
+    }
+
+    fn reading(mut self, stage: &str) -> String {
+        self.0.recall();
+        let (subject, decision) = (&self.0.subject, decide(&self.0));
+        let (status, _) = decision.status(subject, Timestamp::MIN);
+        let kinds = [Type::Ready, Type::Reconciling, Type::Stalled, Type::Synced];
+        let wanted = kinds.into_iter().filter_map(|kind| {
+            let shown = status.conditions.iter();
+            let shown = shown.clone().find(|c| c.type_ == kind.as_str())?;
+            let reason = Reason::parse(&shown.reason).unwrap();
+            Some(Wanted::new(kind, shown.status == "True", reason, ""))
+        });
+        row(stage, &wanted.collect::<Vec<_>>(), subject.is_deleting())
+    }
+}
+
+#[test]
+fn every_reason_reads_as_the_page_says() {
+    let unread = |cause: Cause| Case::new().facts(|f| f.key = Some(Err(cause)));
+    let missing = || unread(Cause::missing(Reason::ReferenceNotFound, "no"));
+    let no_account =
+        || Case::new().facts(|f| f.subject.account = AccountFacts::Missing("account".into()));
+    let refused = Observation::Refused {
+        key: print(ONE),
+        message: "no".into(),
+    };
+    let living = [
+        Case::new().told().blocked(Reason::Pending),
+        no_account(),
+        no_account().waited_for(Reason::AccountNotFound),
+        missing(),
+        missing().waited_for(Reason::ReferenceNotFound),
+        unread(Cause::needs_person(Reason::InvalidSpec, "no")),
+        Case::new().blocked(Reason::KeyRejected),
+        Case::new().blocked(Reason::ProviderUnreachable),
+        Case::new().told(),
+        Case::new().held().noted(ONE, LINEAGE),
+        Case::new().told().failing(Reason::ProviderUnreachable),
+        Case::new().memory(|m| m.note(refused)),
+        Case::at_rest(),
+    ];
+    let going = || Case::at_rest().policy(KeyDeletionPolicy::Delete).deleting();
+    let used = || going().used_by(&["web"]);
+    let ending = [
+        going(),
+        used(),
+        used().waited_for(Reason::InUse),
+        going().view(|v| v.lineage = Some("22222222bbbb".into())),
+        going().failing(Reason::RequestRefused),
+    ];
+    let mut rows: Vec<String> = living.into_iter().map(|c| c.reading("kept")).collect();
+    rows.extend(ending.into_iter().map(|c| c.reading("being deleted")));
+    assert_documented("SSH keys", &rows);
+}

@@ -1,0 +1,217 @@
+//! What a decision rests on: everything observe gathered, as plain data.
+
+use super::{
+    memory::Memory,
+    posts::Posting,
+    public_key::{Fingerprint, PublicKey},
+};
+use crate::{
+    controllers::{cause::Cause, mark::Mark, pass::Subject, stored_keys::KeyUsers},
+    kinds::{
+        SshKey,
+        conditions::{self, Type},
+        names::{KEY_MARK, STORED_KEY_ANNOTATION},
+        references::PinnedAccount,
+        ssh_key::{KeyDeletionPolicy, StoredKeyNote},
+    },
+};
+use sha2::{Digest as _, Sha256};
+use std::{collections::BTreeSet, time::Duration};
+
+/// The longest name that a key is stored under.
+const LONGEST_NAME: usize = 64;
+
+/// All that one decision is allowed to know.
+#[derive(Clone)]
+pub struct Facts {
+    /// What every kind knows of its object.
+    pub subject: Subject<SshKey, Memory>,
+    /// The key that the object stands for, or why there is none; None: it does not matter.
+    pub key: Option<Result<PublicKey, Cause>>,
+    /// Who refers to the object and to what it stored; None: not known yet.
+    pub users: Option<KeyUsers>,
+    /// Keys of ours, by fingerprint, that another living object of the account stands for.
+    pub claimed: BTreeSet<String>,
+    /// What this process does about the key for any object.
+    pub posting: Posting,
+}
+
+/// What a look at the account showed, with what calls have changed since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// When the look started.
+    pub at: Duration,
+    /// The keys.
+    pub keys: Vec<Key>,
+}
+
+/// One stored key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The provider's identifier.
+    pub uuid: String,
+    /// What it is; None: its text cannot be read.
+    pub fingerprint: Option<Fingerprint>,
+    /// When it was stored.
+    pub created_at: Option<i64>,
+    /// Whether this very object stored it.
+    pub is_mine: bool,
+}
+
+impl Facts {
+    /// The key, where it can be read.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        let key = self.key.as_ref()?.as_ref().ok()?;
+        Some(key.fingerprint())
+    }
+
+    /// What the account shows: the newest look, and what was stored or deleted since. None before the first.
+    pub fn listed(&self) -> Option<Listed> {
+        let (at, keys) = self.subject.view()?.ssh_keys.as_ref()?;
+        let memory = &self.subject.memory.own;
+        let mark = self.subject.mark();
+        let is_deleted = |uuid: &str| {
+            let mut deleted = memory.deleted.iter();
+            deleted.any(|(gone, when)| gone.eq_ignore_ascii_case(uuid) && *when >= *at)
+        };
+        let keys = keys.iter().filter(|key| !is_deleted(key.id.as_str()));
+        let mut keys: Vec<Key> = keys
+            .map(|key| Key {
+                uuid: key.id.as_str().to_owned(),
+                fingerprint: PublicKey::of_stored(&key.public_key).map(|k| k.fingerprint()),
+                created_at: key.created_at,
+                is_mine: is_named_by(&key.name, &mark),
+            })
+            .collect();
+        if let Some(stored) = memory.stored.as_ref().filter(|stored| stored.at >= *at)
+            && !keys
+                .iter()
+                .any(|key| key.uuid.eq_ignore_ascii_case(&stored.uuid))
+        {
+            keys.push(Key {
+                uuid: stored.uuid.clone(),
+                fingerprint: PublicKey::of_stored(&stored.public_key).map(|k| k.fingerprint()),
+                created_at: stored.created_at,
+                is_mine: is_named_by(&stored.name, &mark),
+            });
+        }
+        Some(Listed { at: *at, keys })
+    }
+
+    /// A look that started before this moment says nothing of what the object has there.
+    pub fn since(&self) -> Duration {
+        let changed = self.subject.memory.own.changed;
+        self.subject.acting_since.max(changed)
+    }
+
+    /// Since when this process knows that the object stands for its key.
+    pub fn known_since(&self) -> Duration {
+        let known = self.subject.memory.own.known.as_ref();
+        known.map_or(self.subject.now.mono, |(_, since)| *since)
+    }
+
+    /// The note of this very object.
+    pub fn note(&self) -> Option<StoredKeyNote> {
+        let text = self.subject.annotation(STORED_KEY_ANNOTATION)?;
+        let note: StoredKeyNote = serde_json::from_str(text).ok()?;
+        (note.uid == self.subject.uid()).then_some(note)
+    }
+
+    /// Whether the key may have been sent to this account before, by whatever process.
+    pub fn may_be_sent(&self, key: &Fingerprint) -> bool {
+        let lineage = self.subject.view().and_then(|v| v.lineage.as_deref());
+        let noted = self.note().is_some_and(|note| {
+            note.fingerprint == key.as_str() && Some(note.lineage.as_str()) == lineage
+        });
+        let status = self.subject.object.status.as_ref();
+        let is_recorded = |s: &crate::kinds::ssh_key::SshKeyStatus| {
+            s.uuid.is_some() && s.fingerprint.as_deref() == Some(key.as_str())
+        };
+        noted || status.is_some_and(is_recorded)
+    }
+
+    /// Whether the object was told to be ready, as of its newest generation.
+    pub fn is_told_ready(&self) -> bool {
+        is_ready(&self.subject.object)
+    }
+
+    /// What happens to what the object has no use for.
+    pub fn policy(&self) -> KeyDeletionPolicy {
+        let spec = &self.subject.object.spec;
+        spec.deletion_policy.unwrap_or_default()
+    }
+
+    /// The name under which the object stores a key.
+    pub fn name_of(&self, key: &Fingerprint) -> String {
+        let digest = Sha256::digest(key.as_str());
+        let tail: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
+        let tail = format!("{KEY_MARK}{}{tail}", self.subject.mark());
+        let room = LONGEST_NAME - tail.len() - 1;
+        let shown = format!("{}.{}", self.subject.namespace(), self.subject.name());
+        let shown: String = shown.chars().take(room).collect();
+        format!("{shown}:{tail}")
+    }
+
+    /// Takes in what the newest look shows, once it is known what the object stands for. No call is made.
+    pub fn recall(&mut self) {
+        let now = self.subject.now.mono;
+        let key = self.fingerprint();
+        if let Some(key) = &key {
+            self.subject.memory.own.knows(key, now);
+        }
+        let Some(listed) = self.listed() else { return };
+        let since = self.since();
+        let mark = self.subject.mark();
+        let memory = &mut self.subject.memory.own;
+        match &key {
+            Some(key) => {
+                let is_shown = listed.keys.iter().any(|k| k.is(key));
+                memory.looked(key.as_str(), is_shown, listed.at, since);
+            }
+            None => {
+                let is_shown = listed.keys.iter().any(|k| k.is_mine);
+                memory.looked(mark.as_str(), is_shown, listed.at, since);
+            }
+        }
+    }
+}
+
+impl Key {
+    /// Whether it is this key.
+    pub fn is(&self, key: &Fingerprint) -> bool {
+        self.fingerprint.as_ref() == Some(key)
+    }
+}
+
+/// Whether the object was told to be ready, as of its newest generation, and nothing ends it.
+pub fn is_ready(object: &SshKey) -> bool {
+    let status = object.status.as_ref();
+    object.metadata.deletion_timestamp.is_none()
+        && status.is_some_and(|status| {
+            status.uuid.is_some()
+                && status.observed_generation == object.metadata.generation
+                && conditions::is_true(&status.conditions, Type::Ready)
+        })
+}
+
+/// Whether a stored key bears the mark of an object in its name: `…:fmo-key:<24 hex of the object><8 hex of the key>`.
+pub fn is_named_by(name: &str, mark: &Mark) -> bool {
+    name.rsplit_once(KEY_MARK)
+        .is_some_and(|(_, tail)| tail.len() == 32 && tail.starts_with(mark.as_str()))
+}
+
+/// The account of an object. The first one stays it, whatever the reference says by now.
+pub fn account_of(object: &SshKey) -> PinnedAccount {
+    let pinned = object.status.as_ref().and_then(|s| s.account.clone());
+    pinned.unwrap_or_else(|| PinnedAccount::of(object.spec.account_ref.as_ref()))
+}
+
+/// What an object stands for, as far as it says so itself: two of them share one stored key.
+pub fn claim(object: &SshKey) -> Option<String> {
+    let given = object.spec.public_key.as_deref();
+    let given = given.and_then(|text| PublicKey::parse(text.as_bytes()).ok());
+    let recorded = || object.status.as_ref()?.fingerprint.clone();
+    given
+        .map(|key| key.fingerprint().to_string())
+        .or_else(recorded)
+}

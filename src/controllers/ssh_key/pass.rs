@@ -1,0 +1,67 @@
+//! One pass over one key object.
+
+use super::{
+    KeyContext,
+    act::act,
+    decide::{Effect, decide},
+    observe::observe,
+    posts::Posts,
+};
+use crate::{
+    account::Lane,
+    controllers::{again::Again, events::Severity, objects::Seen, pass::Next},
+    kinds::{SshKey, conditions::Type},
+};
+use std::sync::Arc;
+
+/// The turns that people wait for or must act on.
+const TURNS: [(Type, Severity, &str); 2] = [
+    (Type::Ready, Severity::Normal, "Store"),
+    (Type::Stalled, Severity::Warning, "Hold"),
+];
+
+/// One pass.
+pub(super) async fn pass(ctx: Arc<KeyContext>, posts: Posts, seen: Seen<SshKey>) -> Again {
+    if let Seen::Gone(last) = &seen {
+        let meta = last.meta();
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let name = meta.name.as_deref().unwrap_or_default();
+        ctx.stored_keys.key_changed(namespace, name);
+    }
+    let object = match ctx.open(seen).await {
+        Ok(object) => object,
+        Err(again) => return again,
+    };
+    let (facts, account) = observe(&ctx, &posts, object).await;
+    let decision = decide(&facts);
+    let subject = &facts.subject;
+    let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+        Next::Rest(again) => return again,
+        Next::Say(again) => again,
+        Next::Act(permit) => {
+            let Some(effect) = &decision.effect else {
+                return Again::AtOnce;
+            };
+            let (ended, observation) = act(&ctx, &posts, &facts, effect, permit).await;
+            return ctx
+                .concluded(subject, ended, |memory| memory.note(observation))
+                .await;
+        }
+    };
+    let before = ctx.stored_keys.find(subject.namespace(), subject.name());
+    let again = ctx.say(subject, &decision, again, &TURNS).await;
+    if ctx.stored_keys.find(subject.namespace(), subject.name()) != before {
+        ctx.stored_keys
+            .key_changed(subject.namespace(), subject.name());
+    }
+    again
+}
+
+/// Lane and calls of an effect.
+fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+    match effect {
+        Effect::Store(_) => Some((Lane::Change, 1)),
+        Effect::Delete { .. } => Some((Lane::Change, 2)),
+        Effect::Hold | Effect::LetGo => None,
+    }
+}

@@ -1,0 +1,148 @@
+//! Where servers and the keys that they name find each other. Neither kind knows the other's folder: each makes
+//! itself known here, and is asked through a trait.
+
+use crate::{account::AccountKey, kinds::references::PinnedAccount};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
+
+/// What is known of an SshKey object that somebody names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Found {
+    /// Its kind was not listed yet.
+    NotKnown,
+    /// There is none of this name.
+    Missing,
+    /// There is one, and nothing may rest on what it shows. Says why.
+    NotReady(String),
+    /// It is stored, as of its newest generation.
+    Ready(StoredKey),
+}
+
+/// A key as its object shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StoredKey {
+    /// The provider's identifier.
+    pub uuid: String,
+    /// What the key is.
+    pub fingerprint: String,
+    /// Where it is stored.
+    pub account: PinnedAccount,
+}
+
+/// A server that refers to a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyUser {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Whether an order of it may be under way, which names what the key was when it started.
+    pub is_ordering: bool,
+}
+
+/// Who refers to an SshKey object, and to stored keys by their identifiers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyUsers {
+    /// Servers that name the object, and those of which nobody can say.
+    pub by_name: Vec<KeyUser>,
+    /// Servers that name a stored key, by its identifier in lower case.
+    pub by_uuid: HashMap<String, Vec<KeyUser>>,
+}
+
+/// The objects that stand for stored keys.
+pub trait Keys: Send + Sync {
+    /// What is known of one.
+    fn find(&self, namespace: &str, name: &str) -> Found;
+
+    /// One that referred to it is gone, or refers to it no more.
+    fn wake(&self, namespace: &str, name: &str);
+}
+
+/// The objects that refer to stored keys.
+pub trait Referrers: Send + Sync {
+    /// Who refers to an object, and on these accounts to these stored keys. None: not all are known yet.
+    fn users(
+        &self,
+        namespace: &str,
+        name: &str,
+        uuids: &[String],
+        is_same: &dyn Fn(&AccountKey) -> bool,
+    ) -> Option<KeyUsers>;
+
+    /// An object that they may refer to shows something else now.
+    fn wake(&self, namespace: &str, name: &str);
+
+    /// All objects that they may refer to are known now.
+    fn wake_all(&self);
+}
+
+/// Both sides, once they have made themselves known. A clone is the same.
+#[derive(Clone, Default)]
+pub struct StoredKeys(Arc<Sides>);
+
+#[derive(Default)]
+struct Sides {
+    keys: OnceLock<Arc<dyn Keys>>,
+    referrers: OnceLock<Arc<dyn Referrers>>,
+}
+
+impl StoredKeys {
+    /// The objects that stand for keys. Only the first call counts.
+    pub fn set_keys(&self, keys: Arc<dyn Keys>) {
+        let _ = self.0.keys.set(keys);
+    }
+
+    /// The objects that refer to keys. Only the first call counts.
+    pub fn set_referrers(&self, referrers: Arc<dyn Referrers>) {
+        let _ = self.0.referrers.set(referrers);
+    }
+
+    /// What is known of an SshKey object.
+    pub fn find(&self, namespace: &str, name: &str) -> Found {
+        let keys = self.0.keys.get();
+        keys.map_or(Found::NotKnown, |keys| keys.find(namespace, name))
+    }
+
+    /// Who refers to an SshKey object, and to stored keys. None: not all are known yet.
+    pub fn users(
+        &self,
+        namespace: &str,
+        name: &str,
+        uuids: &[String],
+        is_same: &dyn Fn(&AccountKey) -> bool,
+    ) -> Option<KeyUsers> {
+        let referrers = self.0.referrers.get()?;
+        referrers.users(namespace, name, uuids, is_same)
+    }
+
+    /// An SshKey object shows something else, or is gone.
+    pub fn key_changed(&self, namespace: &str, name: &str) {
+        if let Some(referrers) = self.0.referrers.get() {
+            referrers.wake(namespace, name);
+        }
+    }
+
+    /// All SshKey objects are known now.
+    pub fn keys_known(&self) {
+        if let Some(referrers) = self.0.referrers.get() {
+            referrers.wake_all();
+        }
+    }
+
+    /// One that referred to an SshKey object is gone, or refers to it no more.
+    pub fn released(&self, namespace: &str, name: &str) {
+        if let Some(keys) = self.0.keys.get() {
+            keys.wake(namespace, name);
+        }
+    }
+}
+
+impl KeyUsers {
+    /// Those who refer to a stored key by its identifier.
+    pub fn of(&self, uuid: &str) -> &[KeyUser] {
+        let found = self.by_uuid.get(&uuid.to_ascii_lowercase());
+        found.map(Vec::as_slice).unwrap_or_default()
+    }
+}

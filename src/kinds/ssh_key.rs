@@ -1,0 +1,192 @@
+//! `SshKey`: a public key that is stored at the provider, for servers to refer to by name.
+
+use super::{
+    kind::{Kind, namespaced},
+    references::{AccountRef, KeySelector, PinnedAccount, account_stays},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Api, Client, CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One public SSH key, stored once at the provider. Servers of the same namespace and account refer to it by name.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "flexmetal.dev",
+    version = "v1alpha1",
+    kind = "SshKey",
+    plural = "sshkeys",
+    singular = "sshkey",
+    shortname = "skey",
+    category = "flexmetal",
+    namespaced,
+    status = "SshKeyStatus",
+    derive = "PartialEq",
+    selectable = ".spec.accountRef.name",
+    selectable = ".status.uuid",
+    selectable = ".status.fingerprint",
+    doc = "One public SSH key, stored once at the provider. Servers of the same namespace and account refer to it by name.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether the key is stored as declared."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why the key is ready or not."
+    ),
+    printcolumn(
+        name = "Fingerprint",
+        type_ = "string",
+        json_path = ".status.fingerprint",
+        description = "Fingerprint of the stored key, as ssh-keygen shows it."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
+    ),
+    printcolumn(
+        name = "UUID",
+        type_ = "string",
+        json_path = ".status.uuid",
+        priority = 1,
+        description = "The provider's identifier of the stored key."
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1,
+        description = "The reason in words."
+    )
+)]
+#[x_kube(validation = account_stays("key"))]
+#[x_kube(validation = Rule::new("has(self.publicKey) != has(self.valueFrom)").message("set exactly one of publicKey and valueFrom"))]
+#[serde(rename_all = "camelCase")]
+pub struct SshKeySpec {
+    /// The account that stores the key. Default: the ProviderAccount `default` of this namespace. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_ref: Option<AccountRef>,
+
+    /// The public key, one line in OpenSSH form without options: algorithm, key and a comment, which may be left out.
+    /// Never a private key. Default: none, then `valueFrom` says where it lies. Mutable: another key is stored as well,
+    /// under another identifier, and what servers were installed with is shown there as a pending change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 16384))]
+    #[x_kube(validation = Rule::new("!self.contains('PRIVATE KEY')").message("publicKey is a private key: give the public one, from the file that ends in .pub, and make a new pair if others could read this"))]
+    #[x_kube(validation = Rule::new(r"self.contains('PRIVATE KEY') || self.matches(r'^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]+={0,2}( +[^\r\n]*)?\n?$')").message("publicKey is not one line in OpenSSH form without options: algorithm, key, comment"))]
+    pub public_key: Option<String>,
+
+    /// Where the public key lies in this namespace. Default: none, then `publicKey` is the key. Mutable. What lies there is
+    /// read again at times, every five minutes at most, and whenever this object changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<KeyLocation>,
+
+    /// What happens to the stored key when the object is deleted, and to a former key when another one is in its place:
+    /// `Delete` or `Retain`. Only what this object stored is ever deleted, and only while no server refers to it.
+    /// Default: `Retain`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "KeyDeletionPolicy")]
+    pub deletion_policy: Option<KeyDeletionPolicy>,
+}
+
+/// What happens to a stored key that its object has no use for any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum KeyDeletionPolicy {
+    /// It is deleted at the provider, once no server refers to it, if this object stored it.
+    Delete,
+    /// It stays at the provider.
+    #[default]
+    Retain,
+}
+
+/// Where a public key lies: exactly one of the two.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("has(self.secretKeyRef) != has(self.configMapKeyRef)").message("set exactly one of secretKeyRef and configMapKeyRef"))]
+#[serde(rename_all = "camelCase")]
+pub struct KeyLocation {
+    /// An entry of a Secret of the same namespace. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key_ref: Option<KeySelector>,
+    /// An entry of a ConfigMap of the same namespace. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_key_ref: Option<KeySelector>,
+}
+
+/// What is known about the stored key. Written by the operator only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SshKeyStatus {
+    /// Generation of the spec that this status describes; -1 before the first pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// The account that `accountRef` referred to at first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<PinnedAccount>,
+
+    /// The provider's identifier of the stored key, which orders of servers name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+
+    /// Fingerprint of the key with this identifier, as `ssh-keygen -l` shows it: `SHA256:` and 43 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+
+    /// Whether this object stored the key. One that was there before is used and never deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<bool>,
+
+    /// Other keys that this object stored and that are still there: the newest 16, of which those with
+    /// `deletionPolicy: Delete` go once no server refers to them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["uuid"]))]
+    pub former: Vec<FormerKey>,
+}
+
+/// A key that an object stored and has no use for any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FormerKey {
+    /// The provider's identifier of it.
+    pub uuid: String,
+    /// Its fingerprint, where it can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+}
+
+/// The operator's note on an object, written before it stores a key: the call may have been made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredKeyNote {
+    /// UID of the object: a copy of it has stored nothing.
+    pub uid: String,
+    /// Fingerprint of the key.
+    pub fingerprint: String,
+    /// Lineage of the account that it goes to.
+    pub lineage: String,
+}
+
+impl Kind for SshKey {
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+        namespaced(client, namespace)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
+        (&mut status.observed_generation, &mut status.conditions)
+    }
+}

@@ -1,0 +1,356 @@
+//! Stored SSH keys: stored once, found again, named by servers, turned, deleted.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::watch_log::WatchLog;
+use super::{SOON, apply, held, judge, orders, secret};
+use lab::rig::{Fault, Health, Things, World, cluster, condition, eventually, health, server};
+
+/// Where keys are stored.
+const KEYS: &str = "/v3/sshKey";
+
+/// A sound public key; each letter gives another one.
+pub(super) fn public_key(letter: char) -> String {
+    assert!(letter.is_ascii_alphabetic());
+    format!(
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{letter}v2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z"
+    )
+}
+
+/// A key object with this spec.
+pub(super) fn ssh_key(name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "SshKey",
+        "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+/// One that deletes what it stored.
+pub(super) fn deleting_key(name: &str, letter: char) -> Value {
+    let text = format!("{} {name}@test", public_key(letter));
+    ssh_key(
+        name,
+        &json!({"publicKey": text, "deletionPolicy": "Delete"}),
+    )
+}
+
+/// A server that names key objects.
+pub(super) fn server_with(name: &str, keys: &[&str]) -> Value {
+    let mut object = server(name);
+    object["spec"]["sshKeys"] = keys.iter().map(|key| json!({"name": key})).collect();
+    object
+}
+
+/// The stored keys of the account: the key by its identifier.
+pub(super) async fn stored(world: &World) -> BTreeMap<String, String> {
+    let (status, answer) = world.simulator.call("GET", KEYS, None).await;
+    assert_eq!(status, 200, "{answer}");
+    let keys = answer.as_array().expect("a list").iter();
+    let entry = |key: &Value| (super::text(&key["uuid"]), super::text(&key["publicKey"]));
+    keys.map(entry).collect()
+}
+
+fn keys(world: &World) -> Things {
+    world.things("SshKey")
+}
+
+fn uuid(object: &Value) -> String {
+    object["status"]["uuid"]
+        .as_str()
+        .expect("it is stored")
+        .to_owned()
+}
+
+/// Calls of this method to the stored keys.
+async fn calls(world: &World, method: &str) -> usize {
+    let ledger = world.simulator.ledger().await;
+    let is_one =
+        |call: &&Value| call["method"] == method && super::text(&call["path"]).starts_with(KEYS);
+    ledger.iter().filter(is_one).count()
+}
+
+/// No order may name what is not stored.
+async fn strict(world: &World) {
+    let strict = json!({"unknownSshKey": "refuse422"});
+    world.simulator.switches(&strict).await;
+}
+
+#[tokio::test]
+async fn a_key_is_stored_once_named_by_a_server_and_deleted_when_that_is_gone() {
+    let world = World::start(cluster(), "key").await;
+    strict(&world).await;
+    let keys = keys(&world);
+    // The server comes first: it waits, and orders as soon as the key is there.
+    world.create(&server_with("web", &["ops"])).await;
+    let words = ["spec.sshKeys[0]", "SshKey ops does not exist", "create it"];
+    held(&world, "web", "ReferenceNotFound", &words).await;
+    let waiting = world.get("web").await.unwrap();
+    assert_eq!(health(&waiting), Health::InProgress);
+
+    let made = keys.create(&deleting_key("ops", 'A')).await;
+    assert_eq!(health(&made), Health::InProgress);
+    let log = WatchLog::of(keys.api().clone(), &made);
+    let ready = keys.wait_ready("ops", SOON).await;
+    assert_eq!(health(&ready), Health::Current, "{ready:#}");
+    assert_eq!(ready["status"]["created"], true);
+    let all = stored(&world).await;
+    let text = format!("{} ops@test", public_key('A'));
+    assert_eq!(all, BTreeMap::from([(uuid(&ready), text)]));
+    world.wait_ready("web", SOON).await;
+
+    keys.delete("ops").await;
+    let words = "take it out of their spec.sshKeys";
+    keys.wait_for("ops", "in use", SOON, |key| {
+        let ready = condition(key, "Ready")?;
+        let message = super::text(&ready["message"]);
+        (ready["reason"] == "InUse" && message.contains("web") && message.contains(words))
+            .then_some(())
+    })
+    .await;
+    assert_eq!(stored(&world).await.len(), 1);
+    world.delete("web").await;
+    world.wait_gone("web", SOON).await;
+    keys.wait_gone("ops", SOON).await;
+    assert_eq!(stored(&world).await, BTreeMap::new());
+    assert_eq!(
+        (calls(&world, "POST").await, calls(&world, "DELETE").await),
+        (1, 1)
+    );
+    assert_eq!(orders(&world).await, 1);
+    judge(&world).await;
+    // The note, ready, in use; the end is no version any more.
+    let writes = log.versions().iter().filter(|v| is_ours(v)).count();
+    assert!(writes <= 3, "{:#?}", log.versions());
+}
+
+/// Whether the operator made a version; a person made the one of the deletion.
+fn is_ours(version: &Value) -> bool {
+    let metadata = &version["metadata"];
+    metadata["deletionTimestamp"].is_null()
+        || condition(version, "Ready").is_some_and(|ready| ready["reason"] == "InUse")
+}
+
+#[tokio::test]
+async fn the_example_becomes_ready() {
+    let world = World::start(cluster(), "keyexample").await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/ssh-key");
+    for file in ["server.yaml", "key.yaml"] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let object: Value = serde_saphyr::from_str(&text).unwrap();
+        apply(&world.client, Some(&world.namespace), &object).await;
+    }
+    keys(&world).wait_ready("ops", SOON).await;
+    world.wait_ready("web", SOON).await;
+}
+
+#[tokio::test]
+async fn another_key_is_a_new_stored_key_and_a_difference_of_the_server() {
+    let mut world = World::start(cluster(), "turn").await;
+    strict(&world).await;
+    let keys = keys(&world);
+    keys.create(&deleting_key("ops", 'A')).await;
+    world.create(&server_with("web", &["ops"])).await;
+    let first = keys.wait_ready("ops", SOON).await;
+    let web = world.wait_ready("web", SOON).await;
+    assert_eq!(condition(&web, "Synced").unwrap()["status"], "True");
+
+    // A restart forgets all: no difference, and nothing is stored again.
+    world.operator().restart();
+    super::looks(&world, 3).await;
+    let synced = world.get("web").await.unwrap();
+    assert_eq!(condition(&synced, "Synced").unwrap()["status"], "True");
+    assert_eq!(calls(&world, "POST").await, 1);
+
+    // Deleted by others: stored again under another identifier, and still the same key.
+    let path = format!("{KEYS}/{}", uuid(&first));
+    assert_eq!(world.simulator.call("DELETE", &path, None).await.0, 204);
+    let healed = keys
+        .wait_for("ops", "stored again", SOON, |key| {
+            (key["status"]["uuid"] != first["status"]["uuid"]).then(|| key.clone())
+        })
+        .await;
+    assert!(stored(&world).await.contains_key(&uuid(&healed)));
+    super::looks(&world, 2).await;
+    let synced = world.get("web").await.unwrap();
+    assert_eq!(condition(&synced, "Synced").unwrap()["status"], "True");
+
+    let change = json!({"spec": {"publicKey": public_key('B')}});
+    keys.merge("ops", &change).await;
+    let words = ["spec.sshKeys", "nothing acts on that"];
+    let pending = world
+        .wait_for_condition("web", "Synced", "False", Some("PendingChanges"), SOON)
+        .await;
+    let message = super::text(&condition(&pending, "Synced").unwrap()["message"]);
+    assert!(words.iter().all(|word| message.contains(word)), "{message}");
+    assert_eq!(condition(&pending, "Ready").unwrap()["status"], "True");
+    // The machine has its key; the former is not needed any more.
+    eventually("the former key is gone", SOON, async || {
+        let all: Vec<String> = stored(&world).await.into_values().collect();
+        (all == [public_key('B')]).then_some(())
+    })
+    .await;
+    let turned = keys.wait_ready("ops", SOON).await;
+    assert_ne!(uuid(&turned), uuid(&healed));
+    keys.wait_for("ops", "told of no former key", SOON, |key| {
+        key["status"]["former"].is_null().then_some(())
+    })
+    .await;
+    // A server that comes now is ordered with the new one.
+    world.create(&server_with("later", &["ops"])).await;
+    world.wait_ready("later", SOON).await;
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn whatever_is_lost_one_key_is_stored_and_none_is_left() {
+    let world = World::start(cluster(), "lostkey").await;
+    let keys = keys(&world);
+    let faults = [
+        json!("dropBefore"),
+        json!("dropAfter"),
+        json!({"status": {"code": 500, "after": false}}),
+        json!({"status": {"code": 502, "after": true}}),
+        json!({"status": {"code": 429, "after": false}}),
+        json!({"delay": {"ms": 400, "before": false}}),
+    ];
+    for (letter, fault) in ('A'..).zip(faults) {
+        let name = format!("key-{}", letter.to_ascii_lowercase());
+        let once = Fault::new(fault.clone()).times(1);
+        world.simulator.fault(once.clone().on("POST", KEYS)).await;
+        keys.create(&deleting_key(&name, letter)).await;
+        let ready = keys.wait_ready(&name, SOON).await;
+        let all = stored(&world).await;
+        assert_eq!(all.len(), 1, "{fault}: {all:?}");
+        assert!(all.contains_key(&uuid(&ready)), "{fault}");
+        assert_eq!(ready["status"]["created"], true, "{fault}");
+
+        world
+            .simulator
+            .fault(once.on("DELETE", &format!("{KEYS}/*")))
+            .await;
+        keys.delete(&name).await;
+        keys.wait_gone(&name, SOON).await;
+        assert_eq!(stored(&world).await.len(), 0, "{fault}");
+        let met = world.simulator.faults().await;
+        assert!(met.iter().all(|rule| rule["applied"] == 1), "{met:#?}");
+        world.simulator.clear_faults().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_there_before_is_used_and_stays_and_two_objects_share_one_key() {
+    let world = World::start(cluster(), "sharedkey").await;
+    let keys = keys(&world);
+    let body = json!({"name": "a person's", "publicKey": format!("{} old", public_key('A'))});
+    let (status, answer) = world.simulator.call("POST", KEYS, Some(&body)).await;
+    assert_eq!(status, 200, "{answer}");
+    let theirs = stored(&world).await;
+    keys.create(&deleting_key("adopted", 'A')).await;
+    let adopted = keys.wait_ready("adopted", SOON).await;
+    assert!(theirs.contains_key(&uuid(&adopted)));
+    assert_eq!(adopted["status"]["created"], false);
+    keys.delete("adopted").await;
+    keys.wait_gone("adopted", SOON).await;
+    assert_eq!(stored(&world).await, theirs);
+
+    // Two at once: one stores the key, both stand for it.
+    let before = calls(&world, "POST").await;
+    let (first, second) = (deleting_key("first", 'B'), deleting_key("second", 'B'));
+    tokio::join!(keys.create(&first), keys.create(&second));
+    let first = keys.wait_ready("first", SOON).await;
+    let second = keys.wait_ready("second", SOON).await;
+    assert_eq!(uuid(&first), uuid(&second));
+    assert_eq!(calls(&world, "POST").await, before + 1);
+    let (maker, other) = match first["status"]["created"] == true {
+        true => ("first", "second"),
+        false => ("second", "first"),
+    };
+    // What one stored is left to the other, which never deletes what it did not store.
+    keys.delete(maker).await;
+    keys.wait_gone(maker, SOON).await;
+    super::looks(&world, 2).await;
+    assert!(stored(&world).await.contains_key(&uuid(&first)));
+    keys.wait_ready(other, SOON).await;
+    keys.delete(other).await;
+    keys.wait_gone(other, SOON).await;
+    assert!(stored(&world).await.contains_key(&uuid(&first)));
+}
+
+#[tokio::test]
+async fn a_key_from_a_secret_is_read_from_there_and_a_private_one_is_told_to_nobody() {
+    let mut world = World::start(cluster(), "secretkey").await;
+    let keys = keys(&world);
+    let from =
+        |kind: &str, name: &str| json!({"valueFrom": {kind: {"name": name, "key": "me.pub"}}});
+    keys.create(&ssh_key("late", &from("secretKeyRef", "late")))
+        .await;
+    keys.create(&ssh_key("map", &from("configMapKeyRef", "map")))
+        .await;
+    keys.create(&ssh_key("bad", &from("secretKeyRef", "bad")))
+        .await;
+    let missing = |name: &'static str| {
+        keys.wait_for_condition(name, "Reconciling", "True", Some("ReferenceNotFound"), SOON)
+    };
+    let object = missing("late").await;
+    let message = super::text(&condition(&object, "Ready").unwrap()["message"]);
+    assert!(
+        message.contains("spec.valueFrom.secretKeyRef") && message.contains("create it"),
+        "{message}"
+    );
+    missing("map").await;
+
+    let (client, namespace) = (&world.client, Some(&*world.namespace));
+    let text = format!("{} hush-hush\n", public_key('A'));
+    apply(client, namespace, &secret("late", "me.pub", &text)).await;
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"},
+        "data": {"me.pub": public_key('B')},
+    });
+    apply(client, namespace, &map).await;
+    let private =
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nhush-hush\n-----END OPENSSH PRIVATE KEY-----\n";
+    apply(client, namespace, &secret("bad", "me.pub", private)).await;
+    keys.wait_ready("late", SOON).await;
+    keys.wait_ready("map", SOON).await;
+    let bad = keys
+        .wait_for_condition("bad", "Stalled", "True", Some("InvalidSpec"), SOON)
+        .await;
+    let message = super::text(&condition(&bad, "Ready").unwrap()["message"]);
+    assert!(
+        message.contains("private key") && message.contains(".pub"),
+        "{message}"
+    );
+    assert!(!bad.to_string().contains("hush"), "{bad:#}");
+    // What stands behind a key in a Secret is nobody's business either.
+    let mut all: Vec<String> = stored(&world).await.into_values().collect();
+    all.sort();
+    assert_eq!(all, [public_key('A'), public_key('B')]);
+    assert!(!world.operator().log().contains("hush"));
+}
+
+#[tokio::test]
+async fn at_rest_all_keys_of_an_account_share_one_look_and_nothing_is_written() {
+    let world = World::start(cluster(), "restkeys").await;
+    let keys = keys(&world);
+    for letter in 'A'..='F' {
+        let name = format!("key-{}", letter.to_ascii_lowercase());
+        keys.create(&deleting_key(&name, letter)).await;
+    }
+    let mut logs = Vec::new();
+    for letter in 'a'..='f' {
+        let ready = keys.wait_ready(&format!("key-{letter}"), SOON).await;
+        logs.push(WatchLog::of(keys.api().clone(), &ready));
+    }
+    // Each poll of the machines comes with one look at the keys, or hardly more.
+    let before = calls(&world, "GET").await;
+    super::looks(&world, 6).await;
+    let looks = calls(&world, "GET").await - before;
+    assert!((2..=14).contains(&looks), "{looks} looks for six keys");
+    assert_eq!(calls(&world, "POST").await, 6);
+    for log in logs {
+        assert!(log.versions().is_empty(), "{:#?}", log.versions());
+    }
+}
