@@ -133,7 +133,7 @@ fn arrows_between_folders_point_one_way() {
 #[test]
 fn no_kind_uses_another_and_the_floor_uses_none() {
     let kinds = kinds();
-    for known in ["account", "server"] {
+    for known in ["account", "server", "whitelist"] {
         assert!(kinds.iter().any(|kind| kind == known), "{kinds:?}");
     }
     for (path, code) in sources("controllers") {

@@ -183,6 +183,7 @@ impl Account {
             is_unreachable: false,
             no_orders: self.why_no_orders(),
             defaults: settings.defaults,
+            egress: settings.egress.clone(),
         };
         let mut key = KeyState::Untried;
         if let Some(((live, _), word)) = self.connected_as() {

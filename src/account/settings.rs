@@ -23,6 +23,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What its servers do where they do not say it themselves; None: the object was not read.
     pub defaults: Option<Policies>,
+    /// The addresses from which the operator calls, as CIDRs; none: they are not known.
+    pub egress: Vec<String>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
     /// The lineage to which the present URL and key lead, once that is on record.
@@ -43,6 +45,7 @@ impl Settings {
             times: Times::default(),
             limits: Limits::default(),
             defaults: None,
+            egress: Vec::new(),
             known: Vec::new(),
             lineage: None,
             open_elsewhere: false,
@@ -70,6 +73,7 @@ impl Settings {
             || self.times != former.times
             || self.limits != former.limits
             || self.defaults != former.defaults
+            || self.egress != former.egress
             || self.lineage != former.lineage
             || self.open_elsewhere != former.open_elsewhere
             || self.used_before != former.used_before

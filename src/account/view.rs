@@ -48,6 +48,8 @@ pub struct View {
     pub no_orders: Option<(Reason, String)>,
     /// What its servers do where they do not say it themselves; None: that was not read yet.
     pub defaults: Option<Policies>,
+    /// The addresses from which the operator calls, as CIDRs; none: they are not known.
+    pub egress: Vec<String>,
 }
 
 impl View {
@@ -72,6 +74,7 @@ impl View {
             is_unreachable: false,
             no_orders: None,
             defaults: Some(Policies::default()),
+            egress: Vec::new(),
         }
     }
 }

@@ -54,6 +54,12 @@ impl ClusterId {
         }
         Mark(hex(&hash.finalize(), 24))
     }
+
+    /// The mark of what stands at this place, whichever object that is: a hash of this identity, namespace and name.
+    pub fn place_mark(&self, namespace: &str, name: &str) -> Mark {
+        // No object has an empty UID, so this is nobody's own mark.
+        self.object_mark(namespace, name, "")
+    }
 }
 
 /// Mark of an object: 24 hex digits.

@@ -5,6 +5,7 @@ pub mod account;
 pub mod server;
 pub mod ssh_key;
 pub mod tag;
+pub mod whitelist;
 
 pub mod account_facts;
 pub mod again;
@@ -41,6 +42,7 @@ pub struct Controllers {
     servers: server::Controller,
     tags: tag::Controller,
     ssh_keys: ssh_key::Controller,
+    whitelists: whitelist::Controller,
 }
 
 impl Controllers {
@@ -51,6 +53,7 @@ impl Controllers {
             servers: server::Controller::new(process),
             tags: tag::Controller::new(process),
             ssh_keys: ssh_key::Controller::new(process),
+            whitelists: whitelist::Controller::new(process),
         }
     }
 
@@ -60,6 +63,7 @@ impl Controllers {
             && self.servers.objects.is_ready()
             && self.tags.objects.is_ready()
             && self.ssh_keys.objects.is_ready()
+            && self.whitelists.objects.is_ready()
     }
 
     /// It has changed where this process acts: everything is looked at again. Where it acts anew,
@@ -70,6 +74,7 @@ impl Controllers {
         self.servers.objects.leadership_changed(is_gain);
         self.tags.objects.leadership_changed(is_gain);
         self.ssh_keys.objects.leadership_changed(is_gain);
+        self.whitelists.objects.leadership_changed(is_gain);
     }
 
     /// Runs every kind until shutdown; passes under way are finished.
@@ -80,7 +85,8 @@ impl Controllers {
             self.accounts.run(),
             self.servers.run(known.clone()),
             self.tags.run(known.clone()),
-            self.ssh_keys.run(known),
+            self.ssh_keys.run(known.clone()),
+            self.whitelists.run(known),
         );
     }
 }

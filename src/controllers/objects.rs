@@ -257,7 +257,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 .extend(alias.map(|alias| (alias, uid.clone())));
             inner.want(&uid, now, Duration::ZERO);
             inner.claim(&uid, claim);
-            inner.refer(&uid, refers);
+            inner.refer(&uid, refers, shown.meta());
             return Some(shown);
         };
         if listed && entry.watch == watch {
@@ -295,7 +295,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         if is_newer {
             inner.claim(&uid, claim);
-            released.append(&mut inner.refer(&uid, refers));
+            released.append(&mut inner.refer(&uid, refers, shown.meta()));
         }
         None
     }
@@ -322,7 +322,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         inner.want_gone(uid);
         inner.claim(uid, None);
-        released.append(&mut inner.refer(uid, Words::new()));
+        released.append(&mut inner.refer(uid, Words::new(), &ObjectMeta::default()));
     }
 
     /// What an object claims.
@@ -414,7 +414,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
             if !entry.gone {
                 inner.claim(uid, claim);
-                released = inner.refer(uid, refers);
+                released = inner.refer(uid, refers, shown.meta());
             }
         }
         drop(guard);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const PAGE: &str = include_str!("../../docs/status.md");
 
 /// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
-const BESIDE: [Reason; 7] = [
+const BESIDE: [Reason; 8] = [
     Reason::InSync,
     Reason::PendingChanges,
     Reason::Settled,
@@ -19,6 +19,7 @@ const BESIDE: [Reason; 7] = [
     Reason::OrphansFound,
     Reason::NoOrphans,
     Reason::NotChecked,
+    Reason::EgressCovered,
 ];
 
 /// One line of a table: a stage of life, the conditions that were decided, and what they read as.

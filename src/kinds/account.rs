@@ -181,6 +181,14 @@ pub struct AccountSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Policies>,
 
+    /// The addresses from which the operator calls the hosting API, as the provider sees them, in CIDR notation, at most
+    /// 16. Whitelists of its keys keep them admitted. Default: none, they are not known. Mutable.
+    #[serde(default, rename = "egressCIDRs", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 43)))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of egressCIDRs must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
+    pub egress_cidrs: Vec<String>,
+
     /// Limits on what is ordered through this account. Default: none. Mutable; they stop orders, never releases.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub limits: Limits,

@@ -19,6 +19,8 @@ pub enum Type {
     KeyAccepted,
     /// Marked machines without an object exist (True: bad).
     OrphansFound,
+    /// The operator's own addresses are admitted by the whitelist, and stay so.
+    SelfCovered,
 }
 
 impl Type {
@@ -31,6 +33,7 @@ impl Type {
             Self::Synced => "Synced",
             Self::KeyAccepted => "KeyAccepted",
             Self::OrphansFound => "OrphansFound",
+            Self::SelfCovered => "SelfCovered",
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod server;
 pub mod ssh_key;
 pub mod tag;
 pub mod timing;
+pub mod whitelist;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use interval::Interval;
@@ -34,6 +35,7 @@ pub use reason::Reason;
 pub use server::BareMetalServer;
 pub use ssh_key::SshKey;
 pub use tag::ServerTag;
+pub use whitelist::IpWhitelist;
 
 /// API group of every kind.
 pub const GROUP: &str = "flexmetal.dev";
@@ -49,6 +51,7 @@ pub fn all_crds()
         BareMetalServer::crd(),
         SshKey::crd(),
         ServerTag::crd(),
+        IpWhitelist::crd(),
     ]
     .into_iter()
     .map(names::with_conventions)

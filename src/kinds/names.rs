@@ -28,6 +28,10 @@ pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
 /// of the machines on record. Its value is the connection that the condition's message names. Used up once.
 pub const ACKNOWLEDGE_ACCOUNT: &str = "flexmetal.dev/acknowledge-account";
 
+/// Annotation by which a person states that the operator may lock itself out by the changes of a whitelist that are
+/// held. Its value is the word that the condition's message names. Used up when they are done.
+pub const ACKNOWLEDGE_LOCKOUT: &str = "flexmetal.dev/acknowledge-lockout";
+
 /// Prefix of every tag that is reserved for the operator.
 pub const RESERVED_PREFIX: &str = "fmo-";
 /// Tag prefix of the cluster mark, followed by 16 hex digits.

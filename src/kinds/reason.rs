@@ -140,6 +140,16 @@ reasons! {
     Progressing,
     /// The name that the object shall get at the provider belongs to something else there.
     NameTaken,
+    /// It is not known from which addresses the operator calls the provider.
+    EgressUnknown,
+    /// The whitelist would not admit the operator.
+    EgressNotCovered,
+    /// The whitelist admits the operator.
+    EgressCovered,
+    /// The provider does not keep an entry as it was sent.
+    EntryNotKept,
+    /// The account has no such API key.
+    ApiKeyNotFound,
 }
 
 impl fmt::Display for Reason {

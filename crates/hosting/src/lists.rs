@@ -51,6 +51,19 @@ impl<'a> Listing<'a, TagRecord> {
     }
 }
 
+impl<'a> Listing<'a, WhitelistEntry> {
+    /// A whitelist whose pages the caller fetches.
+    pub fn of_whitelist(
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<WhitelistEntry>, Error>> + Send + 'a,
+    ) -> Self {
+        let identity = |entry: &WhitelistEntry, _| entry.id.to_string();
+        Self::new(identity, move |ask| {
+            let page = fetch(range(&ask));
+            async move { Ok(page.await?.into()) }.boxed()
+        })
+    }
+}
+
 impl Client {
     /// All servers that match a filter (4.4-1).
     pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
@@ -76,10 +89,7 @@ impl Client {
 
     /// The whole whitelist of an API key (4.1-1).
     pub fn all_of_whitelist(&self, key: ApiKeyId) -> Listing<'_, WhitelistEntry> {
-        Listing::new(
-            |entry: &WhitelistEntry, _| entry.id.to_string(),
-            move |ask| async move { Ok(self.whitelist(key, range(&ask)).await?.into()) }.boxed(),
-        )
+        Listing::of_whitelist(move |page| self.whitelist(key, page).boxed())
     }
 
     /// The whole installation log of a host (4.8-13).

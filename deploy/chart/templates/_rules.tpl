@@ -2,13 +2,13 @@
 
 {{- define "flexmetal.rules.namespaced" -}}
 - apiGroups: ["flexmetal.dev"]
-  resources: ["baremetalservers", "servertags", "sshkeys"]
+  resources: ["baremetalservers", "servertags", "sshkeys", "ipwhitelists"]
   verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["provideraccounts"]
   verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
-  resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status", "sshkeys/status"]
+  resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status", "sshkeys/status", "ipwhitelists/status"]
   verbs: ["patch"]
 - apiGroups: [""]
   resources: ["configmaps"]
@@ -79,7 +79,7 @@ resourceNames: ["flexmetal-operator-{{ . }}"]
 # When a definition is deleted, what its objects have at the provider must stay: the objects deleted with it release nothing.
 - apiGroups: ["apiextensions.k8s.io"]
   resources: ["customresourcedefinitions"]
-  resourceNames: ["baremetalservers.flexmetal.dev", "servertags.flexmetal.dev", "sshkeys.flexmetal.dev"]
+  resourceNames: ["baremetalservers.flexmetal.dev", "servertags.flexmetal.dev", "sshkeys.flexmetal.dev", "ipwhitelists.flexmetal.dev"]
   verbs: ["get"]
 {{- end }}
 

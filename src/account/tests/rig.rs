@@ -176,6 +176,7 @@ impl Rig {
             times: Times::default(),
             limits: Limits::default(),
             defaults: Some(Policies::default()),
+            egress: Vec::new(),
             known: Vec::new(),
             lineage: Some("lineage".into()),
             open_elsewhere: false,

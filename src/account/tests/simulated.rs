@@ -55,6 +55,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             times,
             limits: Limits::default(),
             defaults: None,
+            egress: Vec::new(),
             known: Vec::new(),
             lineage: Some("lineage".into()),
             open_elsewhere: false,

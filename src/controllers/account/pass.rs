@@ -148,6 +148,7 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         times: facts.times(),
         limits: facts.spec.limits.clone(),
         defaults: Some(facts.spec.defaults.unwrap_or_default()),
+        egress: facts.spec.egress_cidrs.clone(),
         known: decision.known.clone(),
         lineage: decision.lineage_in_force.clone(),
         open_elsewhere: facts.open_elsewhere,

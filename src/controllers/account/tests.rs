@@ -129,6 +129,7 @@ fn facts() -> Facts {
             },
             timing: Timing::default(),
             defaults: None,
+            egress_cidrs: Vec::new(),
             limits: Limits::default(),
         },
         timing: TimingInForce::default(),

@@ -2,8 +2,10 @@
 
 use super::{Inner, Objects, Shown, Uid};
 use crate::{account::AccountKey, kinds::Kind, runtime::clock};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,7 +19,7 @@ pub const UNREADABLE: &str = "?";
 
 /// Who refers to what.
 #[derive(Default)]
-pub(super) struct References(HashMap<Box<str>, BTreeSet<Uid>>);
+pub(super) struct References(HashMap<Box<str>, BTreeMap<Uid, Arc<Referrer>>>);
 
 /// An object that refers to something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub struct Referrer {
 
 impl<K: Kind, M> Inner<K, M> {
     /// Notes what an object refers to from now on. Returns what it refers to no more.
-    pub(super) fn refer(&mut self, uid: &str, words: Words) -> Words {
+    pub(super) fn refer(&mut self, uid: &str, words: Words, meta: &ObjectMeta) -> Words {
         let Some((uid, _)) = self.entries.get_key_value(uid) else {
             return Words::new();
         };
@@ -50,9 +52,19 @@ impl<K: Kind, M> Inner<K, M> {
                 }
             }
         }
-        for word in entry.refers.difference(&before) {
+        if entry.refers.is_empty() {
+            return released;
+        }
+        let referrer = Arc::new(Referrer {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+            account: entry.account(),
+        });
+        for word in &entry.refers {
             let all = self.references.0.entry(word.clone()).or_default();
-            all.insert(uid.clone());
+            if all.get(&uid) != Some(&referrer) {
+                all.insert(uid.clone(), referrer.clone());
+            }
         }
         released
     }
@@ -69,33 +81,18 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// Those who refer to this, the terminating ones included.
-    pub fn referring(&self, word: &str) -> Vec<(Uid, Referrer)> {
-        let forms: Vec<_> = {
-            let inner = self.lock();
-            let uids = inner.references.0.get(word).into_iter().flatten();
-            let entries = uids.filter_map(|uid| Some((uid, inner.entries.get(uid)?)));
-            let forms = entries.map(|(uid, e)| (uid.clone(), e.form.clone(), e.account()));
-            forms.collect()
-        };
-        // Not under the lock: to decode them takes a while.
-        let referrers = forms.into_iter().map(|(uid, form, account)| {
-            let shown = form.shown();
-            let meta = shown.meta();
-            let referrer = Referrer {
-                namespace: meta.namespace.clone().unwrap_or_default(),
-                name: meta.name.clone().unwrap_or_default(),
-                account,
-            };
-            (uid, referrer)
-        });
-        referrers.collect()
+    pub fn referring(&self, word: &str) -> Vec<(Uid, Arc<Referrer>)> {
+        let inner = self.lock();
+        let all = inner.references.0.get(word).into_iter().flatten();
+        all.map(|(uid, referrer)| (uid.clone(), referrer.clone()))
+            .collect()
     }
 
     /// Wakes those who refer to this.
     pub fn wake_referring(&self, word: &str) {
         self.wake_those(|inner| {
-            let uids = inner.references.0.get(word).into_iter().flatten();
-            uids.cloned().collect()
+            let all = inner.references.0.get(word).into_iter().flatten();
+            all.map(|(uid, _)| uid.clone()).collect()
         });
     }
 

@@ -76,9 +76,9 @@ impl Referrers for Servers {
         }
         let ordering = self.0.referring(&format!("{ORDERS}{namespace}/{name}"));
         let ordering: BTreeSet<Uid> = ordering.into_iter().map(|(uid, _)| uid).collect();
-        let user = |(uid, found): (Uid, Referrer), is_unreadable: bool| KeyUser {
-            namespace: found.namespace,
-            name: found.name,
+        let user = |(uid, found): (Uid, Arc<Referrer>), is_unreadable: bool| KeyUser {
+            namespace: found.namespace.clone(),
+            name: found.name.clone(),
             is_ordering: is_unreadable || ordering.contains(&uid),
         };
         let named = self.0.referring(&format!("{NAMES}{namespace}/{name}"));

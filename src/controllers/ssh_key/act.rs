@@ -1,12 +1,11 @@
 //! Carries out one effect, and returns what was observed.
 
 use super::{
-    KeyContext,
+    KeyContext, Shared,
     decide::{Effect, NewKey, decide},
     facts::{Facts, is_named_by},
     memory::{Observation, Stored},
     observe::look_around,
-    posts::Posts,
 };
 use crate::{
     account::Permit,
@@ -20,14 +19,14 @@ use serde_json::json;
 /// Carries out an effect, by the permit that was given for it.
 pub(super) async fn act(
     ctx: &KeyContext,
-    posts: &Posts,
+    shared: &Shared,
     facts: &Facts,
     effect: &Effect,
     permit: Option<Permit>,
 ) -> (Ended, Observation) {
     match (effect, permit) {
-        (Effect::Store(new), Some(permit)) => store(ctx, posts, facts, new, permit).await,
-        (Effect::Delete { uuid }, Some(permit)) => delete(ctx, posts, facts, uuid, permit).await,
+        (Effect::Store(new), Some(permit)) => store(ctx, shared, facts, new, permit).await,
+        (Effect::Delete { uuid }, Some(permit)) => delete(ctx, shared, facts, uuid, permit).await,
         (Effect::Hold, _) => (
             ctx.hold(&facts.subject, json!({})).await,
             Observation::Nothing,
@@ -49,13 +48,13 @@ fn failed(why: &str) -> (Ended, Observation) {
 /// Notes the key and stores it: one POST, by the pass that has the note confirmed.
 async fn store(
     ctx: &KeyContext,
-    posts: &Posts,
+    shared: &Shared,
     facts: &Facts,
     new: &NewKey,
     mut permit: Permit,
 ) -> (Ended, Observation) {
     // Another object of this key may have stored it since the look.
-    let Some(_started) = posts.start(&new.key, new.looked) else {
+    let Some(_started) = shared.posts.start(&new.key, new.looked) else {
         return (Ended::Done, Observation::Nothing);
     };
     if let Some(note) = &new.note {
@@ -82,7 +81,10 @@ async fn store(
         .await;
     let at = clock::now().mono;
     match answer {
-        Ok(key) => (Ended::Done, Observation::Stored(Stored::of(&key, at))),
+        Ok(key) => (
+            Ended::Done,
+            Observation::Stored(Stored::of(&key, &new.line, at)),
+        ),
         Err(error) => {
             tracing::warn!(error = error.explain(), "a key could not be stored");
             let observation = match &error {
@@ -104,7 +106,7 @@ async fn store(
 /// the decision rests on still stands.
 async fn delete(
     ctx: &KeyContext,
-    posts: &Posts,
+    shared: &Shared,
     facts: &Facts,
     uuid: &str,
     mut permit: Permit,
@@ -136,7 +138,7 @@ async fn delete(
         }
     }
     // Last of all: who refers to it now.
-    look_around(ctx, posts, &mut fresh);
+    look_around(ctx, shared, &mut fresh);
     let is_due = decide(&fresh).effect == decide(facts).effect;
     if !is_due || !ctx.may_act(Some(facts.subject.namespace())) {
         return (Ended::Stale, Observation::Nothing);

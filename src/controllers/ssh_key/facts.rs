@@ -15,8 +15,9 @@ use crate::{
         ssh_key::{KeyDeletionPolicy, StoredKeyNote},
     },
 };
+use hosting::ssh_key::SshKey as Record;
 use sha2::{Digest as _, Sha256};
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The longest name that a key is stored under.
 const LONGEST_NAME: usize = 64;
@@ -28,6 +29,8 @@ pub struct Facts {
     pub subject: Subject<SshKey, Memory>,
     /// The key that the object stands for, or why there is none; None: it does not matter.
     pub key: Option<Result<PublicKey, Cause>>,
+    /// The newest look at the account's keys, with the moment of its start.
+    pub shown: Option<(Duration, Arc<Vec<Shown>>)>,
     /// Who refers to the object and to what it stored; None: not known yet.
     pub users: Option<KeyUsers>,
     /// Keys of ours, by fingerprint, that another living object of the account stands for.
@@ -36,12 +39,25 @@ pub struct Facts {
     pub posting: Posting,
 }
 
+/// One stored key, as the account shows it. Read once a look, whoever asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The provider's identifier.
+    pub uuid: String,
+    /// What it is; None: its text cannot be read.
+    pub fingerprint: Option<Fingerprint>,
+    /// When it was stored.
+    pub created_at: Option<i64>,
+    /// The mark in its name: 24 hex digits of the object that stored it, and 8 of the key.
+    pub mark: Option<String>,
+}
+
 /// What a look at the account showed, with what calls have changed since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// When the look started.
     pub at: Duration,
-    /// The keys.
+    /// The keys that concern the object: what it stored, and those that are its key.
     pub keys: Vec<Key>,
 }
 
@@ -56,6 +72,24 @@ pub struct Key {
     pub created_at: Option<i64>,
     /// Whether this very object stored it.
     pub is_mine: bool,
+    /// Whether it is the key that the object stands for.
+    pub is_wanted: bool,
+}
+
+impl Shown {
+    /// A key as the account's list shows it.
+    pub fn of(key: &Record) -> Self {
+        Self::read(key.id.as_str(), &key.name, &key.public_key, key.created_at)
+    }
+
+    fn read(uuid: &str, name: &str, public_key: &str, created_at: Option<i64>) -> Self {
+        Self {
+            uuid: uuid.to_owned(),
+            fingerprint: PublicKey::of_stored(public_key).map(|key| key.fingerprint()),
+            created_at,
+            mark: mark_in(name).map(str::to_owned),
+        }
+    }
 }
 
 impl Facts {
@@ -67,33 +101,41 @@ impl Facts {
 
     /// What the account shows: the newest look, and what was stored or deleted since. None before the first.
     pub fn listed(&self) -> Option<Listed> {
-        let (at, keys) = self.subject.view()?.ssh_keys.as_ref()?;
+        let (at, shown) = self.shown.as_ref()?;
         let memory = &self.subject.memory.own;
-        let mark = self.subject.mark();
+        let (mark, wanted) = (self.subject.mark(), self.fingerprint());
+        let wanted = wanted.as_ref().map(|key| (key, tail_of(key)));
+        let key = |shown: &Shown| {
+            let mark_shown = shown.mark.as_deref().unwrap_or_default();
+            let is_mine = mark_shown.starts_with(mark.as_str());
+            let is_wanted = wanted
+                .as_ref()
+                .is_some_and(|(key, tail)| match &shown.fingerprint {
+                    Some(print) => print == *key,
+                    // What it stored it knows by the name, whatever became of the text.
+                    None => is_mine && mark_shown.ends_with(tail),
+                });
+            (is_mine || is_wanted).then(|| Key {
+                uuid: shown.uuid.clone(),
+                fingerprint: shown.fingerprint.clone(),
+                created_at: shown.created_at,
+                is_mine,
+                is_wanted,
+            })
+        };
         let is_deleted = |uuid: &str| {
             let mut deleted = memory.deleted.iter();
             deleted.any(|(gone, when)| gone.eq_ignore_ascii_case(uuid) && *when >= *at)
         };
-        let keys = keys.iter().filter(|key| !is_deleted(key.id.as_str()));
-        let mut keys: Vec<Key> = keys
-            .map(|key| Key {
-                uuid: key.id.as_str().to_owned(),
-                fingerprint: PublicKey::of_stored(&key.public_key).map(|k| k.fingerprint()),
-                created_at: key.created_at,
-                is_mine: is_named_by(&key.name, &mark),
-            })
-            .collect();
+        let keys = shown.iter().filter_map(key);
+        let mut keys: Vec<Key> = keys.filter(|key| !is_deleted(&key.uuid)).collect();
         if let Some(stored) = memory.stored.as_ref().filter(|stored| stored.at >= *at)
             && !keys
                 .iter()
                 .any(|key| key.uuid.eq_ignore_ascii_case(&stored.uuid))
         {
-            keys.push(Key {
-                uuid: stored.uuid.clone(),
-                fingerprint: PublicKey::of_stored(&stored.public_key).map(|k| k.fingerprint()),
-                created_at: stored.created_at,
-                is_mine: is_named_by(&stored.name, &mark),
-            });
+            let (uuid, name, text) = (&stored.uuid, &stored.name, &stored.public_key);
+            keys.extend(key(&Shown::read(uuid, name, text, stored.created_at)));
         }
         Some(Listed { at: *at, keys })
     }
@@ -143,9 +185,7 @@ impl Facts {
 
     /// The name under which the object stores a key.
     pub fn name_of(&self, key: &Fingerprint) -> String {
-        let digest = Sha256::digest(key.as_str());
-        let tail: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
-        let tail = format!("{KEY_MARK}{}{tail}", self.subject.mark());
+        let tail = format!("{KEY_MARK}{}{}", self.subject.mark(), tail_of(key));
         let room = LONGEST_NAME - tail.len() - 1;
         let shown = format!("{}.{}", self.subject.namespace(), self.subject.name());
         let shown: String = shown.chars().take(room).collect();
@@ -165,21 +205,19 @@ impl Facts {
         let memory = &mut self.subject.memory.own;
         match &key {
             Some(key) => {
-                let is_shown = listed.keys.iter().any(|k| k.is(key));
+                let is_shown = listed.keys.iter().any(|k| k.is_wanted);
                 memory.looked(key.as_str(), is_shown, listed.at, since);
+                // By a look, and not only by the answer to the call.
+                let is_newer = memory.stored.as_ref().is_none_or(|s| s.at < listed.at);
+                if is_shown && is_newer {
+                    memory.unshown = 0;
+                }
             }
             None => {
                 let is_shown = listed.keys.iter().any(|k| k.is_mine);
                 memory.looked(mark.as_str(), is_shown, listed.at, since);
             }
         }
-    }
-}
-
-impl Key {
-    /// Whether it is this key.
-    pub fn is(&self, key: &Fingerprint) -> bool {
-        self.fingerprint.as_ref() == Some(key)
     }
 }
 
@@ -194,10 +232,22 @@ pub fn is_ready(object: &SshKey) -> bool {
         })
 }
 
-/// Whether a stored key bears the mark of an object in its name: `…:fmo-key:<24 hex of the object><8 hex of the key>`.
+/// Whether a stored key bears the mark of an object in its name.
 pub fn is_named_by(name: &str, mark: &Mark) -> bool {
-    name.rsplit_once(KEY_MARK)
-        .is_some_and(|(_, tail)| tail.len() == 32 && tail.starts_with(mark.as_str()))
+    mark_in(name).is_some_and(|found| found.starts_with(mark.as_str()))
+}
+
+/// What follows the last `fmo-key:` of a name: 24 hex digits of the object, and 8 of the key.
+fn mark_in(name: &str) -> Option<&str> {
+    let (_, mark) = name.rsplit_once(KEY_MARK)?;
+    let is_mark = mark.len() == 32 && mark.bytes().all(|b| b.is_ascii_hexdigit());
+    is_mark.then_some(mark)
+}
+
+/// What the name of a stored key says of the key: 8 hex digits.
+fn tail_of(key: &Fingerprint) -> String {
+    let digest = Sha256::digest(key.as_str());
+    digest.iter().take(4).map(|b| format!("{b:02x}")).collect()
 }
 
 /// The account of an object. The first one stays it, whatever the reference says by now.

@@ -30,6 +30,8 @@ pub struct Memory {
     pub deleted: Vec<(String, Duration)>,
     /// What looks did not show.
     pub absence: Option<Absence>,
+    /// Keys that the provider took and no look has shown since.
+    pub unshown: u32,
     /// The key that the provider refused, and its words.
     pub refused: Option<(Fingerprint, String)>,
 }
@@ -105,6 +107,7 @@ impl Memory {
             Observation::Nothing => {}
             Observation::Stored(stored) => {
                 self.stored = Some(stored);
+                self.unshown += 1;
                 self.refused = None;
                 self.absence = None;
             }
@@ -134,6 +137,7 @@ impl Memory {
             Some((known, since)) if known == key => *since,
             _ => {
                 self.known = Some((key.clone(), now));
+                self.unshown = 0;
                 self.absence = None;
                 now
             }
@@ -204,12 +208,12 @@ impl Memory {
 }
 
 impl Stored {
-    /// As the answer shows it.
-    pub fn of(key: &SshKey, at: Duration) -> Self {
+    /// As the answer shows it; the text is the one that was sent, which an answer may leave out.
+    pub fn of(key: &SshKey, line: &str, at: Duration) -> Self {
         Self {
             uuid: key.id.as_str().to_owned(),
             name: key.name.clone(),
-            public_key: key.public_key.clone(),
+            public_key: line.to_owned(),
             created_at: key.created_at,
             at,
         }

@@ -5,6 +5,7 @@
 
 pub mod decide;
 pub mod facts;
+pub mod looks;
 pub mod memory;
 pub mod posts;
 pub mod public_key;
@@ -24,6 +25,7 @@ use crate::{
     account::{AccountKey, List, Users as _, Wake},
     kinds::{SshKey, conditions::Type},
 };
+use looks::Looks;
 use posts::Posts;
 use std::sync::Arc;
 
@@ -31,6 +33,13 @@ use std::sync::Arc;
 pub type KeyObjects = Objects<SshKey, floor::Memory<memory::Memory>>;
 /// What the passes over keys use.
 pub type KeyContext = Context<SshKey, floor::Memory<memory::Memory>>;
+
+/// What the passes over all keys share.
+#[derive(Clone, Default)]
+struct Shared {
+    posts: Posts,
+    looks: Looks,
+}
 
 /// The controller of stored keys.
 pub struct Controller {
@@ -57,8 +66,8 @@ impl Controller {
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        let posts = Posts::default();
-        let pass = move |ctx, seen| pass::pass(ctx, posts.clone(), seen);
+        let shared = Shared::default();
+        let pass = move |ctx, seen| pass::pass(ctx, shared.clone(), seen);
         let known = async {
             self.objects.completed().await;
             self.process.stored_keys.keys_known();

@@ -1,10 +1,9 @@
 //! Gathers the facts of one pass.
 
 use super::{
-    KeyContext,
+    KeyContext, Shared,
     facts::{self, Facts},
     memory::Content,
-    posts::Posts,
     public_key::{NoKey, PublicKey},
 };
 use crate::{
@@ -24,7 +23,7 @@ const REST: Duration = Duration::from_secs(300);
 /// Gathers the facts about an object, and the account to act through where there is one.
 pub(super) async fn observe(
     ctx: &KeyContext,
-    posts: &Posts,
+    shared: &Shared,
     object: Arc<SshKey>,
 ) -> (Facts, Option<Account>) {
     let key = match object.metadata.deletion_timestamp {
@@ -34,7 +33,9 @@ pub(super) async fn observe(
     let (subject, account) = ctx
         .subject(object.clone(), &facts::account_of(&object))
         .await;
+    let list = subject.view().and_then(|view| view.ssh_keys.clone());
     let mut facts = Facts {
+        shown: list.map(|(at, keys)| (at, shared.looks.read(&keys))),
         subject,
         key,
         users: None,
@@ -45,14 +46,14 @@ pub(super) async fn observe(
     let own = facts.subject.memory.own.clone();
     ctx.objects
         .remember(facts.subject.uid(), |memory| memory.own = own);
-    look_around(ctx, posts, &mut facts);
+    look_around(ctx, shared, &mut facts);
     (facts, account)
 }
 
 /// What other objects and other passes of this process do. No call is made.
-pub(super) fn look_around(ctx: &KeyContext, posts: &Posts, facts: &mut Facts) {
+pub(super) fn look_around(ctx: &KeyContext, shared: &Shared, facts: &mut Facts) {
     if let Some(key) = facts.fingerprint() {
-        facts.posting = posts.of(&key);
+        facts.posting = shared.posts.of(&key);
     }
     let Some(listed) = facts.listed() else { return };
     let mine = listed.keys.iter().filter(|key| key.is_mine);

@@ -1,11 +1,10 @@
 //! One pass over one key object.
 
 use super::{
-    KeyContext,
+    KeyContext, Shared,
     act::act,
     decide::{Effect, decide},
     observe::observe,
-    posts::Posts,
 };
 use crate::{
     account::Lane,
@@ -21,7 +20,7 @@ const TURNS: [(Type, Severity, &str); 2] = [
 ];
 
 /// One pass.
-pub(super) async fn pass(ctx: Arc<KeyContext>, posts: Posts, seen: Seen<SshKey>) -> Again {
+pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey>) -> Again {
     if let Seen::Gone(last) = &seen {
         let meta = last.meta();
         let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -32,7 +31,7 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, posts: Posts, seen: Seen<SshKey>)
         Ok(object) => object,
         Err(again) => return again,
     };
-    let (facts, account) = observe(&ctx, &posts, object).await;
+    let (facts, account) = observe(&ctx, &shared, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
     let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
@@ -42,7 +41,7 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, posts: Posts, seen: Seen<SshKey>)
             let Some(effect) = &decision.effect else {
                 return Again::AtOnce;
             };
-            let (ended, observation) = act(&ctx, &posts, &facts, effect, permit).await;
+            let (ended, observation) = act(&ctx, &shared, &facts, effect, permit).await;
             return ctx
                 .concluded(subject, ended, |memory| memory.note(observation))
                 .await;

@@ -98,7 +98,11 @@ fn expanded(value: Value) -> Value {
                 (Some(n), None, Some(word), None) => (0..n)
                     .map(|i| Value::from(format!("{}{i}", word.as_str().unwrap())))
                     .map(|word| match map.get("as").and_then(Value::as_str) {
-                        Some(field) => json!({field: word}),
+                        Some(field) => {
+                            let mut item = map.get("with").cloned().unwrap_or_else(|| json!({}));
+                            item[field] = word;
+                            item
+                        }
                         None => word,
                     })
                     .collect(),

@@ -22,6 +22,7 @@ mod tenants;
 mod timing;
 mod traces;
 mod watch_log;
+mod whitelists;
 
 use std::time::Duration;
 

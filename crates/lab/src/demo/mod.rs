@@ -229,16 +229,19 @@ async fn show(
     took: Duration,
 ) -> Result<(), Box<dyn Error>> {
     let namespace = quickstart::NAMESPACE;
-    let table = kubectl
-        .run(&["-n", namespace, "get", "baremetalservers", "-o", "wide"])
+    let get = ["-n", namespace, "get"];
+    let servers = kubectl
+        .run(&[&get[..], &["baremetalservers", "-o", "wide"]].concat())
         .await?;
+    let others = "servertags,ipwhitelists,sshkeys";
+    let others = kubectl.run(&[&get[..], &[others]].concat()).await?;
     let folder = folder.path().display();
     let (api, control) = (&state.simulator.api, &state.simulator.control);
     say(&format!(
-        "\nAll servers are Ready (waited {:.1} s):\n\n{table}\n\
+        "\nAll objects are Ready (waited {:.1} s):\n\n{servers}\n{others}\n\
          Look further:\n\
          \x20 export KUBECONFIG={folder}/kubeconfig PATH={folder}/bin:$PATH\n\
-         \x20 kubectl -n {namespace} get bms,pacct         # servers and account\n\
+         \x20 kubectl -n {namespace} get flexmetal         # objects of every kind\n\
          \x20 kubectl -n {namespace} describe bms web      # conditions and events of one\n\
          \x20 kubectl -n {namespace} delete bms web        # returns when its machine is released\n\
          \x20 kubectl explain bms.spec            # every field in words\n\

@@ -18,6 +18,8 @@ use crate::{
 };
 use std::time::Duration;
 
+/// So often a key is stored that no look shows.
+const MOST_UNSHOWN: u32 = 3;
 /// So many former keys are shown.
 const MOST_FORMER: usize = 16;
 
@@ -42,17 +44,17 @@ pub(super) fn keep(facts: &Facts) -> Decision {
         return waiting(facts, view, since);
     };
     let print = key.fingerprint();
-    match chosen(facts, &listed, &print) {
+    match chosen(facts, &listed) {
         Some(stored) => kept(facts, view, &listed, stored, &print),
         None => store(facts, view, &listed, key, print),
     }
 }
 
 /// The stored key that the object stands for: the recorded one while it is there, else the oldest.
-fn chosen<'a>(facts: &Facts, listed: &'a Listed, print: &Fingerprint) -> Option<&'a Key> {
+fn chosen<'a>(facts: &Facts, listed: &'a Listed) -> Option<&'a Key> {
     let status = facts.subject.object.status.as_ref();
     let recorded = status.and_then(|s| s.uuid.as_deref()).unwrap_or_default();
-    let same = listed.keys.iter().filter(|key| key.is(print));
+    let same = listed.keys.iter().filter(|key| key.is_wanted);
     same.min_by_key(|key| {
         let is_recorded = key.uuid.eq_ignore_ascii_case(recorded);
         let age = key.created_at.unwrap_or(i64::MAX);
@@ -87,7 +89,7 @@ fn kept(
     let is_written = status == before && facts.is_told_ready();
 
     // One that two calls stored, or what the policy says.
-    let is_to_go = |key: &Key| key.is(print) || facts.policy() == KeyDeletionPolicy::Delete;
+    let is_to_go = |key: &Key| key.is_wanted || facts.policy() == KeyDeletionPolicy::Delete;
     let leaving: Vec<&Key> = former.into_iter().rev().filter(|k| is_to_go(k)).collect();
     let unused = leaving.iter().find(|key| is_unused(facts, key));
     let mut message = match stored.is_mine {
@@ -99,7 +101,7 @@ fn kept(
     if !leaving.is_empty() {
         message.push_str("; those in status.former go once no server refers to them");
     }
-    let next = listed.at + view.times.idle_poll_interval;
+    let next = next_look(listed.at, view.times.idle_poll_interval);
     let decision = Decision::of(status)
         .because(Cause::ready(Reason::Available, message))
         .wanting(List::SshKeys, next)
@@ -114,6 +116,14 @@ fn kept(
         None if facts.users.is_none() && !leaving.is_empty() => decision.again(SHORTLY),
         None => decision,
     }
+}
+
+/// When the next look is due at rest. At moments that all objects share, whenever each of them came: one look
+/// serves them all.
+fn next_look(looked: Duration, idle: Duration) -> Duration {
+    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    let idle = millis(idle).max(1);
+    Duration::from_millis((millis(looked) / idle + 1).saturating_mul(idle))
 }
 
 /// Whether nobody refers to a former key, and no order that may name it is under way.
@@ -172,6 +182,12 @@ fn store(
         let cause = Cause::waits(Reason::Pending, "the account is being recorded");
         return hold(facts, cause).again(SHORTLY);
     };
+    if memory.unshown >= MOST_UNSHOWN {
+        let text = "the provider took the key three times and does not show it; nothing more is sent: look at the stored keys at the provider, then change this object or start the operator again";
+        let next = next_look(listed.at, view.times.idle_poll_interval);
+        let cause = Cause::needs_person(Reason::ChecksFailed, text);
+        return hold(facts, cause).wanting(List::SshKeys, next);
+    }
     let decision = match &memory.refused {
         Some((refused, words)) if *refused == print => hold(
             facts,

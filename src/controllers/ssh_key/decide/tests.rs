@@ -10,7 +10,7 @@ use crate::{
         mark::ClusterId,
         pass::Subject,
         ssh_key::{
-            facts::is_named_by,
+            facts::{Shown, is_named_by},
             memory::{Memory, Observation, Stored},
             posts::Posting,
             public_key::{NoKey, PublicKey},
@@ -120,6 +120,7 @@ impl Case {
                 object: Arc::new(object),
             },
             key: Some(Ok(key(ONE))),
+            shown: None,
             users: Some(KeyUsers::default()),
             claimed: Default::default(),
             posting: Posting::None,
@@ -234,14 +235,26 @@ impl Case {
         self.facts(|f| f.users.as_mut().unwrap().by_name = users)
     }
 
-    fn decide(mut self) -> Decision {
-        self.0.recall();
-        decide(&self.0)
+    /// What observe does.
+    fn seen(mut self) -> Facts {
+        see(&mut self.0);
+        self.0
+    }
+
+    fn decide(self) -> Decision {
+        decide(&self.seen())
     }
 
     fn effect(self) -> Option<Effect> {
         self.decide().effect
     }
+}
+
+fn see(facts: &mut Facts) {
+    let list = facts.subject.view().and_then(|v| v.ssh_keys.clone());
+    let read = |keys: &[Record]| Arc::new(keys.iter().map(Shown::of).collect());
+    facts.shown = list.map(|(at, keys)| (at, read(&keys)));
+    facts.recall();
 }
 
 fn user(namespace: &str, name: &str) -> KeyUser {
@@ -387,7 +400,11 @@ fn what_it_stored_is_held_by_a_finalizer() {
     let decision = stripped.held().decide();
     assert_eq!(decision.effect, None);
     assert_eq!(decision.status.created, Some(true));
-    assert_eq!(decision.wants, Some((List::SshKeys, secs(LOOKED + 300))));
+    assert_eq!(
+        decision.wants,
+        Some((List::SshKeys, secs(1200))),
+        "with all others"
+    );
 }
 
 #[test]
@@ -489,7 +506,7 @@ fn what_was_stored_or_deleted_since_the_look_counts() {
             at: secs(995),
         });
     });
-    let listed = deleted.0.listed().unwrap();
+    let listed = deleted.seen().listed().unwrap();
     assert_eq!(listed.keys, Vec::new());
 }
 
@@ -543,6 +560,27 @@ fn a_key_that_is_none_is_told_and_nothing_is_sent() {
         m.known = Some((print(TWO), secs(SINCE)));
     });
     assert_eq!(mended.decide().cause, None);
+}
+
+#[test]
+fn a_text_that_comes_back_unreadable_makes_no_second_key() {
+    let case = Case::new().held().noted(ONE, LINEAGE);
+    let name = case.name(ONE);
+    let decision = case.clone().shows(1, "", &name, 10).decide();
+    assert_eq!(decision.status.uuid, Some(uuid(1)));
+    assert_eq!(decision.effect, None);
+    // Another content of ours is not it.
+    let other = case.clone().shows(1, "", &case.name(TWO), 10).decide();
+    assert_eq!(other.status.uuid, None);
+}
+
+#[test]
+fn what_the_provider_takes_and_never_shows_is_not_sent_for_ever() {
+    let case = Case::new().memory(|m| m.unshown = 2);
+    assert!(matches!(case.clone().effect(), Some(Effect::Store(_))));
+    let decision = case.memory(|m| m.unshown = 3).decide();
+    assert_eq!(decision.effect, None);
+    assert_eq!(reason(&decision), Some(Reason::ChecksFailed));
 }
 
 mod ending {

@@ -86,7 +86,7 @@ impl World {
         facts.subject.now.mono = self.now;
         let users = facts.users.get_or_insert_default();
         users.by_name = self.used.then(|| user("shop", "web")).into_iter().collect();
-        facts.recall();
+        see(facts);
         facts
     }
 
@@ -172,7 +172,7 @@ impl World {
                 let record = self.put(&new.name, &new.line);
                 match fate {
                     Fate::AnswerLost => Observation::Unknown(self.now),
-                    _ => Observation::Stored(Stored::of(&record, self.now)),
+                    _ => Observation::Stored(Stored::of(&record, &new.line, self.now)),
                 }
             }
         };

@@ -32,9 +32,9 @@ impl Case {
         })
     }
 
-    fn reading(mut self, stage: &str) -> String {
-        self.0.recall();
-        let (subject, decision) = (&self.0.subject, decide(&self.0));
+    fn reading(self, stage: &str) -> String {
+        let facts = self.seen();
+        let (subject, decision) = (&facts.subject, decide(&facts));
         let (status, _) = decision.status(subject, Timestamp::MIN);
         let kinds = [Type::Ready, Type::Reconciling, Type::Stalled, Type::Synced];
         let wanted = kinds.into_iter().filter_map(|kind| {

@@ -1,0 +1,57 @@
+//! The looks at the accounts' keys, read once each: hundreds of objects ask about the same list, and to read a key
+//! takes a hash.
+
+use super::facts::Shown;
+use hosting::ssh_key::SshKey as Record;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// A list as it came, and as it was read.
+type Read = (Weak<Vec<Record>>, Arc<Vec<Shown>>);
+
+/// What was read of the lists that are still in use.
+#[derive(Clone, Default)]
+pub struct Looks(Arc<Mutex<Vec<Read>>>);
+
+impl Looks {
+    /// The keys of a list.
+    pub fn read(&self, list: &Arc<Vec<Record>>) -> Arc<Vec<Shown>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(list, _)| list.strong_count() > 0);
+        let is_it = |(known, _): &&Read| Weak::as_ptr(known) == Arc::as_ptr(list);
+        if let Some((_, read)) = all.iter().find(is_it) {
+            return read.clone();
+        }
+        let read: Arc<Vec<Shown>> = Arc::new(list.iter().map(Shown::of).collect());
+        all.push((Arc::downgrade(list), read.clone()));
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hosting::SshKeyId;
+
+    #[test]
+    fn a_list_is_read_once_and_forgotten_when_nobody_has_it_any_more() {
+        let record = |name: &str| Record {
+            id: SshKeyId::parse("0b2c4f5e-1111-4222-8333-444455556666").unwrap(),
+            name: name.into(),
+            public_key: "no key".into(),
+            created_at: None,
+        };
+        let mark = "0123456789abcdef01234567deadbeef";
+        let list = Arc::new(vec![
+            record("plain"),
+            record(&format!("a.b:fmo-key:{mark}")),
+        ]);
+        let looks = Looks::default();
+        let first = looks.read(&list);
+        assert!(Arc::ptr_eq(&first, &looks.read(&list)));
+        let marks: Vec<_> = first.iter().map(|key| key.mark.as_deref()).collect();
+        assert_eq!(marks, [None, Some(mark)]);
+        drop(list);
+        looks.read(&Arc::new(Vec::new()));
+        assert_eq!(looks.0.lock().unwrap().len(), 1);
+    }
+}

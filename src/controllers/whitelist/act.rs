@@ -1,0 +1,231 @@
+//! Carries out one effect, and returns what this process knows after it.
+
+use super::{
+    WhitelistContext,
+    decide::{
+        Effect,
+        guard::Step,
+        list::{Entry, List},
+        sendable,
+    },
+    facts::Facts,
+    memory::{Look, Own, Sent},
+};
+use crate::{
+    account::Permit,
+    controllers::{
+        events::Severity,
+        pass::{Ended, ended},
+        report::News,
+        trouble::Trouble,
+    },
+    kinds::{Reason, names::ACKNOWLEDGE_LOCKOUT},
+    runtime::clock,
+};
+use futures::FutureExt as _;
+use hosting::{
+    ApiKeyId, Error,
+    error::NotSent,
+    listing::{Gap, Listing},
+};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// Most entries that an event names.
+const MOST_NAMED: usize = 10;
+
+/// Carries out an effect.
+pub(super) async fn act(
+    ctx: &WhitelistContext,
+    facts: &Facts,
+    effect: &Effect,
+    permit: Option<Permit>,
+) -> (Own, Ended) {
+    let subject = &facts.subject;
+    let mut own = subject.memory.own.clone();
+    let ended = match (effect, permit) {
+        (Effect::Hold, _) => ctx.hold(subject, json!({})).await,
+        (Effect::UseUp, _) => {
+            own.used_up = Some(subject.now.mono);
+            let metadata = json!({ "annotations": { ACKNOWLEDGE_LOCKOUT: null } });
+            ended(ctx.write_metadata(&subject.object, metadata).await)
+        }
+        (Effect::LetGo, _) => {
+            let ended = ctx.let_go(subject).await;
+            if ended == Ended::Done {
+                tell_what_stays(ctx, facts).await;
+            }
+            ended
+        }
+        (Effect::Work { .. }, Some(permit)) => {
+            let _calling = ctx.objects.call_provider();
+            return work(ctx, facts, own, permit).await;
+        }
+        (Effect::Work { .. }, None) => {
+            Ended::Failed(Trouble::unexpected("a call without a permit"))
+        }
+    };
+    (own, ended)
+}
+
+/// Proves that the key still works, reads the list, and sends the step that follows from it.
+async fn work(
+    ctx: &WhitelistContext,
+    facts: &Facts,
+    mut own: Own,
+    mut permit: Permit,
+) -> (Own, Ended) {
+    if own.sent.is_some() {
+        let proof = permit.call(async |client| client.quota_usage().await);
+        if let Err(error) = proof.await {
+            return (own, Ended::Failed(Trouble::of_provider(&error)));
+        }
+    }
+    let key = facts.key();
+    let permit = Mutex::new(permit);
+    let began = clock::now().mono;
+    let list = match read(&permit, facts, key).await {
+        Ok(list) => list,
+        Err(gap) => return unread(facts, own, &gap),
+    };
+    let look = Look {
+        list: Arc::new(list),
+        began,
+        ended: clock::now().mono,
+        connection: facts
+            .subject
+            .view()
+            .and_then(|view| view.connection.clone()),
+    };
+    let facts = facts.having_read(look);
+    own = facts.subject.memory.own.clone();
+    let Some((step, list)) = next(ctx, &facts) else {
+        return (own, Ended::Done);
+    };
+    tracing::info!(%key, ?step, "changing a whitelist");
+    let answer = send(&permit, key, &step).await;
+    let at = clock::now().mono;
+    let sent = |is_answered| Sent {
+        step: step.clone(),
+        is_answered,
+        ended: at,
+        before: list.entries.iter().map(|entry| entry.id).collect(),
+        is_looked_for: false,
+    };
+    let ended = match &answer {
+        Ok(()) => {
+            own.has_sent(sent(true));
+            Ended::Done
+        }
+        Err(error) => {
+            tracing::debug!(error = error.explain(), "a whitelist could not be changed");
+            if error.may_have_taken_effect() {
+                own.has_sent(sent(false));
+            }
+            Ended::Failed(Trouble::of_provider(error))
+        }
+    };
+    (own, ended)
+}
+
+/// The step to send now, where this process may.
+fn next(ctx: &WhitelistContext, facts: &Facts) -> Option<(Step, Arc<List>)> {
+    let list = facts.look()?.list.clone();
+    let may_act = ctx.may_act(Some(facts.subject.namespace()));
+    let step = sendable(facts, &list).filter(|_| may_act)?;
+    Some((step, list))
+}
+
+async fn read(permit: &Mutex<Permit>, facts: &Facts, key: ApiKeyId) -> Result<List, Gap> {
+    let pages = Listing::of_whitelist(move |page| {
+        async move {
+            let mut permit = permit.lock().await;
+            let page = permit.call(async |client| client.whitelist(key, page).await);
+            page.await
+        }
+        .boxed()
+    });
+    let complete = pages.collect().await.map_err(|incomplete| incomplete.gap)?;
+    let mark = facts.mark();
+    let entries = complete
+        .records()
+        .iter()
+        .map(|record| Entry::read(record, &mark));
+    Ok(List {
+        entries: entries.collect(),
+    })
+}
+
+/// What follows where the list could not be read.
+fn unread(facts: &Facts, mut own: Own, gap: &Gap) -> (Own, Ended) {
+    let ended = match gap {
+        Gap::Failed(Error::NotFound(_)) => {
+            let now = clock::now().mono;
+            own.found_no_key(now, facts.times().absence_check_interval);
+            Ended::Done
+        }
+        // All calls of the permit are made.
+        Gap::Failed(Error::NotSent(NotSent::Build(_))) => {
+            own.more = own.more * 2 + 200;
+            Ended::Failed(Trouble::unexpected("the list is longer than it was"))
+        }
+        Gap::Failed(error) => Ended::Failed(Trouble::of_provider(error)),
+        gap => Ended::Failed(Trouble::unexpected(&gap.to_string())),
+    };
+    (own, ended)
+}
+
+async fn send(permit: &Mutex<Permit>, key: ApiKeyId, step: &Step) -> Result<(), Error> {
+    let mut permit = permit.lock().await;
+    match step {
+        Step::Add(wished) => {
+            let rule = wished.rule();
+            let answer = permit.call(async |client| client.add_to_whitelist(key, &rule).await);
+            answer.await.map(drop)
+        }
+        Step::Change(id, wished) => {
+            let rule = wished.rule();
+            let answer = permit.call(async |client| client.change_whitelist(key, *id, &rule).await);
+            answer.await.map(drop)
+        }
+        Step::Remove(id) => {
+            let answer = permit.call(async |client| client.remove_from_whitelist(key, *id).await);
+            answer.await
+        }
+    }
+}
+
+/// The object is gone: which of its entries are not.
+async fn tell_what_stays(ctx: &WhitelistContext, facts: &Facts) {
+    let own = |look: &Look| -> Vec<String> {
+        let own = look.list.own();
+        own.map(|entry| format!("entry {} ({})", entry.id, entry.words()))
+            .collect()
+    };
+    let recorded = || {
+        let status = facts.subject.status();
+        let ids = status.entries.into_iter().filter_map(|entry| entry.id);
+        ids.map(|id| format!("entry {id}")).collect()
+    };
+    let left = facts.look().map_or_else(recorded, own);
+    if left.is_empty() {
+        return;
+    }
+    let more = match left.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = left.get(..left.len().min(MOST_NAMED)).unwrap_or_default();
+    let news = News {
+        severity: Severity::Warning,
+        reason: Reason::Retained,
+        action: "Delete",
+        note: format!(
+            "{}{more} of API key {} stay at the provider, to lock nobody out: remove them there once they are not needed",
+            named.join(", "),
+            facts.key()
+        ),
+    };
+    ctx.publish(&*facts.subject.object, news).await;
+}

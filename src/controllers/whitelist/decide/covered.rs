@@ -1,0 +1,113 @@
+//! Whether the operator stays admitted, in words.
+
+use super::{
+    super::facts::Facts,
+    list::List,
+    plan::{Held, Plan, end},
+    ranges::Range,
+    wish::Target,
+    words,
+};
+use crate::kinds::{
+    Reason,
+    conditions::{Type, Wanted},
+    names::ACKNOWLEDGE_LOCKOUT,
+};
+
+/// Most ranges that a message names.
+const MOST_NAMED: usize = 4;
+
+/// The condition SelfCovered.
+pub(super) fn condition(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> Wanted {
+    let is = |status, reason, message: String| Wanted {
+        kind: Type::SelfCovered,
+        status,
+        reason,
+        message,
+    };
+    if let Some(held) = &plan.held {
+        let (reason, message) = self::held(facts, list, target, held, plan.steps.len());
+        let status = (reason != Reason::EgressUnknown).then_some(false);
+        return is(status, reason, message);
+    }
+    let Some(egress) = &target.egress else {
+        let message = format!("{UNKNOWN}: {REMEDY}");
+        return is(None, Reason::EgressUnknown, message);
+    };
+    let (now, then) = (list.admitted(), end(list, target));
+    let nothing_counts = list.is_open() && (plan.steps.is_empty() || then.is_empty());
+    if nothing_counts {
+        let message = "no entry counts, so the key may be used from everywhere".to_owned();
+        return is(Some(true), Reason::EgressCovered, message);
+    }
+    let missing = egress.not_covered_by(&then);
+    match (missing.is_empty(), list.is_open() || now.covers_all(egress)) {
+        (true, true) => is(Some(true), Reason::EgressCovered, String::new()),
+        (true, false) => {
+            let missing = named(&egress.not_covered_by(&now));
+            let message = format!("not admitted until the plan is done: {missing}");
+            is(Some(false), Reason::EgressNotCovered, message)
+        }
+        (false, _) => {
+            let message = format!(
+                "not admitted in the end, which is taken for granted: {}",
+                named(&missing)
+            );
+            is(Some(false), Reason::EgressNotCovered, message)
+        }
+    }
+}
+
+const UNKNOWN: &str = "it is not known from which addresses the operator calls the provider";
+const REMEDY: &str =
+    "set spec.operatorEgress, or spec.egressCIDRs of the account, to those that the provider sees";
+
+/// Why steps are held, and what a person can do.
+pub(super) fn held(
+    facts: &Facts,
+    list: &List,
+    target: &Target,
+    held: &Held,
+    steps: usize,
+) -> (Reason, String) {
+    let (reason, why) = match held {
+        Held::EgressUnknown => (Reason::EgressUnknown, format!("{UNKNOWN}; {REMEDY}")),
+        Held::NotCovered(missing) => (
+            Reason::EgressNotCovered,
+            format!(
+                "the declared entries do not admit {}, from where the operator calls the provider; add an entry for that, or correct spec.operatorEgress",
+                named(missing)
+            ),
+        ),
+        Held::NothingLeft => (
+            Reason::EgressNotCovered,
+            "no entry would be left that counts, and that may admit everybody or nobody; keep an entry that admits the operator".to_owned(),
+        ),
+        Held::NoFirstEntry => (
+            Reason::EgressNotCovered,
+            "the list is not known to be enforced yet, and no single entry admits all addresses of the operator; add one that does, or narrow spec.operatorEgress to the addresses of one family".to_owned(),
+        ),
+    };
+    let token = words::token(facts.key(), list, target);
+    let (name, namespace) = (facts.subject.name(), facts.subject.namespace());
+    let steps = match steps {
+        1 => "1 step is held".to_owned(),
+        count => format!("{count} steps are held"),
+    };
+    let message = format!(
+        "{steps}: {why}; or, if the operator may be locked out: kubectl annotate ipwhitelist {name} -n {namespace} {ACKNOWLEDGE_LOCKOUT}={token} --overwrite"
+    );
+    (reason, message)
+}
+
+fn named(ranges: &[Range]) -> String {
+    let shown: Vec<String> = ranges
+        .iter()
+        .take(MOST_NAMED)
+        .map(ToString::to_string)
+        .collect();
+    match ranges.len().saturating_sub(MOST_NAMED) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,67 @@
+//! The end of an object: what it added goes, but for what the operator needs to stay admitted.
+
+use super::{
+    super::facts::Facts, Decision, Effect, going_on, hold, look_at, status, unsettled, work,
+};
+use crate::{
+    controllers::{account_facts::Purpose, cause::Cause},
+    kinds::Reason,
+};
+use std::time::Duration;
+
+/// How soon it is asked again whether the kind is being deleted.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Decides what to do for an object that is being deleted.
+pub(super) fn end(facts: &Facts) -> Decision {
+    let subject = &facts.subject;
+    let let_go = || Decision::unchanged(subject).with(Effect::LetGo);
+    if !subject.has_finalizer() {
+        return Decision::unchanged(subject);
+    }
+    match subject.kind_deleting {
+        Some(true) => return let_go(),
+        Some(false) => {}
+        None => {
+            let message = "it cannot be seen whether the kind itself is being deleted, which would keep the entries";
+            let cause = Cause::waits(Reason::WriteFailed, message);
+            return hold(facts, cause).again(SOON);
+        }
+    }
+    // Only the object that rules a list changes it: two at once could each remove what the other one counts on.
+    if facts.rivals.owner.is_some() || !facts.is_home {
+        return let_go();
+    }
+    if let Err(cause) = subject.account.usable(Purpose::End) {
+        return hold(facts, cause);
+    }
+    let Ok(target) = facts.target() else {
+        return let_go();
+    };
+    let own = &subject.memory.own;
+    if let Some(last) = own.missing.last() {
+        return match own.missing.len() {
+            1 => {
+                let message = "the account shows no such API key; a second look decides";
+                let cause = Cause::waits(Reason::ApiKeyNotFound, message);
+                let next = *last + facts.times().absence_check_interval;
+                look_at(facts, hold(facts, cause), next)
+            }
+            _ => let_go(),
+        };
+    }
+    let Some(look) = facts.look().filter(|look| look.began >= facts.not_before()) else {
+        return work(facts);
+    };
+    if let Some(decision) = unsettled(facts, look) {
+        return decision;
+    }
+    let plan = facts.plan(&look.list, &target);
+    match &plan.next {
+        Some(next) => {
+            let decision = Decision::of(status(facts, look, &target, &plan));
+            going_on(facts, decision, next, &look.list, &plan)
+        }
+        None => let_go(),
+    }
+}

@@ -1,0 +1,233 @@
+//! The steps from the list that there is to the one that is wished for, and which of them is next. Pure.
+//!
+//! Derived from the list alone, so that a process that dies anywhere leaves nothing behind that the next one would
+//! have to know. Added first, then changed, then removed; what is foreign goes last.
+
+use super::{
+    guard::{Step, permits},
+    list::{self, Entry, List},
+    ranges::{Addresses, Range},
+    wish::{Form, Target, Wished},
+};
+use crate::kinds::whitelist::WhitelistMode;
+use hosting::WhitelistEntryId;
+use std::cmp::Reverse;
+
+/// Name of the temporary entry. No name of a spec has such a character.
+pub const BRIDGE: &str = "~egress";
+
+/// What is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Every step that is left, in order.
+    pub steps: Vec<Step>,
+    /// The one to send now.
+    pub next: Option<Step>,
+    /// Why none of those that are left may be sent.
+    pub held: Option<Held>,
+}
+
+/// Why no step may be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Nobody has said from where the operator calls.
+    EgressUnknown,
+    /// The wished list would not admit these addresses of the operator.
+    NotCovered(Vec<Range>),
+    /// No entry would be left that counts.
+    NothingLeft,
+    /// The list is not enforced yet, and no single entry admits all addresses of the operator.
+    NoFirstEntry,
+}
+
+/// Plans. `is_acknowledged`: a person takes the lock-out for granted.
+pub fn plan(list: &List, target: &Target, is_acknowledged: bool) -> Plan {
+    let egress = target.egress.as_ref();
+    let work = Work::of(list, target);
+    let may = |step: &&Step| permits(list, egress, step);
+    let first = |steps: &[Step]| steps.iter().find(may).cloned();
+    let is_free = is_acknowledged || !target.is_guarded;
+    let next = match work.build_up.is_empty() {
+        false => {
+            first(&work.build_up).or_else(|| work.build_up.first().filter(|_| is_free).cloned())
+        }
+        true => {
+            let either = || work.surplus.iter().chain(&work.foreign);
+            first(&work.surplus)
+                .or_else(|| first(&work.foreign))
+                .or_else(|| either().next().filter(|_| is_free).cloned())
+        }
+    };
+    let steps: Vec<Step> = [work.build_up, work.surplus, work.foreign].concat();
+    let is_held = next.is_none() && !steps.is_empty();
+    let held = is_held.then(|| why_held(list, target));
+    Plan { steps, next, held }
+}
+
+/// The steps by what they are for.
+struct Work {
+    /// Additions and changes.
+    build_up: Vec<Step>,
+    /// Entries of ours that are not wished for.
+    surplus: Vec<Step>,
+    /// Entries of others.
+    foreign: Vec<Step>,
+}
+
+impl Work {
+    fn of(list: &List, target: &Target) -> Self {
+        let unmet: Vec<&Wished> = target
+            .entries
+            .iter()
+            .filter(|wished| !list.own().any(|entry| wished.is_met_by(entry)))
+            .collect();
+        let goal = with_all(list, &unmet);
+        let (mut adds, mut changes) = (Vec::new(), Vec::new());
+        for wished in &unmet {
+            match replacement(list, &goal, target, wished) {
+                Some(change) => changes.push(change),
+                None => adds.push(Step::Add((*wished).clone())),
+            }
+        }
+        adds.sort_by_key(|step| rank(step, target.egress.as_ref()));
+        let bridge = bridge(list, target, &adds, &changes);
+        let changed: Vec<WhitelistEntryId> = changes
+            .iter()
+            .filter_map(|step| match step {
+                Step::Change(id, _) => Some(*id),
+                Step::Add(_) | Step::Remove(_) => None,
+            })
+            .collect();
+        let mut surplus: Vec<&Entry> = list
+            .own()
+            .filter(|entry| !is_kept(list, target, entry) && !changed.contains(&entry.id))
+            .collect();
+        surplus.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
+        let is_exclusive = target.mode == WhitelistMode::Exclusive && !target.is_end;
+        let mut foreign: Vec<&Entry> = list.foreign().filter(|_| is_exclusive).collect();
+        foreign.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
+        let remove = |entries: Vec<&Entry>| entries.iter().map(|e| Step::Remove(e.id)).collect();
+        let build_up = bridge.into_iter().chain(adds).chain(changes);
+        Self {
+            build_up: build_up.collect(),
+            surplus: remove(surplus),
+            foreign: remove(foreign),
+        }
+    }
+}
+
+/// How an entry comes to be as wished where one of its name is there: by a change in place, or, None, by another one
+/// beside it, after which the old one goes. So it is where the change could uncover the operator on its way and the
+/// old one may go in the end.
+fn replacement(list: &List, goal: &List, target: &Target, wished: &Wished) -> Option<Step> {
+    let egress = target.egress.as_ref();
+    let of_name = || list.own().filter(|e| e.name.as_ref() == Some(&wished.name));
+    let in_place = |entry: &Entry| Step::Change(entry.id, wished.clone());
+    let first = of_name().next()?;
+    let permitted = of_name()
+        .map(in_place)
+        .find(|step| permits(list, egress, step));
+    let may_go = |entry: &Entry| permits(goal, egress, &Step::Remove(entry.id));
+    match permitted {
+        Some(step) => Some(step),
+        None if of_name().all(may_go) => None,
+        None => Some(in_place(first)),
+    }
+}
+
+/// The list with everything that is wished for beside what there is.
+fn with_all(list: &List, unmet: &[&Wished]) -> List {
+    // The numbers matter to nobody, and are none of the list's.
+    let mut entries = list.entries.clone();
+    let free = (0..).map(|n| WhitelistEntryId(u64::MAX - n));
+    entries.extend(unmet.iter().zip(free).map(|(wished, id)| Entry {
+        id,
+        range: Some(wished.range),
+        active: Some(wished.active),
+        comments: wished.comments.clone(),
+        name: Some(wished.name.clone()),
+    }));
+    List { entries }
+}
+
+/// Whether an entry of ours is the one by which a wish is met.
+fn is_kept(list: &List, target: &Target, entry: &Entry) -> bool {
+    target.entries.iter().any(|wished| {
+        let first = list.own().find(|other| wished.is_met_by(other));
+        first.is_some_and(|first| first.id == entry.id)
+    })
+}
+
+/// Entries that admit the operator are added first.
+fn rank(step: &Step, egress: Option<&Addresses>) -> u8 {
+    let Step::Add(wished) = step else { return 3 };
+    let own: Addresses = [wished.range].into_iter().collect();
+    match egress {
+        _ if !wished.active => 3,
+        Some(egress) if own.covers_all(egress) => 0,
+        Some(egress) if egress.meets(&wished.range) => 1,
+        _ => 2,
+    }
+}
+
+/// What does not count goes first, and the narrowest of those that admit the operator last.
+fn leaves_at(entry: &Entry, egress: Option<&Addresses>) -> (bool, bool, Reverse<Option<u128>>) {
+    let meets = entry
+        .range
+        .is_none_or(|range| egress.is_none_or(|egress| egress.meets(&range)));
+    let width = entry.range.map(|range| range.width());
+    (entry.active != Some(false), meets, Reverse(width))
+}
+
+/// The temporary entry: where the list is not enforced and no wished entry admits the operator by itself, one that does
+/// comes first. It admits nobody who is not admitted now, and goes when the others stand.
+fn bridge(list: &List, target: &Target, adds: &[Step], changes: &[Step]) -> Option<Step> {
+    let egress = target.egress.as_ref()?;
+    let activates = |step: &&Step| match step {
+        Step::Add(wished) | Step::Change(_, wished) => wished.active,
+        Step::Remove(_) => false,
+    };
+    let mut activating = adds.iter().chain(changes).filter(activates).peekable();
+    let is_needed = list.is_open() && activating.peek().is_some();
+    let is_end_covered = end(list, target).covers_all(egress);
+    let by_itself = activating.any(|step| permits(list, Some(egress), step));
+    if !is_needed || by_itself || !is_end_covered {
+        return None;
+    }
+    let range = egress.span()?;
+    Some(Step::Add(Wished {
+        name: BRIDGE.to_owned(),
+        form: Form::Span,
+        range,
+        active: true,
+        comments: list::comments(Some("temporary, the operator's own"), &target.mark, BRIDGE),
+    }))
+}
+
+/// Whom the list admits for certain once everything is done.
+pub fn end(list: &List, target: &Target) -> Addresses {
+    let is_left = |entry: &&Entry| {
+        entry.name.is_none() && (target.mode == WhitelistMode::Additive || target.is_end)
+    };
+    let left = list.entries.iter().filter(is_left);
+    let left = left
+        .filter(|entry| entry.active == Some(true))
+        .filter_map(|entry| entry.range);
+    let wished = target.entries.iter().filter(|wished| wished.active);
+    left.chain(wished.map(|wished| wished.range)).collect()
+}
+
+fn why_held(list: &List, target: &Target) -> Held {
+    let Some(egress) = &target.egress else {
+        return Held::EgressUnknown;
+    };
+    let end = end(list, target);
+    if end.is_empty() {
+        return Held::NothingLeft;
+    }
+    let missing = egress.not_covered_by(&end);
+    match missing.is_empty() {
+        false => Held::NotCovered(missing),
+        true => Held::NoFirstEntry,
+    }
+}

@@ -1,0 +1,83 @@
+//! How an object ends.
+
+use super::*;
+use crate::kinds::names::ACKNOWLEDGE_LOCKOUT;
+
+#[test]
+fn what_the_operator_needs_stays_and_the_object_ends_all_the_same() {
+    let other = wished("other", range(100, 200));
+    let there = [entry(5, &all()), entry(6, &other)];
+    let case = Case::new(&plain(), &there).deleted().written();
+    assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(6))));
+    let case = case
+        .sent(Step::Remove(WhitelistEntryId(6)), true, NOW)
+        .shows(&[entry(5, &all())], NOW + secs(1))
+        .at(NOW + secs(1));
+    assert_eq!(case.sends(), None);
+    assert_eq!(case.decide().effect, Some(Effect::LetGo));
+}
+
+#[test]
+fn it_goes_whole_where_others_admit_the_operator() {
+    let there = [entry(5, &all()), foreign(6, range(8, 8))];
+    let case = Case::new(&plain(), &there).deleted().written();
+    assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(5))));
+}
+
+#[test]
+fn it_goes_whole_where_a_person_said_so() {
+    let there = [entry(5, &all())];
+    let case = Case::new(&plain(), &there).deleted();
+    assert_eq!(case.decide().effect, Some(Effect::LetGo));
+    let list = list(&there);
+    let target = case.0.target().unwrap();
+    let token = super::super::words::token(case.0.key(), &list, &target);
+    let case = case.annotated(ACKNOWLEDGE_LOCKOUT, &token).written();
+    assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(5))));
+    let case = Case::new(&plain(), &there).object(|object| object.spec.lockout_guard = Some(false));
+    let case = case.deleted().written();
+    assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(5))));
+}
+
+#[test]
+fn where_the_kind_goes_everything_stays() {
+    for (kind_deleting, effect) in [(Some(true), Some(Effect::LetGo)), (None, None)] {
+        let mut case = Case::new(&plain(), &[entry(6, &wished("x", range(1, 2)))]).deleted();
+        case.0.subject.kind_deleting = kind_deleting;
+        assert_eq!((case.decide().effect, case.sends()), (effect, None));
+    }
+}
+
+#[test]
+fn a_spec_that_cannot_be_used_keeps_nobody_from_going() {
+    let case = Case::new(&plain(), &[foreign(1, range(0, 255))]);
+    let case = case.object(|object| {
+        object.spec.entries[0].cidr = Some("192.0.2.7/24".into());
+        object.spec.operator_egress = vec!["nonsense".into()];
+    });
+    assert_eq!(
+        case.decide().cause.map(|c| c.reason),
+        Some(crate::kinds::Reason::InvalidSpec)
+    );
+    assert_eq!(case.deleted().decide().effect, Some(Effect::LetGo));
+}
+
+#[test]
+fn a_key_that_is_gone_is_looked_for_twice() {
+    let case = Case::new(&plain(), &[])
+        .deleted()
+        .own(|own| own.found_no_key(NOW, secs(60)));
+    assert_eq!(case.decide().effect, None);
+    let case = case.at(NOW + secs(60));
+    assert!(matches!(case.decide().effect, Some(Effect::Work { .. })));
+    let case = case.own(|own| own.found_no_key(NOW + secs(60), secs(60)));
+    assert_eq!(case.decide().effect, Some(Effect::LetGo));
+}
+
+#[test]
+fn an_end_rests_on_a_list_of_its_own_time() {
+    let case = Case::new(&plain(), &[]).deleted().at(NOW + secs(61));
+    assert!(matches!(case.decide().effect, Some(Effect::Work { .. })));
+    let case = case.object(|object| object.metadata.finalizers = None);
+    assert_eq!(case.decide().effect, None);
+}

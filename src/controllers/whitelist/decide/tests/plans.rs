@@ -1,0 +1,308 @@
+//! What is to do, and in which order.
+
+use super::{
+    super::{
+        guard::{Step, permits},
+        plan::{BRIDGE, Held, plan},
+        words,
+    },
+    *,
+};
+use proptest::prelude::*;
+
+/// Carries the next step out, until there is none. Every step is judged.
+fn walk(
+    mut now: List,
+    target: &Target,
+    is_acknowledged: bool,
+) -> (List, Vec<String>, Option<Held>) {
+    let mut done = Vec::new();
+    let mut next_id = 1000;
+    loop {
+        let plan = plan(&now, target, is_acknowledged);
+        let Some(step) = plan.next else {
+            return (now, done, plan.held);
+        };
+        assert!(done.len() < 60, "no end: {done:?}");
+        let may = permits(&now, target.egress.as_ref(), &step);
+        assert!(
+            may || is_acknowledged || !target.is_guarded,
+            "{step:?} on {now:?}"
+        );
+        done.push(words::of_step(&step, &now));
+        next_id += 1;
+        match step {
+            Step::Add(wished) => now.entries.push(entry(next_id, &wished)),
+            Step::Change(id, wished) => {
+                let place = now.entries.iter().position(|e| e.id == id).unwrap();
+                now.entries[place] = entry(id.0, &wished);
+            }
+            Step::Remove(id) => now.entries.retain(|e| e.id != id),
+        }
+    }
+}
+
+#[test]
+fn the_entry_that_admits_the_operator_comes_first_and_leaves_last() {
+    let (me, other) = (wished("me", range(8, 15)), wished("other", range(100, 200)));
+    let target = target(&[other.clone(), me.clone()], &[range(8, 8)]);
+    let (end, done, held) = walk(List::default(), &target, false);
+    assert_eq!(
+        done,
+        ["add me: 192.0.2.8/29", "add other: 192.0.2.100-192.0.2.200"]
+    );
+    assert_eq!(held, None);
+    let ending = Target {
+        entries: Vec::new(),
+        is_end: true,
+        ..target
+    };
+    let (left, done, held) = walk(end, &ending, false);
+    assert_eq!(done, ["remove other (entry 1002): 192.0.2.100-192.0.2.200"]);
+    assert_eq!(left.entries.len(), 1);
+    assert_eq!(held, Some(Held::NothingLeft));
+}
+
+#[test]
+fn a_change_that_uncovers_the_operator_on_its_way_is_an_addition_and_a_removal() {
+    let (old, new) = (wished("me", range(8, 15)), wished("me", range(0, 15)));
+    let target = target(&[new], &[range(8, 8)]);
+    let (end, done, held) = walk(list(&[entry(1, &old)]), &target, false);
+    assert_eq!(
+        done,
+        ["add me: 192.0.2.0/28", "remove me (entry 1): 192.0.2.8/29"]
+    );
+    assert_eq!((end.entries.len(), held), (1, None));
+    // Where another entry admits the operator, it is changed in place.
+    let (_, done, _) = walk(
+        list(&[entry(1, &old), foreign(2, range(0, 255))]),
+        &target,
+        false,
+    );
+    assert_eq!(done, ["change me (entry 1): 192.0.2.0/28"]);
+}
+
+#[test]
+fn two_halves_of_the_operators_addresses_take_a_temporary_entry() {
+    let (low, high) = (
+        wished("low", range(0, 127)),
+        wished("high", range(128, 255)),
+    );
+    let target = target(&[low, high], &[range(100, 110), range(130, 140)]);
+    let (end, done, held) = walk(List::default(), &target, false);
+    assert_eq!(
+        done,
+        [
+            format!("add {BRIDGE}: 192.0.2.100-192.0.2.140"),
+            "add low: 192.0.2.0/25".to_owned(),
+            "add high: 192.0.2.128/25".to_owned(),
+            "remove the temporary entry: 192.0.2.100-192.0.2.140".to_owned(),
+        ]
+    );
+    assert_eq!((end.entries.len(), held), (2, None));
+}
+
+#[test]
+fn two_families_and_no_entry_that_admits_both_are_held() {
+    let v6 = Range::of_net("2001:db8::/64".parse().unwrap());
+    let entries = [wished("four", range(0, 255)), wished("six", v6)];
+    let target = target(&entries, &[range(8, 8), v6]);
+    let (end, done, held) = walk(List::default(), &target, false);
+    assert_eq!((end.entries.len(), done.len()), (0, 0));
+    assert_eq!(held, Some(Held::NoFirstEntry));
+    let (end, _, held) = walk(List::default(), &target, true);
+    assert_eq!((end.entries.len(), held), (2, None));
+    // On a list that is enforced nobody is locked out by more entries.
+    let (end, _, held) = walk(list(&[foreign(1, range(0, 255))]), &target, false);
+    assert_eq!((end.entries.len(), held), (3, None));
+}
+
+#[test]
+fn without_knowing_the_operators_addresses_only_what_locks_nobody_out_is_done() {
+    let (a, b) = (wished("a", range(0, 9)), wished("b", range(20, 29)));
+    let mut quiet = wished("quiet", range(40, 49));
+    quiet.active = false;
+    let all = target(&[a.clone(), b.clone(), quiet], &[]);
+    let (end, done, held) = walk(List::default(), &all, false);
+    assert_eq!(done, ["add quiet: 192.0.2.40-192.0.2.49, inactive"]);
+    assert_eq!((end.entries.len(), held), (1, Some(Held::EgressUnknown)));
+    // Enforced already: more entries are no harm; fewer are.
+    let (end, done, held) = walk(list(&[foreign(1, range(0, 255))]), &all, false);
+    assert_eq!((done.len(), held), (3, None));
+    let one = target(&[a], &[]);
+    let (_, done, held) = walk(end, &one, false);
+    // What others admit as well goes all the same.
+    assert_eq!(done.len(), 2, "{done:?}");
+    assert_eq!(held, None);
+    let (_, done, held) = walk(list(&[entry(1, &b)]), &one, false);
+    assert_eq!(done, ["add a: 192.0.2.0-192.0.2.9"]);
+    assert_eq!(held, Some(Held::EgressUnknown));
+}
+
+#[test]
+fn what_is_foreign_goes_last_and_only_in_exclusive_mode() {
+    let me = wished("me", range(0, 15));
+    let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
+    let mut target = target(&[me], &[range(8, 8)]);
+    let (end, done, _) = walk(list(&there), &target, false);
+    assert_eq!((end.entries.len(), done.len()), (3, 1));
+    target.mode = WhitelistMode::Exclusive;
+    let (end, done, held) = walk(list(&there), &target, false);
+    assert_eq!(
+        done,
+        [
+            "add me: 192.0.2.0/28",
+            "remove the foreign entry 2: 192.0.2.50-192.0.2.60",
+            "remove the foreign entry 1: 192.0.2.0/24",
+        ]
+    );
+    assert_eq!((end.entries.len(), held), (1, None));
+    target.egress = None;
+    let (end, _, held) = walk(list(&there), &target, false);
+    let left: Vec<u64> = end.foreign().map(|entry| entry.id.0).collect();
+    assert_eq!((left, held), (vec![1], Some(Held::EgressUnknown)));
+}
+
+#[test]
+fn what_came_twice_goes_once_it_is_not_needed() {
+    let me = wished("me", range(0, 15));
+    let target = target(&[me.clone()], &[range(8, 8)]);
+    let there = [
+        entry(1, &me),
+        entry(2, &me),
+        entry(3, &wished("gone", range(30, 40))),
+    ];
+    let (end, done, held) = walk(list(&there), &target, false);
+    assert_eq!(
+        done,
+        [
+            "remove gone (entry 3): 192.0.2.30-192.0.2.40",
+            "remove me (entry 2): 192.0.2.0/28"
+        ]
+    );
+    assert_eq!((end.entries.len(), held), (1, None));
+}
+
+#[test]
+fn the_last_entry_that_counts_is_neither_removed_nor_switched_off() {
+    let mut me = wished("me", range(0, 15));
+    let there = list(&[entry(1, &me)]);
+    let none = target(&[], &[range(8, 8)]);
+    let (_, done, held) = walk(there.clone(), &none, false);
+    assert_eq!((done.len(), held), (0, Some(Held::NothingLeft)));
+    me.active = false;
+    let off = target(&[me], &[range(8, 8)]);
+    let (end, done, held) = walk(there.clone(), &off, false);
+    assert_eq!((done.len(), held), (0, Some(Held::NothingLeft)), "{end:?}");
+    let (end, _, held) = walk(there, &off, true);
+    assert_eq!((end.is_open(), end.entries.len(), held), (true, 1, None));
+}
+
+#[test]
+fn a_word_stands_for_the_end_and_not_for_the_way() {
+    let key = hosting::ApiKeyId(7);
+    let (a, b) = (wished("a", range(0, 9)), wished("b", range(20, 29)));
+    let both = target(&[a.clone(), b.clone()], &[range(50, 50)]);
+    let token = |now: &List, target: &Target| words::token(key, now, target);
+    let empty = token(&List::default(), &both);
+    assert_eq!(token(&list(&[entry(1, &a)]), &both), empty);
+    assert_eq!(empty.len(), 10);
+    let swapped = target(&[b.clone(), a.clone()], &[range(50, 50)]);
+    assert_eq!(token(&List::default(), &swapped), empty);
+    for other in [
+        target(&[a.clone()], &[range(50, 50)]),
+        target(&[a.clone(), b.clone()], &[range(51, 51)]),
+        target(&[a, b], &[]),
+    ] {
+        assert_ne!(token(&List::default(), &other), empty);
+    }
+    let with_foreign = list(&[foreign(9, range(0, 255))]);
+    assert_ne!(token(&with_foreign, &both), empty);
+    let exclusive = |mut target: Target| {
+        target.mode = WhitelistMode::Exclusive;
+        target
+    };
+    let both = exclusive(both);
+    assert_eq!(token(&with_foreign, &both), token(&List::default(), &both));
+}
+
+fn some_range() -> impl Strategy<Value = Range> {
+    (0..12_u8, 0..12_u8).prop_map(|(a, b)| range(a.min(b), a.max(b)))
+}
+
+fn some_wished() -> impl Strategy<Value = Vec<Wished>> {
+    let one = (some_range(), prop::bool::weighted(0.8));
+    prop::collection::vec(one, 0..4).prop_map(|all| {
+        all.into_iter()
+            .zip(["a", "b", "c", "d"])
+            .map(|((range, active), name)| {
+                let mut wished = wished(name, range);
+                wished.active = active;
+                wished
+            })
+            .collect()
+    })
+}
+
+fn some_list() -> impl Strategy<Value = List> {
+    let active = || prop::option::weighted(0.9, prop::bool::weighted(0.8));
+    let one = (
+        some_range(),
+        active(),
+        prop::option::of(0..4_usize),
+        any::<bool>(),
+    );
+    prop::collection::vec(one, 0..5).prop_map(|all| List {
+        entries: (1..)
+            .zip(all)
+            .map(|(id, (range, active, name, is_readable))| {
+                let name = name.map(|at| ["a", "b", "gone", BRIDGE][at]);
+                let mut entry = match name {
+                    Some(name) => entry(id, &wished(name, range)),
+                    None => foreign(id, range),
+                };
+                entry.active = active;
+                entry.range = entry.range.filter(|_| is_readable || id > 2);
+                entry
+            })
+            .collect(),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    /// From every list, to every wish: each step is permitted (`walk` judges), it ends, and where the wished list
+    /// admits the operator it is reached but for what nobody can be sure of.
+    #[test]
+    fn every_plan_ends_and_no_step_of_it_locks_out(
+        now in some_list(),
+        entries in some_wished(),
+        egress in prop::option::of(some_range()),
+        is_exclusive in any::<bool>(),
+        is_end in any::<bool>(),
+        is_acknowledged in any::<bool>(),
+    ) {
+        let target = Target {
+            entries: if is_end { Vec::new() } else { entries },
+            mode: if is_exclusive { WhitelistMode::Exclusive } else { WhitelistMode::Additive },
+            egress: egress.map(|range| [range].into_iter().collect()),
+            is_guarded: true,
+            is_end,
+            mark: mark(),
+        };
+        let certain = now.entries.iter().all(|e| e.active.is_some() && e.range.is_some());
+        let (end, _, held) = walk(now, &target, is_acknowledged);
+        if held.is_none() {
+            let is_met = target.entries.iter().all(|w| end.own().any(|e| w.is_met_by(e)));
+            prop_assert!(is_met, "{end:?}");
+            prop_assert_eq!(end.own().count(), target.entries.len());
+            let has_foreign = end.foreign().next().is_some();
+            prop_assert!(!has_foreign || is_end || !is_exclusive);
+        }
+        prop_assert!(!is_acknowledged || held.is_none(), "a person's word is heard");
+        let reach = super::super::plan::end(&end, &target);
+        let is_covered = target.egress.as_ref().is_some_and(|egress| reach.covers_all(egress));
+        prop_assert!(!(certain && is_covered) || held.is_none(), "{held:?} on {end:?}");
+    }
+}

@@ -1,0 +1,238 @@
+//! One object through its passes.
+
+use super::*;
+use crate::kinds::{Reason, names::ACKNOWLEDGE_LOCKOUT, whitelist::EntryState};
+
+fn is_work(decision: &Decision) -> bool {
+    matches!(decision.effect, Some(Effect::Work { .. }))
+}
+
+#[test]
+fn a_step_is_told_before_it_is_sent_and_seen_before_the_next() {
+    let case = Case::new(&plain(), &[]);
+    assert_eq!(case.sends(), None, "nothing is told yet");
+    let told = case.decide();
+    assert_eq!(told.effect, None);
+    assert!(told.goes_on);
+    assert_eq!(told.status.plan, ["add all: 192.0.2.0/24"]);
+    let case = case.written();
+    assert!(is_work(&case.decide()));
+    assert_eq!(case.sends(), Some(Step::Add(all())));
+
+    let case = case.sent(Step::Add(all()), true, NOW).at(NOW + secs(1));
+    assert_eq!(case.sends(), None, "the step before is not seen yet");
+    assert!(is_work(&case.decide()), "the list is read again at once");
+    let case = case
+        .shows(&[entry(5, &all())], NOW + secs(1))
+        .at(NOW + secs(2));
+    let done = case.decide();
+    assert_eq!(
+        done.cause.map(|cause| cause.reason),
+        Some(Reason::Available)
+    );
+    assert!(done.status.plan.is_empty());
+    assert_eq!(done.status.entries[0].id, Some(5));
+    assert_eq!(done.status.entries[0].state, EntryState::Active);
+    assert_eq!(done.conditions[0].status, Some(true));
+    assert_eq!(
+        done.again,
+        secs(299),
+        "then it is looked at as seldom as an account at rest"
+    );
+}
+
+#[test]
+fn without_the_finalizer_nothing_is_added() {
+    let case = Case::new(&plain(), &[]).object(|object| object.metadata.finalizers = None);
+    assert_eq!(case.decide().effect, Some(Effect::Hold));
+    assert_eq!(case.written().sends(), None);
+}
+
+#[test]
+fn a_lost_answer_is_waited_out_and_not_sent_again() {
+    let case = Case::new(&plain(), &[]).written();
+    let lost = |case: Case| case.sent(Step::Add(all()), false, NOW);
+    // It had its effect after all.
+    let seen = lost(case)
+        .shows(&[entry(5, &all())], NOW + secs(1))
+        .at(NOW + secs(1));
+    assert_eq!(seen.cause().0, Reason::Available);
+
+    let case = Case::new(&plain(), &[]).written();
+    let unseen = lost(case).shows(&[], NOW + secs(1)).at(NOW + secs(1));
+    assert_eq!(
+        (unseen.cause().0, unseen.sends()),
+        (Reason::OutcomeUnknown, None)
+    );
+    assert_eq!(unseen.decide().again, secs(30));
+    let late = unseen.shows(&[], NOW + secs(59)).at(NOW + secs(59));
+    assert_eq!(
+        (late.cause().0, late.sends()),
+        (Reason::OutcomeUnknown, None)
+    );
+    assert_eq!(late.decide().again, secs(1));
+    let over = late.shows(&[], NOW + secs(60)).at(NOW + secs(60));
+    assert_eq!(over.sends(), Some(Step::Add(all())));
+}
+
+#[test]
+fn a_process_that_finds_steps_under_way_waits_until_they_can_have_no_effect_any_more() {
+    let case = Case::new(&plain(), &[]).written();
+    let since = NOW + secs(100);
+    let mut next = case.own(|own| *own = Own::default());
+    next.0.subject.acting_since = since;
+    next.0.start();
+    let next = next.at(since);
+    assert!(is_work(&next.decide()));
+    let early = next.shows(&[], since + secs(1)).at(since + secs(1));
+    assert_eq!(
+        (early.cause().0, early.sends()),
+        (Reason::OutcomeUnknown, None)
+    );
+    let over = early.shows(&[], since + secs(60)).at(since + secs(60));
+    assert_eq!(over.sends(), Some(Step::Add(all())));
+}
+
+#[test]
+fn an_entry_that_loses_its_mark_is_not_added_again() {
+    let mut cut = entry(5, &all());
+    (cut.name, cut.comments) = (None, "[fmo-ent".into());
+    let case = Case::new(&plain(), &[]).written();
+    let case = case.sent(Step::Add(all()), true, NOW);
+    let case = case.shows(&[cut.clone()], NOW + secs(1)).at(NOW + secs(1));
+    let (reason, message) = case.cause();
+    assert_eq!(reason, Reason::EntryNotKept);
+    assert!(
+        message.contains("entry 5") && message.contains("without our mark"),
+        "{message}"
+    );
+    assert_eq!(case.sends(), None);
+    // The next process reads it from status, until the spec changes.
+    let mut next = case.written().own(|own| *own = Own::default());
+    next.0.start();
+    let next = next
+        .shows(&[cut.clone()], NOW + secs(200))
+        .at(NOW + secs(200));
+    assert_eq!((next.cause().0, next.sends()), (Reason::EntryNotKept, None));
+    let edited = next.object(|object| object.metadata.generation = Some(4));
+    assert!(is_work(&edited.decide()));
+    assert_eq!(edited.sends(), Some(Step::Add(all())));
+}
+
+#[test]
+fn what_is_answered_and_not_kept_twice_in_a_row_needs_a_person() {
+    let mut case = Case::new(&plain(), &[]).written();
+    let mut other = entry(5, &all());
+    other.range = Some(range(0, 127));
+    for at in [100, 200] {
+        let at = NOW + secs(at);
+        assert!(case.sends().is_some() || at > NOW + secs(100));
+        case = case.sent(Step::Add(all()), true, at);
+        let mut shown = other.clone();
+        shown.id = WhitelistEntryId(at.as_secs());
+        case = case.shows(&[shown], at + secs(1)).at(at + secs(1));
+    }
+    assert_eq!(case.cause().0, Reason::EntryNotKept);
+}
+
+#[test]
+fn a_list_that_lost_everything_is_read_twice() {
+    let case = Case::new(&plain(), &[entry(5, &all())]).written();
+    let blank = case.shows(&[], NOW + secs(300)).at(NOW + secs(300));
+    assert_eq!(
+        (blank.cause().0, blank.sends()),
+        (Reason::OutcomeUnknown, None)
+    );
+    let back = blank
+        .shows(&[entry(5, &all())], NOW + secs(330))
+        .at(NOW + secs(330));
+    assert_eq!(back.cause().0, Reason::Available);
+    let blank = back.shows(&[], NOW + secs(600)).at(NOW + secs(600));
+    let gone = blank
+        .shows(&[], NOW + secs(660))
+        .at(NOW + secs(660))
+        .written();
+    assert_eq!(gone.sends(), Some(Step::Add(all())));
+}
+
+#[test]
+fn a_hold_is_lifted_by_the_word_that_it_shows_and_the_word_is_used_up() {
+    let spec = json!({"apiKeyID": 7, "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
+    let case = Case::new(&spec, &[]);
+    let (reason, message) = case.cause();
+    assert_eq!(reason, Reason::EgressUnknown);
+    assert_eq!(case.decide().conditions[0].status, None);
+    let (_, command) = message.split_once("acknowledge-lockout=").unwrap();
+    let token = command.split(' ').next().unwrap();
+    let case = case.written();
+    assert_eq!(case.sends(), None);
+    let wrong = Case::new(&spec, &[]).annotated(ACKNOWLEDGE_LOCKOUT, "0123456789");
+    assert_eq!(wrong.cause().0, Reason::EgressUnknown);
+    let case = case.annotated(ACKNOWLEDGE_LOCKOUT, token);
+    assert_eq!(case.sends(), Some(Step::Add(all())));
+    let case = case.shows(&[entry(5, &all())], NOW + secs(1));
+    assert_eq!(case.decide().effect, Some(Effect::UseUp));
+}
+
+#[test]
+fn what_the_account_says_of_its_addresses_counts_and_what_the_object_says_goes_before() {
+    let spec = json!({"apiKeyID": 7, "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
+    let mut case = Case::new(&spec, &[]);
+    if let AccountFacts::Found { view, .. } = &mut case.0.subject.account {
+        view.egress = vec!["192.0.2.1/32".into()];
+    }
+    assert_eq!(case.cause().0, Reason::Progressing);
+    let case = case.object(|object| object.spec.operator_egress = vec!["198.51.100.0/24".into()]);
+    let (reason, message) = case.cause();
+    assert_eq!(reason, Reason::EgressNotCovered);
+    assert!(message.contains("198.51.100.0/24"), "{message}");
+    let case = case.object(|object| object.spec.lockout_guard = Some(false));
+    assert_eq!(case.cause().0, Reason::Progressing);
+}
+
+#[test]
+fn two_objects_for_one_key_are_the_older_ones() {
+    let mut case = Case::new(&plain(), &[]).written().owned();
+    let (reason, message) = case.cause();
+    assert_eq!((reason, case.sends()), (Reason::OwnershipConflict, None));
+    assert!(
+        message.contains("shop/first") && message.contains("key 7"),
+        "{message}"
+    );
+    case.0.rivals = Rivals::default();
+    case.0.is_home = false;
+    assert_eq!(
+        (case.cause().0, case.sends()),
+        (Reason::NamespaceNotAllowed, None)
+    );
+}
+
+#[test]
+fn a_list_over_another_connection_says_nothing() {
+    let mut case = Case::new(&plain(), &[entry(5, &all())]);
+    if let AccountFacts::Found { view, .. } = &mut case.0.subject.account {
+        view.connection = Some("another".into());
+    }
+    assert!(is_work(&case.decide()));
+    let case = Case::new(&plain(), &[entry(5, &all())]).own(|own| own.found_no_key(NOW, secs(60)));
+    let (reason, message) = case.cause();
+    assert_eq!(reason, Reason::ApiKeyNotFound);
+    assert!(
+        message.contains("spec.apiKeyID") && message.contains('7'),
+        "{message}"
+    );
+}
+
+#[test]
+fn two_hundred_entries_are_told_in_parts() {
+    let entries: Vec<Value> = (0..200)
+        .map(|n| json!({"name": format!("e{n}"), "cidr": format!("10.0.{n}.0/24")}))
+        .collect();
+    let spec = json!({"apiKeyID": 7, "entries": entries, "operatorEgress": ["10.0.150.1/32"]});
+    let case = Case::new(&spec, &[]);
+    let plan = case.decide().status.plan;
+    assert_eq!(plan.len(), 17);
+    assert_eq!(plan[0], "add e150: 10.0.150.0/24");
+    assert_eq!(plan[16], "and 184 more");
+    assert!(case.written().sends().is_some());
+}

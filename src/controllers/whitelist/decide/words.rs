@@ -1,0 +1,102 @@
+//! Steps in words, and the word by which a person acknowledges them. Pure.
+
+use super::{
+    guard::Step,
+    list::List,
+    plan::{BRIDGE, Plan},
+    ranges::Range,
+    wish::Target,
+};
+use crate::kinds::whitelist::WhitelistMode;
+use hosting::ApiKeyId;
+use sha2::{Digest as _, Sha256};
+
+/// Most steps that status shows.
+const MOST_SHOWN: usize = 16;
+
+/// The steps of a plan, the first of them.
+pub fn shown(plan: &Plan, list: &List) -> Vec<String> {
+    let steps = plan.steps.iter().take(MOST_SHOWN);
+    let mut shown: Vec<String> = steps.map(|step| of_step(step, list)).collect();
+    // The one that is next may be further down.
+    if let Some(next) = &plan.next {
+        let next = of_step(next, list);
+        if !shown.contains(&next) {
+            shown.insert(0, next);
+        }
+    }
+    if plan.steps.len() > shown.len() {
+        shown.push(format!("and {} more", plan.steps.len() - shown.len()));
+    }
+    shown
+}
+
+/// One step. Says nothing that other steps change, so that it is found again in what was shown before.
+pub fn of_step(step: &Step, list: &List) -> String {
+    let activity = |active: bool| if active { "" } else { ", inactive" };
+    match step {
+        Step::Add(wished) => format!(
+            "add {}: {}{}",
+            wished.name,
+            wished.range,
+            activity(wished.active)
+        ),
+        Step::Change(id, wished) => format!(
+            "change {} (entry {id}): {}{}",
+            wished.name,
+            wished.range,
+            activity(wished.active)
+        ),
+        Step::Remove(id) => {
+            let entry = list.get(*id);
+            let words = entry.map_or_else(String::new, |entry| format!(": {}", entry.words()));
+            let name = entry.and_then(|entry| entry.name.as_deref());
+            match name {
+                Some(BRIDGE) => format!("remove the temporary entry{words}"),
+                // The mark may hold any name.
+                Some(name) => format!(
+                    "remove {} (entry {id}){words}",
+                    name.chars().take(32).collect::<String>()
+                ),
+                None => format!("remove the foreign entry {id}{words}"),
+            }
+        }
+    }
+}
+
+/// The word by which a person acknowledges that the operator may lock itself out: it stands for what the list will
+/// be, and so changes with that, and not with each step on the way.
+pub fn token(key: ApiKeyId, list: &List, target: &Target) -> String {
+    let mut parts: Vec<String> = vec![
+        format!("key {key}"),
+        format!("end {} mode {:?}", target.is_end, target.mode),
+    ];
+    let range = |range: &Option<Range>| range.map_or_else(String::new, |range| range.to_string());
+    let mut wished: Vec<String> = target
+        .entries
+        .iter()
+        .map(|w| format!("entry {} {} {}", w.name, w.range, w.active))
+        .collect();
+    wished.sort_unstable();
+    parts.append(&mut wished);
+    let egress = target.egress.iter().flat_map(|egress| egress.ranges());
+    parts.extend(egress.map(|range| format!("egress {range}")));
+    if target.mode == WhitelistMode::Additive || target.is_end {
+        let mut foreign: Vec<String> = list
+            .foreign()
+            .map(|entry| format!("foreign {} {:?}", range(&entry.range), entry.active))
+            .collect();
+        foreign.sort_unstable();
+        parts.append(&mut foreign);
+    }
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let digits = hash.finalize();
+    digits[..5]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! `IpWhitelist`: observe, decide, act, report.
+
+pub mod decide;
+pub mod facts;
+pub mod memory;
+
+mod act;
+
+use super::{
+    again::Again,
+    context::{Context, Process},
+    drive::drive,
+    events::Severity,
+    objects::{Objects, Seen, Traits},
+    ownership::Rivals,
+    pass::{Memory, Next},
+};
+use crate::{
+    account::{Account, AccountKey, Lane},
+    kinds::{IpWhitelist, conditions::Type, references::AccountKind},
+};
+use act::act;
+use decide::{Effect, decide};
+use facts::Facts;
+use memory::Own;
+use std::sync::Arc;
+
+/// What the passes over whitelists use.
+type WhitelistContext = Context<IpWhitelist, Memory<Own>>;
+
+/// The turns that people wait for or must act on.
+const TURNS: [(Type, Severity, &str); 2] = [
+    (Type::Ready, Severity::Normal, "Apply"),
+    (Type::Stalled, Severity::Warning, "Hold"),
+];
+
+/// The controller of whitelists.
+pub struct Controller {
+    process: Process,
+    /// The objects.
+    pub objects: Arc<Objects<IpWhitelist, Memory<Own>>>,
+}
+
+impl Controller {
+    /// No objects yet. Registers the kind with the accounts, which wake its objects.
+    pub fn new(process: &Process) -> Self {
+        let traits = Traits {
+            account_of: Some(account_of),
+            claim: Some(|object: &IpWhitelist| Some(object.spec.api_key_id.to_string())),
+            ..Traits::default()
+        };
+        let objects = Arc::new(Objects::new(traits, process.watched.watches()));
+        process.accounts.add_users(objects.clone());
+        Self {
+            process: process.clone(),
+            objects,
+        }
+    }
+
+    /// Looks after all whitelists until shutdown. No pass starts before `accounts_known`.
+    pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
+        let watches = self.process.watched.apis(&self.process.watch_client);
+        let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
+        drive(ctx, watches, accounts_known, pass).await;
+    }
+}
+
+/// The account that a whitelist names.
+fn account_of(object: &IpWhitelist) -> AccountKey {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    AccountKey::of(&object.account(), namespace)
+}
+
+/// One pass.
+async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
+    let object = match ctx.open(seen).await {
+        Ok(object) => object,
+        Err(again) => return again,
+    };
+    let (facts, account) = observe(&ctx, object).await;
+    let decision = decide(&facts);
+    let subject = &facts.subject;
+    match (
+        ctx.prepare(subject, account.as_ref(), &decision, turn),
+        &decision.effect,
+    ) {
+        (Next::Act(permit), Some(effect)) => {
+            let (own, ended) = act(&ctx, &facts, effect, permit).await;
+            ctx.concluded(subject, ended, |kept| *kept = own).await
+        }
+        (Next::Say(again), _) => ctx.say(subject, &decision, again, &TURNS).await,
+        (Next::Rest(again), _) => again,
+        (Next::Act(_), None) => Again::Backoff,
+    }
+}
+
+async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Option<Account>) {
+    let (key, claim) = (account_of(&object), object.spec.api_key_id.to_string());
+    let pinned = object.account();
+    let (subject, account) = ctx.subject(object, &pinned).await;
+    let claimants = ctx.objects.claimants(&claim);
+    let is_same = |other: &AccountKey| ctx.accounts.is_same(&key, other);
+    let rivals = Rivals::of(subject.uid(), &claimants, is_same);
+    let is_home = match pinned.kind {
+        AccountKind::ProviderAccount => true,
+        AccountKind::ClusterProviderAccount => subject.namespace() == ctx.namespace,
+    };
+    let mut facts = Facts {
+        subject,
+        rivals,
+        is_home,
+    };
+    facts.start();
+    let own = facts.subject.memory.own.clone();
+    ctx.objects
+        .remember(facts.subject.uid(), |memory| memory.own = own);
+    (facts, account)
+}
+
+/// The lane of an effect and the number of its calls.
+fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+    match effect {
+        Effect::Hold | Effect::UseUp | Effect::LetGo => None,
+        Effect::Work { calls } => Some((Lane::Change, *calls)),
+    }
+}

@@ -1,0 +1,242 @@
+//! `IpWhitelist`: the addresses from which one API key may be used.
+
+use super::{
+    kind::{Kind, namespaced},
+    references::{AccountRef, PinnedAccount, account_stays},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Api, Client, CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What begins the mark of an entry of ours. No comment of a spec may hold it.
+pub const MARK_START: &str = "[fmo-";
+
+/// The whitelist of one API key: the addresses from which the key may be used.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "flexmetal.dev",
+    version = "v1alpha1",
+    kind = "IpWhitelist",
+    plural = "ipwhitelists",
+    singular = "ipwhitelist",
+    shortname = "ipwl",
+    category = "flexmetal",
+    namespaced,
+    status = "IpWhitelistStatus",
+    derive = "PartialEq",
+    selectable = ".spec.accountRef.name",
+    doc = "The whitelist of one API key: the addresses from which the key may be used.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether the whitelist is as declared."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why the whitelist is ready or not."
+    ),
+    printcolumn(
+        name = "Key",
+        type_ = "integer",
+        json_path = ".spec.apiKeyID",
+        description = "Number of the API key."
+    ),
+    printcolumn(
+        name = "Covered",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"SelfCovered\")].status",
+        description = "Whether the operator's own addresses stay admitted."
+    ),
+    printcolumn(
+        name = "Foreign",
+        type_ = "integer",
+        json_path = ".status.foreign",
+        description = "Entries that this object did not add."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1,
+        description = "The reason in words."
+    )
+)]
+#[x_kube(validation = account_stays("whitelist"))]
+#[x_kube(validation = Rule::new("self.apiKeyID == oldSelf.apiKeyID").message("apiKeyID is immutable: create a new whitelist instead").field_path(".apiKeyID"))]
+#[serde(rename_all = "camelCase")]
+pub struct IpWhitelistSpec {
+    /// The account through which the whitelist is changed. Default: the ProviderAccount `default` of this namespace. A
+    /// ClusterProviderAccount serves whitelists of the operator's own namespace only. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_ref: Option<AccountRef>,
+
+    /// Number of the API key, as the provider lists it. Always given. Immutable.
+    #[serde(rename = "apiKeyID")]
+    #[schemars(range(min = 1, max = 9007199254740991_i64))]
+    pub api_key_id: i64,
+
+    /// Whether entries of others are left alone (`Additive`) or removed (`Exclusive`). Default: `Additive`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "WhitelistMode")]
+    pub mode: Option<WhitelistMode>,
+
+    /// The entries by name, at most 200. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 200), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub entries: Vec<WhitelistEntry>,
+
+    /// The addresses from which the operator calls the provider, as the provider sees them, in CIDR notation, at most 16.
+    /// They stay admitted at every step. Default: what `spec.egressCIDRs` of the account says. Mutable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 43)))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of operatorEgress must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
+    pub operator_egress: Vec<String>,
+
+    /// Whether every step that could lock the operator out is held. Default: true. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockout_guard: Option<bool>,
+}
+
+/// What becomes of entries that the object did not add.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum WhitelistMode {
+    /// They are left alone.
+    #[default]
+    Additive,
+    /// They are removed, last of all.
+    Exclusive,
+}
+
+/// One entry: a network, or the first and the last address of a range.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("has(self.cidr) ? !has(self.start) && !has(self.end) : has(self.start) && has(self.end)").message("set either cidr, or start and end"))]
+#[x_kube(validation = Rule::new("!has(self.start) || !has(self.end) || !isIP(self.start) || !isIP(self.end) || ip(self.start).family() == ip(self.end).family()").message("start and end must both be IPv4 or both be IPv6"))]
+#[serde(rename_all = "camelCase")]
+pub struct WhitelistEntry {
+    /// Name of the entry within the object: lower-case letters, digits and dashes, at most 32 characters. Immutable, as
+    /// another name is another entry.
+    #[schemars(
+        length(min = 1, max = 32),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub name: String,
+    /// The network in CIDR notation, for example `192.0.2.0/24`, or `192.0.2.7/32` for one address. All bits outside of
+    /// the prefix are zero. Default: none, then `start` and `end` are given. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 43))]
+    #[x_kube(validation = Rule::new("isCIDR(self)").message("cidr must be a network in CIDR notation, such as 192.0.2.0/24 or 2001:db8::/32"))]
+    #[x_kube(validation = Rule::new("!isCIDR(self) || cidr(self).masked() == cidr(self)").message("cidr has bits outside of its prefix: write the network's own address, such as 192.0.2.0/24 for 192.0.2.7/24"))]
+    pub cidr: Option<String>,
+    /// First address of a range. Given together with `end`, and instead of `cidr`. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 39))]
+    #[x_kube(validation = Rule::new("isIP(self)").message("start must be an IP address, such as 192.0.2.7 or 2001:db8::7"))]
+    pub start: Option<String>,
+    /// Last address of the range, not below `start` and of the same family. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 39))]
+    #[x_kube(validation = Rule::new("isIP(self)").message("end must be an IP address, such as 192.0.2.7 or 2001:db8::7"))]
+    pub end: Option<String>,
+    /// What the provider shows beside the entry, in printable ASCII, at most 48 characters; the operator adds its mark.
+    /// Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 48), regex(pattern = r"^[!-~]([ -~]*[!-~])?$"))]
+    #[x_kube(validation = Rule::new("!self.contains('[fmo-')").message("comment must not contain [fmo-, which begins the operator's own mark"))]
+    pub comment: Option<String>,
+    /// Whether the entry counts. Default: true. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<bool>,
+}
+
+/// What is known about the whitelist. Written by the operator only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IpWhitelistStatus {
+    /// Generation of the spec that this status describes; -1 before the first pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them, and SelfCovered: whether the operator's own
+    /// addresses are admitted and stay so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// The entries of the spec, as the provider showed them last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub entries: Vec<EntryStatus>,
+
+    /// How many entries the provider shows that this object did not add.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<i32>,
+
+    /// The steps that are left to do, in their order, the first 16. Written before the first of them is sent, and empty
+    /// once the last one is known to have had its effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub plan: Vec<String>,
+
+    /// The account that `accountRef` referred to when the first entry was changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<PinnedAccount>,
+}
+
+/// One entry of the spec at the provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EntryStatus {
+    /// Name of the entry.
+    pub name: String,
+    /// The provider's number of the entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<i64>,
+    /// How it stands.
+    pub state: EntryState,
+}
+
+/// How an entry stands at the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum EntryState {
+    /// It is there as declared, and counts.
+    Active,
+    /// It is there as declared, and does not count.
+    Inactive,
+    /// It is there, and differs from what is declared.
+    Different,
+    /// It is not there.
+    Missing,
+}
+
+impl IpWhitelist {
+    /// The account through which it is changed.
+    pub fn account(&self) -> PinnedAccount {
+        let pinned = self.status.as_ref().and_then(|s| s.account.clone());
+        pinned.unwrap_or_else(|| PinnedAccount::of(self.spec.account_ref.as_ref()))
+    }
+}
+
+impl Kind for IpWhitelist {
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+        namespaced(client, namespace)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
+        (&mut status.observed_generation, &mut status.conditions)
+    }
+}

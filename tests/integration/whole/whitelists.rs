@@ -1,0 +1,331 @@
+//! Whitelists, against a simulator that enforces them: not one call of the operator is refused for its address.
+
+use serde_json::{Value, json};
+
+use super::{SOON, set_account, told};
+use lab::rig::{Fault, Things, World, cluster, condition, eventually};
+
+/// The whitelist of the account's key.
+const LIST: &str = "/v3/account/apiKey/1/whitelist";
+/// The same, with its entries.
+const ENTRIES: &str = "/v3/account/apiKey/1/whitelist*";
+
+/// A whitelist of the key, with these fields beside its number.
+pub(super) fn whitelist(name: &str, spec: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "IpWhitelist",
+        "metadata": {"name": name}, "spec": {"apiKeyID": 1, "operatorEgress": ["127.0.0.1/32"]},
+    });
+    for (field, value) in spec.as_object().expect("fields of a spec") {
+        object["spec"][field] = value.clone();
+    }
+    object
+}
+
+/// An entry that admits the operator.
+fn me() -> Value {
+    json!({"name": "me", "cidr": "127.0.0.0/8"})
+}
+
+fn office() -> Value {
+    json!({"name": "office", "start": "192.0.2.10", "end": "192.0.2.19", "comment": "Office, 2nd floor"})
+}
+
+fn whitelists(world: &World) -> Things {
+    world.things("IpWhitelist")
+}
+
+/// The entries at the provider, in the order in which they were added: addresses, `-` before those that do not count,
+/// and the words before our mark.
+async fn listed(world: &World) -> Vec<String> {
+    let (status, answer) = world.simulator.call("GET", LIST, None).await;
+    assert_eq!(status, 200, "{answer}");
+    let entries = answer.as_array().expect("a list").iter();
+    entries
+        .map(|entry| {
+            let addresses = match entry["ipRange"].as_str() {
+                Some(net) => net.to_owned(),
+                None => format!(
+                    "{}-{}",
+                    super::text(&entry["ipStart"]),
+                    super::text(&entry["ipEnd"])
+                ),
+            };
+            let comments = entry["comments"].as_str().unwrap_or_default();
+            let words = comments.split("[fmo-").next().unwrap_or_default().trim();
+            let sign = if entry["active"] == 0 { "-" } else { "" };
+            format!("{sign}{addresses} {words}").trim_end().to_owned()
+        })
+        .collect()
+}
+
+/// A person adds an entry.
+async fn by_hand(world: &World, cidr: &str) {
+    let entry = json!({"ipRange": cidr, "comments": "by hand", "active": 1});
+    let (status, answer) = world.simulator.call("POST", LIST, Some(&entry)).await;
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// Waits until the object describes its newest spec, and is ready.
+async fn settled(world: &World, name: &str) -> Value {
+    let objects = whitelists(world);
+    objects
+        .wait_for(name, "settled", SOON, |object| {
+            let is_current =
+                object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            let is_ready = condition(object, "Ready")?["status"] == "True";
+            (is_current && is_ready).then(|| object.clone())
+        })
+        .await
+}
+
+async fn set(world: &World, name: &str, spec: &Value) -> Value {
+    whitelists(world)
+        .merge(name, &json!({ "spec": spec }))
+        .await;
+    settled(world, name).await
+}
+
+/// No request was refused for its address, or for anything else.
+async fn nobody_was_locked_out(world: &World) {
+    let ledger = world.simulator.ledger().await;
+    assert!(ledger.len() > 10, "the operator has called");
+    let refused: Vec<_> = ledger.iter().filter(|call| call["status"] == 403).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+}
+
+#[tokio::test]
+async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
+    let world = World::start(cluster(), "ipwl").await;
+    let objects = whitelists(&world);
+    objects
+        .create(&whitelist("wl", &json!({"entries": [office(), me()]})))
+        .await;
+    let ready = settled(&world, "wl").await;
+    // The one that admits the operator came first.
+    let both = ["127.0.0.0/8", "192.0.2.10-192.0.2.19 Office, 2nd floor"];
+    assert_eq!(listed(&world).await, both);
+    assert_eq!(ready["status"]["foreign"], 0);
+    assert_eq!(
+        ready["status"]["plan"],
+        Value::Null,
+        "nothing is left to do"
+    );
+    let states: Vec<_> = ready["status"]["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .collect();
+    assert_eq!(states.len(), 2);
+    assert!(
+        states
+            .iter()
+            .all(|e| e["state"] == "Active" && e["id"].is_i64()),
+        "{states:?}"
+    );
+    assert_eq!(condition(&ready, "SelfCovered").unwrap()["status"], "True");
+
+    // In place where that is safe; beside the old one, which goes then, where it is not.
+    by_hand(&world, "198.51.100.0/24").await;
+    let narrow = json!({"name": "me", "cidr": "127.0.0.0/16"});
+    let mut quiet = office();
+    quiet["active"] = json!(false);
+    set(&world, "wl", &json!({"entries": [quiet, narrow]})).await;
+    assert_eq!(
+        listed(&world).await,
+        [
+            "-192.0.2.10-192.0.2.19 Office, 2nd floor",
+            "198.51.100.0/24 by hand",
+            "127.0.0.0/16"
+        ]
+    );
+    let additive = set(&world, "wl", &json!({"entries": [me()]})).await;
+    assert_eq!(
+        listed(&world).await,
+        ["198.51.100.0/24 by hand", "127.0.0.0/8"]
+    );
+    assert_eq!(additive["status"]["foreign"], 1);
+    set(&world, "wl", &json!({"mode": "Exclusive"})).await;
+    assert_eq!(listed(&world).await, ["127.0.0.0/8"]);
+
+    // What a person takes away comes back.
+    let id = super::text(&additive["status"]["entries"][0]["id"].to_string().into());
+    by_hand(&world, "127.0.0.1/32").await;
+    let (status, _) = world
+        .simulator
+        .call("DELETE", &format!("{LIST}/{id}"), None)
+        .await;
+    assert_eq!(status, 204);
+    eventually("the entry is back, alone", SOON, async || {
+        (listed(&world).await == ["127.0.0.0/8"]).then_some(())
+    })
+    .await;
+
+    // The object goes; what keeps the operator in stays, and is told of.
+    settled(&world, "wl").await;
+    objects.delete("wl").await;
+    objects.wait_gone("wl", SOON).await;
+    assert_eq!(listed(&world).await, ["127.0.0.0/8"]);
+    told(&world, "Retained").await;
+    // Applied again, it takes up what stayed.
+    objects
+        .create(&whitelist("wl", &json!({"entries": [me(), office()]})))
+        .await;
+    settled(&world, "wl").await;
+    assert_eq!(listed(&world).await, both);
+    objects
+        .merge("wl", &json!({"spec": {"lockoutGuard": false}}))
+        .await;
+    objects.delete("wl").await;
+    objects.wait_gone("wl", SOON).await;
+    assert!(listed(&world).await.is_empty());
+    nobody_was_locked_out(&world).await;
+}
+
+#[tokio::test]
+async fn no_lost_answer_locks_out_or_leaves_anything_twice() {
+    let world = World::start(cluster(), "ipwl-lost").await;
+    let objects = whitelists(&world);
+    objects
+        .create(&whitelist("wl", &json!({"entries": [me()]})))
+        .await;
+    settled(&world, "wl").await;
+    let faults = [
+        json!("dropBefore"),
+        json!("dropAfter"),
+        json!({"status": {"code": 500, "after": false}}),
+        json!({"status": {"code": 500, "after": true}}),
+    ];
+    let mut hit = 0;
+    for fault in faults {
+        for method in ["POST", "PUT", "DELETE"] {
+            // Something to add, to change and to remove; the step that is hit is among them.
+            let plain = json!({"entries": [me(), {"name": "a", "cidr": "192.0.2.0/25"}]});
+            set(&world, "wl", &plain).await;
+            let id = world
+                .simulator
+                .fault(Fault::new(fault.clone()).on(method, ENTRIES).times(1))
+                .await;
+            let changed = json!({"entries": [me(), {"name": "a", "cidr": "192.0.2.0/24"}, {"name": "b", "start": "192.0.2.1", "end": "192.0.2.9"}]});
+            set(&world, "wl", &changed).await;
+            let fewer = json!({"entries": [me()]});
+            set(&world, "wl", &fewer).await;
+            assert_eq!(listed(&world).await, ["127.0.0.0/8"], "{method} {fault}");
+            let rules = world.simulator.faults().await;
+            let rule = rules.iter().find(|rule| rule["id"] == id);
+            hit += rule.map_or(1, |rule| rule["applied"].as_u64().unwrap());
+        }
+    }
+    assert_eq!(hit, 12, "every fault met its call");
+    nobody_was_locked_out(&world).await;
+}
+
+#[tokio::test]
+async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock_it_out_is_done() {
+    let world = World::start(cluster(), "ipwl-egress").await;
+    let objects = whitelists(&world);
+    let spec = json!({"entries": [office()], "operatorEgress": null});
+    objects.create(&whitelist("wl", &spec)).await;
+    let held = objects
+        .wait_for_condition("wl", "Stalled", "True", Some("EgressUnknown"), SOON)
+        .await;
+    assert_eq!(
+        condition(&held, "SelfCovered").unwrap()["status"],
+        "Unknown"
+    );
+    assert!(listed(&world).await.is_empty());
+    // The account says it: these entries do not admit the operator.
+    set_account(&world, "default", &json!({"egressCIDRs": ["127.0.0.1/32"]})).await;
+    let held = objects
+        .wait_for_condition("wl", "Stalled", "True", Some("EgressNotCovered"), SOON)
+        .await;
+    let message = super::text(&condition(&held, "Ready").unwrap()["message"]);
+    assert!(message.contains("127.0.0.1/32"), "{message}");
+    assert!(listed(&world).await.is_empty());
+    let admitting = set(&world, "wl", &json!({"entries": [office(), me()]})).await;
+    assert_eq!(listed(&world).await.len(), 2);
+    assert_eq!(
+        condition(&admitting, "SelfCovered").unwrap()["status"],
+        "True"
+    );
+    // A removal that would uncover the operator is held, and done at a person's word.
+    let nothing = json!({"spec": {"entries": [office()]}});
+    objects.merge("wl", &nothing).await;
+    objects
+        .wait_for_condition("wl", "Stalled", "True", Some("EgressNotCovered"), SOON)
+        .await;
+    assert_eq!(listed(&world).await.len(), 2);
+    nobody_was_locked_out(&world).await;
+    // A person opens the list by hand and means it.
+    objects.merge("wl", &json!({"spec": {"entries": []}})).await;
+    let held = objects
+        .wait_for("wl", "held with the word for no entries", SOON, |object| {
+            let ready = condition(object, "Ready")?;
+            let is_current =
+                object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            let is_held = ready["message"]
+                .as_str()?
+                .contains("no entry would be left");
+            (is_current && is_held).then(|| object.clone())
+        })
+        .await;
+    let message = super::text(&condition(&held, "Ready").unwrap()["message"]);
+    let (_, word) = message.split_once("acknowledge-lockout=").expect("a word");
+    let word = word.split(' ').next().unwrap();
+    let annotated =
+        json!({"metadata": {"annotations": {"flexmetal.dev/acknowledge-lockout": word}}});
+    objects.merge("wl", &annotated).await;
+    settled(&world, "wl").await;
+    assert!(listed(&world).await.is_empty());
+    objects
+        .wait_for("wl", "the word used up", SOON, |object| {
+            let annotations = &object["metadata"]["annotations"];
+            annotations["flexmetal.dev/acknowledge-lockout"]
+                .is_null()
+                .then_some(())
+        })
+        .await;
+    nobody_was_locked_out(&world).await;
+}
+
+#[tokio::test]
+async fn two_objects_for_one_key_and_a_key_that_is_not_there_are_told() {
+    let world = World::start(cluster(), "ipwl-two").await;
+    let objects = whitelists(&world);
+    objects
+        .create(&whitelist("first", &json!({"entries": [me()]})))
+        .await;
+    settled(&world, "first").await;
+    // Creation times are whole seconds.
+    let second = whitelist("second", &json!({"entries": [office()]}));
+    eventually("another second", SOON, async || {
+        let first = objects.get("first").await?;
+        let created: jiff::Timestamp = super::text(&first["metadata"]["creationTimestamp"])
+            .parse()
+            .ok()?;
+        (jiff::Timestamp::now().as_second() > created.as_second()).then_some(())
+    })
+    .await;
+    objects.create(&second).await;
+    let stalled = objects
+        .wait_for_condition("second", "Stalled", "True", Some("OwnershipConflict"), SOON)
+        .await;
+    let message = super::text(&condition(&stalled, "Ready").unwrap()["message"]);
+    assert!(message.contains("/first"), "{message}");
+    assert_eq!(listed(&world).await, ["127.0.0.0/8"]);
+    let none = json!({"apiKeyID": 4711, "entries": [me()]});
+    objects.create(&whitelist("none", &none)).await;
+    objects
+        .wait_for_condition("none", "Stalled", "True", Some("ApiKeyNotFound"), SOON)
+        .await;
+    objects.delete("none").await;
+    objects.wait_gone("none", SOON).await;
+    // The younger one takes over, beside what the older one had to leave.
+    objects.delete("first").await;
+    settled(&world, "second").await;
+    assert_eq!(
+        listed(&world).await,
+        ["127.0.0.0/8", "192.0.2.10-192.0.2.19 Office, 2nd floor"]
+    );
+    nobody_was_locked_out(&world).await;
+}
