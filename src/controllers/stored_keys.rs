@@ -14,7 +14,9 @@ pub enum Found {
     NotKnown,
     /// There is none of this name.
     Missing,
-    /// There is one, and nothing may rest on what it shows. Says why.
+    /// There is one, and it is being deleted.
+    Ending,
+    /// There is one, and nothing may rest on what it shows yet. Says why.
     NotReady(String),
     /// It is stored, as of its newest generation.
     Ready(StoredKey),

@@ -23,7 +23,9 @@ enum KeyError {
     NotOneLine { place: String },
     #[error("SshKey {name} does not exist in this namespace; create it")]
     NoKey { name: String },
-    #[error("SshKey {name} is not stored yet ({why}); the order follows when it is")]
+    #[error("SshKey {name} is being deleted; name another one, or make it again when it is gone")]
+    Ending { name: String },
+    #[error("SshKey {name} is not stored yet, {why}; the order follows when it is")]
     NotStored { name: String, why: String },
     #[error(
         "SshKey {name} is stored in {} {}, and this server belongs to {} {}; name a key of the same account",
@@ -42,7 +44,7 @@ impl KeyError {
     fn cause(&self, index: usize) -> Cause {
         let message = format!("spec.sshKeys[{index}]: {self}");
         match self {
-            Self::Value(_) | Self::NoKey { .. } => {
+            Self::Value(_) | Self::NoKey { .. } | Self::Ending { .. } => {
                 Cause::missing(Reason::ReferenceNotFound, message)
             }
             Self::NotStored { .. } => Cause::waits(Reason::KeyNotStored, message),
@@ -107,9 +109,10 @@ fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKe
         why: why.to_owned(),
     };
     match found {
-        Found::NotKnown => Err(not_stored(name, "not known yet")),
+        Found::NotKnown => Err(not_stored(name, "it was not listed yet")),
         Found::NotReady(why) => Err(not_stored(name, &why)),
         Found::Missing => Err(KeyError::NoKey { name }),
+        Found::Ending => Err(KeyError::Ending { name }),
         Found::Ready(stored) => {
             let here = account_of(server);
             if stored.account != here {
@@ -234,7 +237,8 @@ mod tests {
         assert_ne!(hash(&first), hash(&other));
 
         for (found, reason, word) in [
-            (Found::NotKnown, Reason::KeyNotStored, "not known yet"),
+            (Found::NotKnown, Reason::KeyNotStored, "not listed yet"),
+            (Found::Ending, Reason::ReferenceNotFound, "name another one"),
             (Found::Missing, Reason::ReferenceNotFound, "create it"),
             (
                 Found::NotReady("InvalidSpec".into()),
@@ -269,6 +273,7 @@ mod tests {
         assert!(!stands(stored_in("default", "u2", "SHA256:a")));
         assert!(!stands(Found::NotReady("Progressing".into())));
         assert!(!stands(Found::Missing));
+        assert!(!stands(Found::Ending));
         let shown = stored_in("default", "u1", "SHA256:a");
         assert_eq!(named(&known(shown.clone()), &web()), vec![shown]);
     }

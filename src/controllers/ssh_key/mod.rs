@@ -117,7 +117,7 @@ impl Keys for Known {
         };
         match shown {
             Shown::Decoded(object) => found(&object),
-            Shown::Undecodable(_) => Found::NotReady("Undecodable".to_owned()),
+            Shown::Undecodable(_) => Found::NotReady("it does not decode".to_owned()),
         }
     }
 
@@ -136,17 +136,86 @@ fn found(object: &SshKey) -> Found {
             account: status.account.clone()?,
         })
     });
-    match stored.filter(|_| facts::is_ready(object)) {
-        Some(stored) => Found::Ready(stored),
-        None if object.metadata.deletion_timestamp.is_some() => {
-            Found::NotReady("being deleted".to_owned())
-        }
-        None => {
-            let said = status.and_then(|status| {
-                let mut said = status.conditions.iter();
-                said.find(|c| c.type_ == Type::Ready.as_str() && c.status != "True")
-            });
-            Found::NotReady(said.map_or_else(|| "new".to_owned(), |c| c.reason.clone()))
-        }
+    if object.metadata.deletion_timestamp.is_some() {
+        return Found::Ending;
+    }
+    if let Some(stored) = stored.filter(|_| facts::is_ready(object)) {
+        return Found::Ready(stored);
+    }
+    let said = status.and_then(|status| {
+        let mut said = status.conditions.iter();
+        said.find(|c| c.type_ == Type::Ready.as_str() && c.status != "True")
+    });
+    Found::NotReady(match said {
+        Some(said) => format!("its own reason is {}", said.reason),
+        None => "it is new or was just changed".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::{core::DeserializeGuard, runtime::watcher::Event};
+    use serde_json::{Value, json};
+
+    fn object(uid: &str, ready: &str, observed: i64) -> Value {
+        json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "SshKey",
+            "metadata": {"name": "ops", "namespace": "shop", "uid": uid, "generation": 3,
+                "resourceVersion": "1"},
+            "spec": {"publicKey": "ssh-ed25519 AAAA"},
+            "status": {
+                "observedGeneration": observed, "uuid": "u1", "fingerprint": "SHA256:a",
+                "account": {"kind": "ProviderAccount", "name": "default"},
+                "conditions": [{"type": "Ready", "status": ready, "reason": "InvalidSpec",
+                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            },
+        })
+    }
+
+    fn decoded(object: &Value) -> SshKey {
+        serde_json::from_value(object.clone()).unwrap()
+    }
+
+    #[test]
+    fn only_what_is_ready_as_of_its_newest_generation_is_there_for_others() {
+        let shown = |object: &Value| found(&decoded(object));
+        assert!(matches!(shown(&object("1", "True", 3)), Found::Ready(key) if key.uuid == "u1"));
+        assert!(matches!(shown(&object("1", "True", 2)), Found::NotReady(_)));
+        let Found::NotReady(why) = shown(&object("1", "False", 3)) else {
+            panic!("it is not ready");
+        };
+        assert!(why.contains("InvalidSpec"), "{why}");
+        let mut bare = object("1", "True", 3);
+        bare["status"] = json!({});
+        assert!(matches!(shown(&bare), Found::NotReady(_)));
+        let mut ending = object("1", "True", 3);
+        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(shown(&ending), Found::Ending);
+    }
+
+    #[test]
+    fn an_object_that_follows_another_under_its_name_is_found() {
+        let objects = Arc::new(KeyObjects::new(traits(), 1));
+        let known = Known(objects.clone());
+        assert_eq!(known.find("shop", "ops"), Found::NotKnown);
+        let listed = |all: &[Value]| {
+            objects.take_in(0, Event::Init);
+            for object in all {
+                let object = DeserializeGuard(Ok(decoded(object)));
+                objects.take_in(0, Event::InitApply(object));
+            }
+            objects.take_in(0, Event::InitDone);
+        };
+        listed(&[]);
+        assert_eq!(known.find("shop", "ops"), Found::Missing);
+        listed(&[object("1", "False", 3)]);
+        assert!(matches!(known.find("shop", "ops"), Found::NotReady(_)));
+        assert_eq!(known.find("bank", "ops"), Found::Missing);
+        // The listing shows the next one before the former is missed.
+        listed(&[object("2", "True", 3)]);
+        assert!(matches!(known.find("shop", "ops"), Found::Ready(_)));
+        listed(&[]);
+        assert_eq!(known.find("shop", "ops"), Found::Missing);
     }
 }
