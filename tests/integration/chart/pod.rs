@@ -17,7 +17,10 @@ use lab::rig::{Program, Simulator, eventually, program, quick_timing};
 /// What the operator may take to end when asked.
 const END_WITHIN: Duration = Duration::from_secs(30);
 const SSH_KEY: &str =
-    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG5vIGtleSBvZiBhbnlib2R5LCBqdXN0IHRleHQu chart";
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z chart";
+
+/// The kinds that belong to an account.
+const EVERY_KIND: &str = "bms,stag,skey,ipwl";
 
 impl Release<'_> {
     pub(super) async fn order_and_release(&self) {
@@ -33,7 +36,7 @@ impl Release<'_> {
             &self.work,
             "wait",
             "--for=condition=Ready",
-            "bms",
+            EVERY_KIND,
             "--all",
         ];
         let waits = ["--timeout=60s"];
@@ -44,7 +47,7 @@ impl Release<'_> {
         assert_eq!(simulator.live_machines().await.len(), servers);
 
         let delete = ["-n", &self.work, "delete", "--timeout=60s"];
-        let all = [&delete[..], &["bms", "--all"]].concat();
+        let all = [&delete[..], &[EVERY_KIND, "--all"]].concat();
         self.cluster.kubectl_ok(&all).await;
         let machines = simulator.machines().await;
         assert_eq!(machines.len(), servers, "{machines:?}");
@@ -178,6 +181,14 @@ impl Release<'_> {
             items.push(server("shared", reference, in_secret));
         }
         items.push(own);
+        items.push(flexmetal("ServerTag", "tag", json!({})));
+        // Deleted with its object, which takes a look at the object first.
+        let stored = json!({"publicKey": SSH_KEY, "deletionPolicy": "Delete"});
+        items.push(flexmetal("SshKey", "stored", stored));
+        let entries = json!([{"name": "here", "cidr": "127.0.0.0/8"}]);
+        let egress = json!(["127.0.0.1/32"]);
+        let list = json!({"apiKeyID": 1, "entries": entries, "operatorEgress": egress});
+        items.push(flexmetal("IpWhitelist", "list", list));
         json!({"apiVersion": "v1", "kind": "List", "items": items})
     }
 }

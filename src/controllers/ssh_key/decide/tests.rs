@@ -11,7 +11,7 @@ use crate::{
         pass::Subject,
         ssh_key::{
             facts::{Shown, is_named_by},
-            memory::{Memory, Observation, Stored},
+            memory::{Memory, Observation, Refused, Stored},
             posts::Posting,
             public_key::{NoKey, PublicKey},
         },
@@ -79,28 +79,15 @@ impl Case {
         meta.uid = Some("uid-1".into());
         meta.generation = Some(3);
         let view = View {
-            state: State::Usable,
             times: Times {
                 absence_check_interval: secs(SPACING),
                 active_poll_interval: secs(15),
                 idle_poll_interval: secs(300),
                 ..Times::default()
             },
-            proof: None,
-            known: Vec::new(),
-            catalogue: None,
-            servers: None,
-            tags: None,
             ssh_keys: Some((secs(LOOKED), Arc::default())),
-            used_before: true,
-            uid: "account-1".into(),
-            connection: Some("c0ffee000001".into()),
             lineage: Some(LINEAGE.into()),
-            open_elsewhere: false,
-            last_error: None,
-            is_unreachable: false,
-            no_orders: None,
-            defaults: None,
+            ..View::usable()
         };
         Self(Facts {
             subject: Subject {
@@ -544,22 +531,28 @@ fn a_key_that_is_none_is_told_and_nothing_is_sent() {
         (reason(&decision), &decision.effect),
         (Some(Reason::InvalidSpec), &None)
     );
-    let refused = Case::new().memory(|m| {
-        m.note(Observation::Refused {
+    let refused = |at| {
+        let message = "422".to_owned();
+        let refused = Refused {
             key: print(ONE),
-            message: "422".into(),
-        });
-    });
-    let decision = refused.clone().decide();
+            message,
+            at: secs(at),
+        };
+        Case::new().memory(|m| m.note(Observation::Refused(refused)))
+    };
+    let decision = refused(NOW - 299).decide();
     assert_eq!(reason(&decision), Some(Reason::RequestRefused));
-    assert!(
-        matches!(decision.effect, Some(Effect::Store(_))),
-        "at the pace of failures"
-    );
+    assert_eq!((decision.effect, decision.again), (None, secs(1)));
+    let later = refused(NOW - 300);
+    assert!(matches!(later.effect(), Some(Effect::Store(_))), "rarely");
+    // Another key needs not wait.
+    let refused = refused(NOW);
     let mended = refused.facts(|f| f.key = Some(Ok(key(TWO)))).memory(|m| {
         m.known = Some((print(TWO), secs(SINCE)));
     });
-    assert_eq!(mended.decide().cause, None);
+    let decision = mended.decide();
+    assert!(matches!(decision.effect, Some(Effect::Store(_))));
+    assert_eq!(decision.cause, None);
 }
 
 #[test]
