@@ -1,7 +1,6 @@
 //! Stored SSH keys: stored once, found again, named by servers, turned, deleted.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::DeleteParams};
@@ -133,19 +132,6 @@ fn is_ours(version: &Value) -> bool {
     let metadata = &version["metadata"];
     metadata["deletionTimestamp"].is_null()
         || condition(version, "Ready").is_some_and(|ready| ready["reason"] == "InUse")
-}
-
-#[tokio::test]
-async fn the_example_becomes_ready() {
-    let world = World::start(cluster(), "keyexample").await;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/ssh-key");
-    for file in ["server.yaml", "key.yaml"] {
-        let text = std::fs::read_to_string(folder.join(file)).unwrap();
-        let object: Value = serde_saphyr::from_str(&text).unwrap();
-        apply(&world.client, Some(&world.namespace), &object).await;
-    }
-    keys(&world).wait_ready("ops", SOON).await;
-    world.wait_ready("web", SOON).await;
 }
 
 #[tokio::test]
