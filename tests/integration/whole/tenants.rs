@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::cluster_wide::Host;
 use super::ssh_keys::{deleting_key, public_key, stored};
 use super::tags::tag;
+use super::whitelists::whitelist;
 use super::{SOON, apply, judge, secret, text};
 use lab::rig::{Health, Things, World, eventually, health, quick_timing};
 
@@ -30,7 +31,9 @@ impl Teams {
             "metadata": {"name": account},
             "spec": {
                 "baseURL": one.simulator.api(), "apiKeySecretRef": {"name": account}, "timing": quick_timing(),
-                "allowedNamespaces": [{"name": "teams", "names": [one.namespace, other.namespace]}],
+                "allowedNamespaces": [
+                    {"name": "teams", "names": [one.namespace, other.namespace, host.world.namespace]},
+                ],
             },
         });
         apply(&one.client, None, &shared).await;
@@ -226,6 +229,50 @@ pub(super) async fn others_keys(host: &Host) -> Teams {
     assert_eq!(stored(&teams.one).await, before);
     let now = theirs.get("deploy").await.unwrap();
     assert_eq!(health(&now), Health::Current, "{now:#}");
+    judge(&teams.one).await;
+    teams
+}
+
+/// No team changes the whitelist of the key that all teams are served by: only objects in the operator's own
+/// namespace do, where the key lies.
+pub(super) async fn whitelist_outside(host: &Host) -> Teams {
+    let teams = Teams::of(host, "lists").await;
+    let list = |name: &str| {
+        let entries = json!([{"name": "me", "cidr": "127.0.0.0/8"}]);
+        let mut object = whitelist(
+            name,
+            &json!({"entries": entries, "mode": "Exclusive", "lockoutGuard": false}),
+        );
+        object["spec"] = teams.spec(object["spec"].take());
+        object
+    };
+    let ours = teams.one.things("IpWhitelist");
+    ours.create(&list("outside")).await;
+    let words = [
+        "spec.accountRef",
+        "the operator's own namespace",
+        "use a ProviderAccount",
+    ];
+    stuck(&ours, "outside", "NamespaceNotAllowed", &words).await;
+    // A finalizer does not hold what was never done.
+    ours.delete("outside").await;
+    ours.wait_gone("outside", SOON).await;
+    let of_lists = async || {
+        let ledger = teams.one.simulator.ledger().await;
+        let calls = ledger
+            .into_iter()
+            .filter(|call| text(&call["path"]).contains("/whitelist"));
+        calls.collect::<Vec<_>>()
+    };
+    assert_eq!(of_lists().await, Vec::<Value>::new());
+
+    // Where the key lies it is allowed.
+    let own = host.world.things("IpWhitelist");
+    own.create(&list("inside")).await;
+    own.wait_ready("inside", SOON).await;
+    assert!(!of_lists().await.is_empty());
+    own.delete("inside").await;
+    own.wait_gone("inside", SOON).await;
     judge(&teams.one).await;
     teams
 }

@@ -186,14 +186,43 @@ fn batches(arguments: &Arguments) -> Vec<Batch> {
         })
     };
     let tags = (0..arguments.tags).map(|n| object("ServerTag", &format!("tag-{n:04}"), json!({})));
-    vec![Batch {
-        kind: "ServerTag",
-        resource: "servertags",
-        what: "tags",
-        list: "/v3/flexMetal/tags",
-        objects: tags.collect(),
-        things: arguments.tags,
-    }]
+    let keys = (0..arguments.keys).map(|n| {
+        let key = format!("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA{n:06}zv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1 bench@example.com");
+        let spec = json!({"publicKey": key, "deletionPolicy": "Delete"});
+        object("SshKey", &format!("key-{n:04}"), spec)
+    });
+    let nets = (1..arguments.entries).map(|n| {
+        json!({"name": format!("net-{n}"), "cidr": format!("192.0.{}.{}/32", 2 + n / 256, n % 256)})
+    });
+    let mut entries = vec![json!({"name": "me", "cidr": "127.0.0.0/8"})];
+    entries.extend(nets);
+    let list = json!({"apiKeyID": 1, "operatorEgress": ["127.0.0.0/8"], "entries": entries});
+    vec![
+        Batch {
+            kind: "ServerTag",
+            resource: "servertags",
+            what: "tags",
+            list: "/v3/flexMetal/tags",
+            objects: tags.collect(),
+            things: arguments.tags,
+        },
+        Batch {
+            kind: "SshKey",
+            resource: "sshkeys",
+            what: "keys",
+            list: "/v3/sshKey",
+            objects: keys.collect(),
+            things: arguments.keys,
+        },
+        Batch {
+            kind: "IpWhitelist",
+            resource: "ipwhitelists",
+            what: "entries of a whitelist",
+            list: "/v3/account/apiKey/{apiKeyId}/whitelist",
+            objects: vec![object("IpWhitelist", "list", list)],
+            things: arguments.entries,
+        },
+    ]
 }
 
 impl Batch {
