@@ -41,6 +41,11 @@ bench: control-plane ## Measure 1,000 servers (SERVERS=10000: so many) from orde
 	$(CARGO) build --locked --release --workspace --bins
 	$(TARGET)/release/lab bench --servers $(SERVERS)
 
+.PHONY: bench-small
+bench-small: control-plane ## Measure 500 tags, 200 stored keys and 200 entries of a whitelist and write benchmarks/
+	$(CARGO) build --locked --release --workspace --bins
+	$(TARGET)/release/lab bench-small
+
 .PHONY: bench-simulator
 bench-simulator: ## Measure the simulator: single requests, load, memory per machine
 	rm -rf $(TARGET)/criterion/simulator

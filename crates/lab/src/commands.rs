@@ -45,6 +45,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Measure many servers from order to release, and a quiet time between
     Bench(bench::Arguments),
+    /// Measure many tags, stored keys and entries of a whitelist, from apply to their end
+    BenchSmall(bench::small::Arguments),
     /// Measure the speed of the simulator, and its memory per machine
     Load(load::Arguments),
     /// Open the simulator's page in a browser, press its buttons, take a picture
@@ -69,6 +71,7 @@ pub async fn run() -> ExitCode {
         }
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
+        Command::BenchSmall(arguments) => bench::small::run(arguments).await,
         Command::Load(arguments) => load::run(arguments).await,
         Command::Page(arguments) => page::run(arguments).await,
     };

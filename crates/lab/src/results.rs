@@ -1,6 +1,7 @@
 //! Results of a benchmark: figures against their goals, and the two files that
 //! they are written to.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde::Serialize;
 /// One figure with its goal.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
     /// Upper limit of the value; absent where there is no goal.

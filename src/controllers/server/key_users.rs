@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(found.by_name, vec![user("shop", "web", true)]);
         assert_eq!(found.of(STORED_KEY), [user("bank", "door", false)]);
         let others = servers
-            .users("shop", "ops", &[uuid.clone()], &|_| false)
+            .users("shop", "ops", std::slice::from_ref(&uuid), &|_| false)
             .unwrap();
         assert_eq!(others.of(STORED_KEY), [], "on another account");
         assert!(told.lock().unwrap().is_empty());

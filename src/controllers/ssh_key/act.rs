@@ -4,7 +4,7 @@ use super::{
     KeyContext, Shared,
     decide::{Effect, NewKey, decide},
     facts::{Facts, is_named_by},
-    memory::{Observation, Stored},
+    memory::{Observation, Refused, Stored},
     observe::look_around,
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     kinds::names::STORED_KEY_ANNOTATION,
     runtime::clock,
 };
-use hosting::{Error, SshKeyId};
+use hosting::{Error, SshKeyId, error::NotSent};
 use serde_json::json;
 
 /// Carries out an effect, by the permit that was given for it.
@@ -87,17 +87,18 @@ async fn store(
         ),
         Err(error) => {
             tracing::warn!(error = error.explain(), "a key could not be stored");
-            let observation = match &error {
-                error if error.may_have_taken_effect() => Observation::Unknown(at),
-                Error::Refused(_) | Error::NotSent(hosting::error::NotSent::Request(_)) => {
-                    Observation::Refused {
-                        key: new.key.clone(),
-                        message: error.explain(),
-                    }
+            let trouble = Ended::Failed(Trouble::of_provider(&error));
+            match &error {
+                error if error.may_have_taken_effect() => (trouble, Observation::Unknown(at)),
+                // It has a pace of its own: another key needs not wait.
+                Error::Refused(_) | Error::NotSent(NotSent::Request(_)) => {
+                    let key = new.key.clone();
+                    let message = error.explain();
+                    let refused = Refused { key, message, at };
+                    (Ended::Done, Observation::Refused(refused))
                 }
-                _ => Observation::Nothing,
-            };
-            (Ended::Failed(Trouble::of_provider(&error)), observation)
+                _ => (trouble, Observation::Nothing),
+            }
         }
     }
 }

@@ -32,8 +32,19 @@ pub struct Memory {
     pub absence: Option<Absence>,
     /// Keys that the provider took and no look has shown since.
     pub unshown: u32,
-    /// The key that the provider refused, and its words.
-    pub refused: Option<(Fingerprint, String)>,
+    /// What the provider refused.
+    pub refused: Option<Refused>,
+}
+
+/// A key that the provider refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Refused {
+    /// Which.
+    pub key: Fingerprint,
+    /// The provider's words.
+    pub message: String,
+    /// When.
+    pub at: Duration,
 }
 
 /// What was read.
@@ -83,12 +94,7 @@ pub enum Observation {
     /// It is not known whether the call stored the key. When it ended.
     Unknown(Duration),
     /// The provider refused the key: nothing was stored.
-    Refused {
-        /// Which.
-        key: Fingerprint,
-        /// Its words.
-        message: String,
-    },
+    Refused(Refused),
     /// A key is not there any more.
     Deleted {
         /// Which.
@@ -115,7 +121,7 @@ impl Memory {
                 self.changed = at;
                 self.absence = None;
             }
-            Observation::Refused { key, message } => self.refused = Some((key, message)),
+            Observation::Refused(refused) => self.refused = Some(refused),
             Observation::Deleted { uuid, at } => {
                 self.absence = None;
                 let is_stored = |stored: &Stored| stored.uuid.eq_ignore_ascii_case(&uuid);

@@ -216,7 +216,7 @@ fn make(facts: &Facts, tag: &str, lineage: &str, began: Duration) -> Decision {
     if let Some(decision) = is_late(facts, tag, began).or_else(|| refused(facts, tag)) {
         return decision;
     }
-    if !subject.has_finalizer() || !facts.has_made(tag) {
+    if !subject.has_finalizer() || !facts.is_noted(tag) {
         let note = TagNote {
             uid: subject.uid().to_owned(),
             lineage: lineage.to_owned(),

@@ -112,18 +112,21 @@ impl Facts {
         made.is_some_and(|(made, _)| made == tag)
     }
 
+    /// Whether the note says that this object makes a tag, or has made it.
+    pub fn is_noted(&self, tag: &str) -> bool {
+        self.note()
+            .is_some_and(|note| note.made && (note.tag == tag || note.from.as_deref() == Some(tag)))
+    }
+
     /// Whether this object made a tag. The note is an annotation, which everybody may write who may write the
     /// object: where others rely on the account, only what this operator has seen or put into status counts.
     pub fn has_made(&self, tag: &str) -> bool {
-        let is_noted = self.note().is_some_and(|note| {
-            note.made && (note.tag == tag || note.from.as_deref() == Some(tag))
-        });
         let is_on_record = || {
             let status = self.subject.object.status.as_ref();
             let created = status.and_then(|status| status.created);
             created == Some(true) && self.recorded() == Some(tag)
         };
-        is_noted && (!self.is_shared() || self.has_brought_about(tag) || is_on_record())
+        self.is_noted(tag) && (!self.is_shared() || self.has_brought_about(tag) || is_on_record())
     }
 
     /// Whether other namespaces use the account too.

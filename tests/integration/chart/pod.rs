@@ -17,7 +17,7 @@ use lab::rig::{Program, Simulator, eventually, program, quick_timing};
 /// What the operator may take to end when asked.
 const END_WITHIN: Duration = Duration::from_secs(30);
 const SSH_KEY: &str =
-    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG5vIGtleSBvZiBhbnlib2R5LCBqdXN0IHRleHQu chart";
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z chart";
 
 /// The kinds that belong to an account.
 const EVERY_KIND: &str = "bms,stag,skey,ipwl";

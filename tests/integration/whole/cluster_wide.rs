@@ -47,6 +47,8 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         disasters::namespace_not_allowed(&host),
         leases::left_to_another(&host),
         tenants::others_tags(&host),
+        tenants::others_keys(&host),
+        tenants::whitelist_outside(&host),
     );
     // These change the kind itself, which affects all others.
     let _guest = disasters::undecodable(&host).await;

@@ -22,11 +22,12 @@ const LOOKS: usize = 4;
 /// Calls by method and path with its variable parts named.
 type Calls = BTreeMap<String, usize>;
 
-/// Many objects of one kind, each with something of its own at the provider.
+/// Many things at the provider, of some objects of one kind.
 struct Many<'a> {
     world: &'a World,
     things: Things,
-    number: usize,
+    objects: usize,
+    records: usize,
     /// The list that shows all of it.
     list: &'static str,
     log: WatchLog,
@@ -43,13 +44,21 @@ fn calls(ledger: &[Value]) -> Calls {
 }
 
 impl<'a> Many<'a> {
-    async fn of(world: &'a World, kind: &str, number: usize, list: &'static str) -> Self {
+    async fn of(
+        world: &'a World,
+        kind: &str,
+        (objects, records): (usize, usize),
+        list: &'static str,
+    ) -> Self {
+        // What is made before would say that it waits, which takes writes of its own.
+        super::account_says(world, "default", "Ready", "True", "AccountReady").await;
         let things = world.things(kind);
         let log = WatchLog::of_all(things.api().clone()).await;
         Self {
             world,
             things,
-            number,
+            objects,
+            records,
             list,
             log,
         }
@@ -58,7 +67,7 @@ impl<'a> Many<'a> {
     /// Makes them all at once; returns the calls until all are Ready.
     async fn made(&self, object: impl Fn(usize) -> Value) -> Calls {
         self.world.simulator.clear_ledger().await;
-        let objects: Vec<Value> = (0..self.number).map(object).collect();
+        let objects: Vec<Value> = (0..self.objects).map(object).collect();
         join_all(objects.iter().map(|object| self.things.create(object))).await;
         eventually("all are Ready", SOON, async || {
             let list = self.things.api().list(&ListParams::default()).await.ok()?;
@@ -66,7 +75,7 @@ impl<'a> Many<'a> {
                 let object = json!({"status": object.data["status"]});
                 condition(&object, "Ready").is_some_and(|found| found["status"] == "True")
             });
-            (ready.count() == self.number).then_some(())
+            (ready.count() == self.objects).then_some(())
         })
         .await;
         calls(&self.world.simulator.ledger().await)
@@ -94,7 +103,7 @@ impl<'a> Many<'a> {
             pages += if is_look { *number } else { 0 };
         }
         // One look may be under way at each end. A list with pages ends at one that is short or empty.
-        let most = (LOOKS + 2) * (self.number / PAGE + 2);
+        let most = (LOOKS + 2) * (self.records / PAGE + 2);
         assert!(pages <= most, "{pages} pages, not {most}: {calls:?}");
     }
 
@@ -145,7 +154,7 @@ impl<'a> Many<'a> {
                 .entry(text(&version["metadata"]["name"]))
                 .or_default() += 1;
         }
-        assert_eq!(versions.len(), self.number);
+        assert_eq!(versions.len(), self.objects);
         for (name, versions) in versions {
             let writes = versions - 2 + 1;
             assert!(writes <= WRITES, "{name} was written {writes} times");
@@ -157,7 +166,7 @@ impl<'a> Many<'a> {
 async fn many_tags_cost_a_call_each_and_nothing_at_rest_but_their_list() {
     const NUMBER: usize = 120;
     let world = World::start(cluster(), "tags").await;
-    let many = Many::of(&world, "ServerTag", NUMBER, "/v3/flexMetal/tags").await;
+    let many = Many::of(&world, "ServerTag", (NUMBER, NUMBER), "/v3/flexMetal/tags").await;
     let tag = |number| super::tags::tag(&format!("tag-{number:03}"), &json!({}));
 
     let calls = many.made(tag).await;
@@ -178,5 +187,60 @@ async fn many_tags_cost_a_call_each_and_nothing_at_rest_but_their_list() {
     }
     assert!(super::tags::account_tags(&world).await.is_empty());
     many.each_was_written_rarely();
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn many_keys_cost_a_call_each_and_nothing_at_rest_but_their_list() {
+    const NUMBER: usize = 60;
+    let world = World::start(cluster(), "keys").await;
+    let many = Many::of(&world, "SshKey", (NUMBER, NUMBER), "/v3/sshKey").await;
+    let key = |number| {
+        let text = format!(
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA{number:06}zv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1 many@test"
+        );
+        let spec = json!({"publicKey": text, "deletionPolicy": "Delete"});
+        super::ssh_keys::ssh_key(&format!("key-{number:03}"), &spec)
+    };
+
+    let calls = many.made(key).await;
+    assert_eq!(calls["POST /v3/sshKey"], NUMBER, "{calls:?}");
+    assert!(!calls.contains_key("GET /v3/sshKey/{uuid}"), "{calls:?}");
+    many.rest().await;
+    let calls = many.gone().await;
+    for call in ["GET", "DELETE"] {
+        assert_eq!(
+            calls[&format!("{call} /v3/sshKey/{{uuid}}")],
+            NUMBER,
+            "{calls:?}"
+        );
+    }
+    assert!(super::ssh_keys::stored(&world).await.is_empty());
+    many.each_was_written_rarely();
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_long_whitelist_costs_a_change_an_entry_and_nothing_at_rest_but_its_pages() {
+    const ENTRIES: usize = 60;
+    const LIST: &str = "/v3/account/apiKey/{apiKeyId}/whitelist";
+    let world = World::start(cluster(), "list").await;
+    let many = Many::of(&world, "IpWhitelist", (1, ENTRIES), LIST).await;
+    let others = (1..ENTRIES)
+        .map(|n| json!({"name": format!("net-{n}"), "cidr": format!("192.0.2.{n}/32")}));
+    let mut entries = vec![json!({"name": "me", "cidr": "127.0.0.0/8"})];
+    entries.extend(others);
+    let list = |_| super::whitelists::whitelist("list", &json!({ "entries": entries }));
+
+    let calls = many.made(list).await;
+    assert_eq!(calls[&format!("POST {LIST}")], ENTRIES, "{calls:?}");
+    many.rest().await;
+    let calls = many.gone().await;
+    // What covers the operator stays.
+    assert_eq!(
+        calls[&format!("DELETE {LIST}/{{apiKeyWhitelistId}}")],
+        ENTRIES - 1,
+        "{calls:?}"
+    );
     judge(&world).await;
 }

@@ -2,6 +2,7 @@
 //! process. Each test has a world of its own, so all of them run side by side.
 
 mod bad_input;
+mod bad_things;
 mod cluster_wide;
 mod credentials;
 mod disasters;

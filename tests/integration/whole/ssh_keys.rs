@@ -1,8 +1,9 @@
 //! Stored SSH keys: stored once, found again, named by servers, turned, deleted.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, api::DeleteParams};
 use serde_json::{Value, json};
 
 use super::watch_log::WatchLog;
@@ -131,19 +132,6 @@ fn is_ours(version: &Value) -> bool {
     let metadata = &version["metadata"];
     metadata["deletionTimestamp"].is_null()
         || condition(version, "Ready").is_some_and(|ready| ready["reason"] == "InUse")
-}
-
-#[tokio::test]
-async fn the_example_becomes_ready() {
-    let world = World::start(cluster(), "keyexample").await;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/ssh-key");
-    for file in ["server.yaml", "key.yaml"] {
-        let text = std::fs::read_to_string(folder.join(file)).unwrap();
-        let object: Value = serde_saphyr::from_str(&text).unwrap();
-        apply(&world.client, Some(&world.namespace), &object).await;
-    }
-    keys(&world).wait_ready("ops", SOON).await;
-    world.wait_ready("web", SOON).await;
 }
 
 #[tokio::test]
@@ -329,6 +317,51 @@ async fn a_key_from_a_secret_is_read_from_there_and_a_private_one_is_told_to_nob
     all.sort();
     assert_eq!(all, [public_key('A'), public_key('B')]);
     assert!(!world.operator().log().contains("hush"));
+}
+
+#[tokio::test]
+async fn a_namespace_deleted_whole_leaves_no_key_that_was_to_go() {
+    let world = World::start(cluster(), "keysend").await;
+    let keys = keys(&world);
+    keys.create(&deleting_key("ops", 'A')).await;
+    keys.create(&ssh_key("stays", &json!({"publicKey": public_key('B')})))
+        .await;
+    world.create(&server_with("web", &["ops", "stays"])).await;
+    world.wait_ready("web", SOON).await;
+    keys.wait_ready("stays", SOON).await;
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let params = DeleteParams::default();
+    namespaces.delete(&world.namespace, &params).await.unwrap();
+    eventually("the namespace is gone", SOON, async || {
+        let found = namespaces.get_opt(&world.namespace).await.ok()?;
+        found.is_none().then_some(())
+    })
+    .await;
+    let left: Vec<String> = stored(&world).await.into_values().collect();
+    assert_eq!(left, [public_key('B')]);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_refused_key_is_told_and_another_one_is_stored_at_once() {
+    let world = World::start(cluster(), "refusedkey").await;
+    let keys = keys(&world);
+    let refusal = Fault::new(json!({"status": {"code": 422, "after": false}}));
+    world.simulator.fault(refusal.on("POST", KEYS)).await;
+    keys.create(&deleting_key("ops", 'A')).await;
+    let stuck = keys
+        .wait_for_condition("ops", "Stalled", "True", Some("RequestRefused"), SOON)
+        .await;
+    let message = super::text(&condition(&stuck, "Ready").unwrap()["message"]);
+    assert!(message.contains("spec.publicKey"), "{message}");
+    super::looks(&world, 3).await;
+    assert_eq!(calls(&world, "POST").await, 1, "not again and again");
+    world.simulator.clear_faults().await;
+    let change = json!({"spec": {"publicKey": public_key('B')}});
+    keys.merge("ops", &change).await;
+    keys.wait_ready("ops", SOON).await;
+    let all: Vec<String> = stored(&world).await.into_values().collect();
+    assert_eq!(all, [public_key('B')]);
 }
 
 #[tokio::test]

@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
+use super::ssh_keys::{deleting_key, public_key, stored};
 use super::tags::tag;
+use super::whitelists::whitelist;
 use super::{SOON, apply, judge, secret, text};
 use lab::rig::{Health, Things, World, eventually, health, quick_timing};
 
@@ -29,7 +31,9 @@ impl Teams {
             "metadata": {"name": account},
             "spec": {
                 "baseURL": one.simulator.api(), "apiKeySecretRef": {"name": account}, "timing": quick_timing(),
-                "allowedNamespaces": [{"name": "teams", "names": [one.namespace, other.namespace]}],
+                "allowedNamespaces": [
+                    {"name": "teams", "names": [one.namespace, other.namespace, host.world.namespace]},
+                ],
             },
         });
         apply(&one.client, None, &shared).await;
@@ -124,6 +128,23 @@ pub(super) async fn others_tags(host: &Host) -> Teams {
     ours.wait_ready("mine", SOON).await;
     assert_eq!(teams.tags().await, ["billing", "mine", "people"]);
 
+    // Nor does a note of the operator help that somebody else wrote: what it says of the own tag, said of another one.
+    let annotation = "flexmetal.dev/tag";
+    let mine = ours.get("mine").await.unwrap();
+    let note = text(&mine["metadata"]["annotations"][annotation]);
+    let mut note: Value = serde_json::from_str(&note).expect("a note");
+    assert_eq!(note["made"], true);
+    note["uid"] = found["metadata"]["uid"].clone();
+    note["tag"] = json!("people");
+    let forged = json!({
+        "metadata": {"annotations": {annotation: note.to_string()}}, "spec": {"tag": "people"},
+    });
+    ours.merge("nobodys", &forged).await;
+    ours.wait_ready("nobodys", SOON).await;
+    ours.merge("nobodys", &to("taken")).await;
+    stuck(&ours, "nobodys", "OwnershipConflict", &["people"]).await;
+    assert_eq!(teams.tags().await, ["billing", "mine", "people"]);
+
     // What a server of the other team bears is not deleted, whoever made it and whatever is forced.
     let machine =
         json!({"name": "server-of-the-other-team", "tags": ["mine"], "status": "delivered"});
@@ -149,6 +170,109 @@ pub(super) async fn others_tags(host: &Host) -> Teams {
     let now = theirs.get("billing").await.unwrap();
     assert_eq!(health(&now), Health::Current, "{now:#}");
     assert_eq!(now["status"]["created"], true);
+    judge(&teams.one).await;
+    teams
+}
+
+/// A key that another team, or a person, has stored cannot be deleted.
+pub(super) async fn others_keys(host: &Host) -> Teams {
+    let teams = Teams::of(host, "keys").await;
+    let (ours, theirs) = (teams.one.things("SshKey"), teams.other.things("SshKey"));
+    let person = json!({"name": "a person's", "publicKey": public_key('A')});
+    let by_hand = teams
+        .one
+        .simulator
+        .call("POST", "/v3/sshKey", Some(&person));
+    assert_eq!(by_hand.await.0, 200);
+    let key = |name: &str, letter: char| {
+        let mut object = deleting_key(name, letter);
+        object["spec"] = teams.spec(object["spec"].take());
+        object
+    };
+    theirs.create(&key("deploy", 'B')).await;
+    let made = theirs.wait_ready("deploy", SOON).await;
+    assert_eq!(made["status"]["created"], true);
+    let before = stored(&teams.one).await;
+    assert_eq!(before.len(), 2, "{before:?}");
+
+    // Objects for both, and one of our own, whose note says afterwards that it stored the other one.
+    ours.create(&key("theirs", 'B')).await;
+    ours.create(&key("nobodys", 'A')).await;
+    ours.create(&key("mine", 'C')).await;
+    for name in ["theirs", "nobodys"] {
+        let object = ours.wait_ready(name, SOON).await;
+        assert_eq!(object["status"]["created"], false, "{object:#}");
+    }
+    let mine = ours.wait_ready("mine", SOON).await;
+    assert_eq!(mine["status"]["created"], true);
+    let annotation = "flexmetal.dev/stored-key";
+    let note = text(&mine["metadata"]["annotations"][annotation]);
+    for name in ["theirs", "nobodys"] {
+        let object = ours.get(name).await.unwrap();
+        let mut note: Value = serde_json::from_str(&note).expect("a note");
+        note["uid"] = object["metadata"]["uid"].clone();
+        note["fingerprint"] = object["status"]["fingerprint"].clone();
+        let forged = json!({"metadata": {"annotations": {annotation: note.to_string()}}});
+        ours.merge(name, &forged).await;
+    }
+    // Another key in its place, and the end of each: only what was stored by the object goes.
+    let turned = json!({"spec": {"publicKey": public_key('D')}});
+    ours.merge("theirs", &turned).await;
+    ours.wait_for("theirs", "turned", SOON, |object| {
+        (object["status"]["created"] == true).then_some(())
+    })
+    .await;
+    for name in ["theirs", "nobodys", "mine"] {
+        ours.delete(name).await;
+        ours.wait_gone(name, SOON).await;
+    }
+    assert_eq!(stored(&teams.one).await, before);
+    let now = theirs.get("deploy").await.unwrap();
+    assert_eq!(health(&now), Health::Current, "{now:#}");
+    judge(&teams.one).await;
+    teams
+}
+
+/// No team changes the whitelist of the key that all teams are served by: only objects in the operator's own
+/// namespace do, where the key lies.
+pub(super) async fn whitelist_outside(host: &Host) -> Teams {
+    let teams = Teams::of(host, "lists").await;
+    let list = |name: &str| {
+        let entries = json!([{"name": "me", "cidr": "127.0.0.0/8"}]);
+        let mut object = whitelist(
+            name,
+            &json!({"entries": entries, "mode": "Exclusive", "lockoutGuard": false}),
+        );
+        object["spec"] = teams.spec(object["spec"].take());
+        object
+    };
+    let ours = teams.one.things("IpWhitelist");
+    ours.create(&list("outside")).await;
+    let words = [
+        "spec.accountRef",
+        "the operator's own namespace",
+        "use a ProviderAccount",
+    ];
+    stuck(&ours, "outside", "NamespaceNotAllowed", &words).await;
+    // A finalizer does not hold what was never done.
+    ours.delete("outside").await;
+    ours.wait_gone("outside", SOON).await;
+    let of_lists = async || {
+        let ledger = teams.one.simulator.ledger().await;
+        let calls = ledger
+            .into_iter()
+            .filter(|call| text(&call["path"]).contains("/whitelist"));
+        calls.collect::<Vec<_>>()
+    };
+    assert_eq!(of_lists().await, Vec::<Value>::new());
+
+    // Where the key lies it is allowed.
+    let own = host.world.things("IpWhitelist");
+    own.create(&list("inside")).await;
+    own.wait_ready("inside", SOON).await;
+    assert!(!of_lists().await.is_empty());
+    own.delete("inside").await;
+    own.wait_gone("inside", SOON).await;
     judge(&teams.one).await;
     teams
 }

@@ -85,8 +85,8 @@ impl Figures<'_> {
         let mib = |usage: Option<Use>, part: fn(Use) -> u64| {
             usage.map_or(f64::NAN, |usage| part(usage) as f64 / 1024.0)
         };
-        let figure = |name, value, unit, goal, how| Figure {
-            name,
+        let figure = |name: &'static str, value, unit, goal, how| Figure {
+            name: name.into(),
             value,
             unit,
             goal,

@@ -10,6 +10,7 @@ mod measured;
 pub(crate) mod process;
 mod provider;
 mod servers;
+pub(crate) mod small;
 mod world;
 
 use std::collections::BTreeMap;

@@ -140,7 +140,7 @@ fn server(number: u32) -> DynamicObject {
     }))
 }
 
-fn is_ready(object: &DynamicObject) -> bool {
+pub(super) fn is_ready(object: &DynamicObject) -> bool {
     let conditions = object.data["status"]["conditions"].as_array();
     conditions.is_some_and(|all| {
         all.iter()

@@ -18,8 +18,8 @@ pub(super) fn figures(
     let memory = &measured.memory;
     let each = |kib: u64, number: f64| kib as f64 / number;
     let processor = measured.flat_cpu / measured.flat.latencies.len() as f64;
-    let figure = |name, value, unit, goal, how| Figure {
-        name,
+    let figure = |name: &'static str, value, unit, goal, how| Figure {
+        name: name.into(),
         value,
         unit,
         goal,

@@ -50,6 +50,12 @@ impl Fault {
         self
     }
 
+    /// Only requests whose body has this part.
+    pub fn with_body(mut self, part: &str) -> Self {
+        self.0["match"]["body"] = json!(part);
+        self
+    }
+
     /// Only this many of them.
     pub fn times(mut self, count: u64) -> Self {
         self.0["count"] = json!(count);

@@ -15,6 +15,7 @@ use crate::{
         Reason,
         ssh_key::{FormerKey, KeyDeletionPolicy, StoredKeyNote},
     },
+    runtime::backoff::LONGEST_PAUSE,
 };
 use std::time::Duration;
 
@@ -188,22 +189,26 @@ fn store(
         let cause = Cause::needs_person(Reason::ChecksFailed, text);
         return hold(facts, cause).wanting(List::SshKeys, next);
     }
-    let decision = match &memory.refused {
-        Some((refused, words)) if *refused == print => hold(
-            facts,
-            Cause::needs_person(
-                Reason::RequestRefused,
-                format!(
-                    "the provider does not take the key: {words}; put another one into spec.publicKey, or where spec.valueFrom says"
-                ),
-            ),
-        ),
+    let refused = memory.refused.as_ref().filter(|r| r.key == print);
+    let decision = match refused {
+        Some(refused) => {
+            let text = format!(
+                "the provider does not take the key: {}; put another one into spec.publicKey, or where spec.valueFrom says",
+                refused.message
+            );
+            let decision = hold(facts, Cause::needs_person(Reason::RequestRefused, text));
+            let rest = (refused.at + LONGEST_PAUSE).saturating_sub(facts.subject.now.mono);
+            if !rest.is_zero() {
+                return decision.again(rest);
+            }
+            decision
+        }
         // Nothing was said of a new object, and the answer comes soon.
-        _ if facts.subject.status().conditions.is_empty() => Decision::unchanged(&facts.subject),
-        _ => hold(
-            facts,
-            Cause::waits(Reason::Progressing, "the key is being stored"),
-        ),
+        None if facts.subject.status().conditions.is_empty() => Decision::unchanged(&facts.subject),
+        None => {
+            let text = "the key is being stored";
+            hold(facts, Cause::waits(Reason::Progressing, text))
+        }
     };
     let note = StoredKeyNote {
         uid: facts.subject.uid().to_owned(),

@@ -11,7 +11,7 @@ use crate::{
         pass::Subject,
         ssh_key::{
             facts::{Shown, is_named_by},
-            memory::{Memory, Observation, Stored},
+            memory::{Memory, Observation, Refused, Stored},
             posts::Posting,
             public_key::{NoKey, PublicKey},
         },
@@ -531,22 +531,28 @@ fn a_key_that_is_none_is_told_and_nothing_is_sent() {
         (reason(&decision), &decision.effect),
         (Some(Reason::InvalidSpec), &None)
     );
-    let refused = Case::new().memory(|m| {
-        m.note(Observation::Refused {
+    let refused = |at| {
+        let message = "422".to_owned();
+        let refused = Refused {
             key: print(ONE),
-            message: "422".into(),
-        });
-    });
-    let decision = refused.clone().decide();
+            message,
+            at: secs(at),
+        };
+        Case::new().memory(|m| m.note(Observation::Refused(refused)))
+    };
+    let decision = refused(NOW - 299).decide();
     assert_eq!(reason(&decision), Some(Reason::RequestRefused));
-    assert!(
-        matches!(decision.effect, Some(Effect::Store(_))),
-        "at the pace of failures"
-    );
+    assert_eq!((decision.effect, decision.again), (None, secs(1)));
+    let later = refused(NOW - 300);
+    assert!(matches!(later.effect(), Some(Effect::Store(_))), "rarely");
+    // Another key needs not wait.
+    let refused = refused(NOW);
     let mended = refused.facts(|f| f.key = Some(Ok(key(TWO)))).memory(|m| {
         m.known = Some((print(TWO), secs(SINCE)));
     });
-    assert_eq!(mended.decide().cause, None);
+    let decision = mended.decide();
+    assert!(matches!(decision.effect, Some(Effect::Store(_))));
+    assert_eq!(decision.cause, None);
 }
 
 #[test]

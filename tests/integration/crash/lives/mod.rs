@@ -2,9 +2,11 @@
 //! with at most one fault in each phase, and the judge after each.
 
 mod account;
+mod key;
 mod server;
 mod small;
 mod tag;
+mod whitelist;
 
 use std::time::Duration;
 
@@ -18,7 +20,13 @@ use super::judge::Findings;
 use super::proxied_world::ProxiedWorld;
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 3] = [&server::Server, &account::Account, &tag::TAG];
+pub(crate) const ALL: [&dyn Life; 5] = [
+    &server::Server,
+    &account::Account,
+    &tag::TAG,
+    &key::KEY,
+    &whitelist::WHITELIST,
+];
 
 /// After this time without an effect a recorded trace counts as complete.
 const QUIET: Duration = Duration::from_millis(1500);

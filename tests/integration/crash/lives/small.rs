@@ -31,6 +31,8 @@ pub(super) struct Small {
     pub(super) spec: fn(&str) -> Value,
     /// What is merged into it.
     pub(super) change: fn(&str) -> Value,
+    /// Whether an object that is Ready has nothing left to do.
+    pub(super) is_settled: fn(&Value) -> bool,
     /// What is wrong after a step with what the provider has, given the object, or how it was before it went.
     pub(super) judge: for<'a> fn(&'a ProxiedWorld, &'a Value, Step) -> LocalBoxFuture<'a, Findings>,
 }
@@ -102,7 +104,10 @@ impl Small {
             things.wait_gone(name, AT_ITS_END).await;
             return None;
         }
-        let look = |object: &Value| (health(object) == Health::Current).then(|| object.clone());
+        let look = |object: &Value| {
+            let is_settled = health(object) == Health::Current && (self.is_settled)(object);
+            is_settled.then(|| object.clone())
+        };
         let waited = things.try_wait_for(name, "Ready", AT_ITS_END, look).await;
         match waited {
             Ok(object) => Some(object),

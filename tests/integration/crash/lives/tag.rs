@@ -22,6 +22,7 @@ pub(super) const TAG: Small = Small {
     ],
     spec: |name| json!({"tag": name, "renamePolicy": "Rename"}),
     change: |name| json!({"tag": renamed(name)}),
+    is_settled: |_| true,
     judge,
 };
 

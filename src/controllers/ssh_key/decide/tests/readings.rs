@@ -53,10 +53,11 @@ fn every_reason_reads_as_the_page_says() {
     let missing = || unread(Cause::missing(Reason::ReferenceNotFound, "no"));
     let no_account =
         || Case::new().facts(|f| f.subject.account = AccountFacts::Missing("account".into()));
-    let refused = Observation::Refused {
+    let refused = Observation::Refused(Refused {
         key: print(ONE),
         message: "no".into(),
-    };
+        at: secs(NOW),
+    });
     let living = [
         Case::new().told().blocked(Reason::Pending),
         no_account(),

@@ -1,0 +1,427 @@
+//! `lab bench-small`: many tags, stored keys and entries of a whitelist, from apply to Ready, at rest, and to their end.
+//!
+//! Counted are calls and writes, by the hosting API's ledger and the API server's audit log.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
+};
+use kube::{Api, Client};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::measured::Stretch;
+use super::servers::is_ready;
+use super::world::{IDLE_POLL, NAMESPACE, PACE, World};
+use super::{alongside, await_quiet, lines, mark, operator_build, process, provider, say, since};
+use crate::results::{Figure, publish, table};
+
+const AT_ONCE: usize = 32;
+const LOOK: Duration = Duration::from_millis(250);
+/// More than the most that is made here takes at 20 calls a second.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Records on a page of a list.
+const PAGE: u32 = 50;
+/// The operator writes an object this often at most, from its creation to its end.
+const WRITES: f64 = 4.0;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// How many tags
+    #[arg(long, default_value_t = 500)]
+    tags: u32,
+    /// How many stored keys
+    #[arg(long, default_value_t = 200)]
+    keys: u32,
+    /// How many entries of one whitelist
+    #[arg(long, default_value_t = 200)]
+    entries: u32,
+    /// How long to observe the quiet, in intervals between two looks at rest
+    #[arg(long, default_value_t = 4)]
+    intervals: u32,
+    /// Where the results go, without `.md` and `.json`
+    #[arg(long, default_value = "benchmarks/results/small")]
+    out: PathBuf,
+}
+
+/// What is made of one kind.
+struct Batch {
+    kind: &'static str,
+    resource: &'static str,
+    /// What is made, in words.
+    what: &'static str,
+    /// The list that shows it.
+    list: &'static str,
+    objects: Vec<Value>,
+    /// Things at the provider.
+    things: u32,
+}
+
+/// What came of a batch.
+struct Outcome {
+    made: Stretch,
+    made_in: Duration,
+    gone: Stretch,
+    gone_in: Duration,
+}
+
+/// All of one run: the content of the JSON file.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Run {
+    machine: String,
+    load_before: String,
+    date: String,
+    operator: String,
+    pace: f64,
+    quiet_seconds: f64,
+    figures: Vec<Figure>,
+    details: BTreeMap<String, BTreeMap<String, u64>>,
+    faults: Vec<String>,
+}
+
+/// Runs everything and writes the results.
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    say("Starting control plane, simulator and operator ...");
+    let load_before = process::load();
+    let mut world = World::start(0).await?;
+    let measured = measure(&mut world, &arguments, load_before).await;
+    if measured.is_err() {
+        let log = world.operator_log();
+        say(&format!("The operator last said:\n{log}"));
+    }
+    world.end().await?;
+    let run = measured?;
+    publish(&arguments.out, &run.markdown(), &run, &run.faults)
+}
+
+async fn measure(
+    world: &mut World,
+    arguments: &Arguments,
+    load_before: String,
+) -> Result<Run, Box<dyn Error>> {
+    let batches = batches(arguments);
+    // What is made meanwhile would say so, which takes writes of its own.
+    let accounts = objects_of(world.client.clone(), "ProviderAccount");
+    alongside(world, until(&accounts, |all| all.iter().all(is_ready))).await??;
+    let mut made = Vec::new();
+    for batch in &batches {
+        let begin = mark(world).await?;
+        let started = Instant::now();
+        let client = world.client.clone();
+        alongside(world, batch.make(client)).await??;
+        let took = started.elapsed();
+        say(&format!(
+            "{} {} Ready after {:.1} s.",
+            batch.things,
+            batch.what,
+            took.as_secs_f64()
+        ));
+        made.push((since(world, &begin).await?, took));
+    }
+    await_quiet(world).await?;
+    let quiet_time = Duration::from_secs_f64(IDLE_POLL * f64::from(arguments.intervals));
+    say(&format!(
+        "Quiet; observing it for {:.0} s.",
+        quiet_time.as_secs_f64()
+    ));
+    let begin = mark(world).await?;
+    alongside(world, sleep(quiet_time)).await?;
+    let quiet = since(world, &begin).await?;
+    let mut outcomes = Vec::new();
+    for (batch, (made, made_in)) in batches.iter().zip(made) {
+        let begin = mark(world).await?;
+        let started = Instant::now();
+        let client = world.client.clone();
+        alongside(world, batch.end(client)).await??;
+        let gone_in = started.elapsed();
+        say(&format!(
+            "{} {} gone after {:.1} s.",
+            batch.things,
+            batch.what,
+            gone_in.as_secs_f64()
+        ));
+        let gone = since(world, &begin).await?;
+        outcomes.push(Outcome {
+            made,
+            made_in,
+            gone,
+            gone_in,
+        });
+    }
+    let violations = world.provider.violations().await?;
+    let faults = violations
+        .iter()
+        .map(|it| format!("invariant broken: {it}"));
+    let mut run = Run {
+        machine: process::machine(),
+        load_before,
+        date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+        operator: operator_build(),
+        pace: PACE,
+        quiet_seconds: quiet_time.as_secs_f64(),
+        figures: Vec::new(),
+        details: BTreeMap::new(),
+        faults: faults.collect(),
+    };
+    for (batch, outcome) in batches.iter().zip(&outcomes) {
+        run.add(batch, outcome, &quiet, arguments.intervals);
+    }
+    run.rest(&quiet);
+    Ok(run)
+}
+
+fn batches(arguments: &Arguments) -> Vec<Batch> {
+    let object = |kind: &str, name: &str, spec: Value| {
+        json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": kind,
+            "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec,
+        })
+    };
+    let tags = (0..arguments.tags).map(|n| object("ServerTag", &format!("tag-{n:04}"), json!({})));
+    let keys = (0..arguments.keys).map(|n| {
+        let key = format!("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA{n:06}zv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1 bench@example.com");
+        let spec = json!({"publicKey": key, "deletionPolicy": "Delete"});
+        object("SshKey", &format!("key-{n:04}"), spec)
+    });
+    let nets = (1..arguments.entries).map(|n| {
+        json!({"name": format!("net-{n}"), "cidr": format!("192.0.{}.{}/32", 2 + n / 256, n % 256)})
+    });
+    let mut entries = vec![json!({"name": "me", "cidr": "127.0.0.0/8"})];
+    entries.extend(nets);
+    let list = json!({"apiKeyID": 1, "operatorEgress": ["127.0.0.0/8"], "entries": entries});
+    vec![
+        Batch {
+            kind: "ServerTag",
+            resource: "servertags",
+            what: "tags",
+            list: "/v3/flexMetal/tags",
+            objects: tags.collect(),
+            things: arguments.tags,
+        },
+        Batch {
+            kind: "SshKey",
+            resource: "sshkeys",
+            what: "keys",
+            list: "/v3/sshKey",
+            objects: keys.collect(),
+            things: arguments.keys,
+        },
+        Batch {
+            kind: "IpWhitelist",
+            resource: "ipwhitelists",
+            what: "entries of a whitelist",
+            list: "/v3/account/apiKey/{apiKeyId}/whitelist",
+            objects: vec![object("IpWhitelist", "list", list)],
+            things: arguments.entries,
+        },
+    ]
+}
+
+impl Batch {
+    /// Makes all objects, and waits until they are Ready.
+    async fn make(&self, client: Client) -> Result<(), Box<dyn Error>> {
+        let api = objects_of(client, self.kind);
+        let parameters = PostParams::default();
+        let made = stream::iter(&self.objects).map(|object| {
+            let (api, parameters) = (&api, &parameters);
+            async move {
+                let object: DynamicObject = serde_json::from_value(object.clone())?;
+                api.create(parameters, &object).await?;
+                Ok::<_, Box<dyn Error>>(())
+            }
+        });
+        made.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        until(&api, |objects| {
+            objects.len() == self.objects.len() && objects.iter().all(is_ready)
+        })
+        .await
+    }
+
+    /// Deletes all objects, and waits until they are gone.
+    async fn end(&self, client: Client) -> Result<(), Box<dyn Error>> {
+        let api = objects_of(client, self.kind);
+        let (parameters, everything) = (DeleteParams::default(), ListParams::default());
+        api.delete_collection(&parameters, &everything).await?;
+        until(&api, <[_]>::is_empty).await
+    }
+}
+
+/// The objects of a kind.
+fn objects_of(client: Client, kind: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", kind);
+    Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind))
+}
+
+/// Looks until it is so.
+async fn until(
+    api: &Api<DynamicObject>,
+    is_so: impl Fn(&[DynamicObject]) -> bool,
+) -> Result<(), Box<dyn Error>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let shown = api.list(&ListParams::default()).await?.items;
+        if is_so(&shown) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let first = serde_json::to_string_pretty(&shown.first())?;
+            return Err(format!("not in time, such as {first}").into());
+        }
+        sleep(LOOK).await;
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of a benchmark, far below 2^52"
+)]
+impl Run {
+    /// The figures of one batch.
+    fn add(&mut self, batch: &Batch, outcome: &Outcome, quiet: &Stretch, intervals: u32) {
+        let (things, objects) = (f64::from(batch.things), batch.objects.len() as f64);
+        let writes = outcome.made.writes.clone().and(outcome.gone.writes.clone());
+        let looks = quiet.calls.iter();
+        let looks = looks
+            .filter(|call| call.template.as_deref() == Some(batch.list))
+            .count();
+        // A page more where the last one is full; a look may be under way at each end.
+        let budget = f64::from((intervals + 1) * (batch.things / PAGE + 2));
+        let Outcome { made, gone, .. } = outcome;
+        let figures = [
+            (
+                "calls to make one",
+                made.calls.len() as f64 / things,
+                None,
+                format!(
+                    "ledger: all {} calls until all were Ready, in {:.1} s",
+                    made.calls.len(),
+                    outcome.made_in.as_secs_f64()
+                ),
+            ),
+            (
+                "calls to delete one",
+                gone.calls.len() as f64 / things,
+                None,
+                format!(
+                    "ledger: all {} calls until all were gone, in {:.1} s",
+                    gone.calls.len(),
+                    outcome.gone_in.as_secs_f64()
+                ),
+            ),
+            (
+                "writes an object, all its life",
+                writes.of(batch.resource) as f64 / objects,
+                Some(WRITES),
+                format!(
+                    "audit log: {} objects; finalizer, status, end",
+                    batch.objects.len()
+                ),
+            ),
+            (
+                "refused writes an object",
+                writes.refused() as f64 / objects,
+                None,
+                "audit log: conflicts and the like".to_owned(),
+            ),
+            (
+                "pages read in the quiet",
+                looks as f64,
+                Some(budget),
+                format!(
+                    "ledger; goal: {} looks at {} records, {PAGE} a page",
+                    intervals + 1,
+                    batch.things
+                ),
+            ),
+        ];
+        for (name, value, goal, how) in figures {
+            self.figures.push(Figure {
+                name: format!("{} {}: {name}", batch.things, batch.what).into(),
+                value,
+                unit: "",
+                goal,
+                how,
+            });
+        }
+        for (when, stretch) in [("making", made), ("deleting", gone)] {
+            let (what, calls) = (batch.what, provider::by_kind(&stretch.calls));
+            self.details
+                .insert(format!("Calls while {when} {what}"), calls);
+            self.details.insert(
+                format!("Writes while {when} {what}"),
+                lines(&stretch.writes),
+            );
+        }
+    }
+
+    /// The figures of the quiet.
+    fn rest(&mut self, quiet: &Stretch) {
+        let changes = quiet
+            .calls
+            .iter()
+            .filter(|call| call.method != "GET")
+            .count();
+        for (name, value) in [
+            ("Changes in the quiet", changes as f64),
+            ("Writes in the quiet", quiet.writes.total() as f64),
+        ] {
+            self.figures.push(Figure {
+                name: name.into(),
+                value,
+                unit: "",
+                goal: Some(0.0),
+                how: "ledger and audit log".to_owned(),
+            });
+        }
+        self.details.insert(
+            "Calls in the quiet".to_owned(),
+            provider::by_kind(&quiet.calls),
+        );
+    }
+
+    /// The same as a page for people.
+    fn markdown(&self) -> String {
+        let mut text = format!(
+            "# Tags, stored keys and entries of a whitelist\n\n\
+             Written by `make bench-small`; the numbers stand in the JSON file of the same name too.\n\n\
+             - Workload: all made, one kind after the other; a quiet time of {:.0} s with all of them; all deleted. A whitelist is \
+             one object with all entries.\n\
+             - Pace: every interval of the account is a {:.0}th of its default, and the simulator's clock runs {:.0} times as fast. \
+             The quiet time stands for {:.0} minutes. The account allows 20 calls a second, as ever.\n\
+             - Machine: {}. Control plane, simulator, operator and the benchmark share it. \
+             Processes that were ready to run before the start, as a mean over five minutes: {}.\n\
+             - Operator: {}. Date: {}.\n\n",
+            self.quiet_seconds,
+            self.pace,
+            self.pace,
+            self.quiet_seconds * self.pace / 60.0,
+            self.machine,
+            self.load_before,
+            self.operator,
+            self.date,
+        );
+        text.push_str(&table(&self.figures));
+        for (title, lines) in &self.details {
+            text.push_str(&format!("\n## {title}\n\n| What | Number |\n|---|---|\n"));
+            for (what, number) in lines {
+                text.push_str(&format!("| {what} | {number} |\n"));
+            }
+        }
+        text.push_str("\n## Faults\n\n");
+        if self.faults.is_empty() {
+            text.push_str("None.\n");
+        }
+        for fault in &self.faults {
+            text.push_str(&format!("- {fault}\n"));
+        }
+        text
+    }
+}

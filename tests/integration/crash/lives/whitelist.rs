@@ -1,0 +1,83 @@
+//! A whitelist: entries added, changed, added and removed, and left to itself in the end.
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+
+use super::super::judge::Findings;
+use super::super::proxied_world::ProxiedWorld;
+use super::small::{Small, Step};
+
+pub(super) const WHITELIST: Small = Small {
+    kind: "IpWhitelist",
+    expected: &[
+        ("Create", "cluster PATCH ipwhitelists #1"),
+        ("Create", "cluster PATCH ipwhitelists/status #1"),
+        ("Create", "hosting POST whitelist #1"),
+        ("Create", "hosting POST whitelist #2"),
+        ("Create", "cluster PATCH ipwhitelists/status #2"),
+        ("Change", "hosting POST whitelist #1"),
+        ("Change", "hosting PUT whitelist/{id} #1"),
+        ("Change", "hosting DELETE whitelist/{id} #1"),
+        ("Delete", "hosting DELETE whitelist/{id} #1"),
+        ("Delete", "cluster PATCH ipwhitelists #1"),
+    ],
+    spec: |_| {
+        json!({
+            "apiKeyID": 1, "operatorEgress": ["127.0.0.1/32"], "mode": "Exclusive",
+            "entries": [
+                {"name": "me", "cidr": "127.0.0.0/8"},
+                {"name": "office", "start": "192.0.2.10", "end": "192.0.2.19"},
+            ],
+        })
+    },
+    // One is added, one changed and one removed; what covers the operator is another one afterwards.
+    change: |_| {
+        json!({"entries": [
+            {"name": "here", "cidr": "127.0.0.0/16"},
+            {"name": "office", "start": "192.0.2.10", "end": "192.0.2.20"},
+        ]})
+    },
+    is_settled: |object| object["status"]["plan"].is_null(),
+    judge,
+};
+
+/// The list is exactly as declared, nothing twice; what covers the operator last stays. That no call was refused, and
+/// that no change locked the operator out, is judged for all kinds.
+fn judge<'a>(
+    proxied: &'a ProxiedWorld,
+    _object: &'a Value,
+    step: Step,
+) -> LocalBoxFuture<'a, Findings> {
+    async move {
+        let wanted = match step {
+            Step::Create => ["127.0.0.0/8", "192.0.2.10-192.0.2.19"].as_slice(),
+            Step::Change => &["127.0.0.0/16", "192.0.2.10-192.0.2.20"],
+            Step::Delete => &["127.0.0.0/16"],
+        };
+        let mut shown = active(proxied).await;
+        shown.sort();
+        match shown == wanted {
+            true => Findings::new(),
+            false => vec![format!("the list admits {shown:?}, not {wanted:?}")],
+        }
+    }
+    .boxed_local()
+}
+
+/// The ranges of the active entries.
+async fn active(proxied: &ProxiedWorld) -> Vec<String> {
+    let keys = proxied.world.simulator.keys().await;
+    let list = keys.first().and_then(|key| key["whitelist"].as_array());
+    let active = list.expect("the first key has a list").iter();
+    let active = active.filter(|entry| entry["active"] == 1);
+    active
+        .map(|entry| match entry["ipRange"].as_str() {
+            Some(range) => range.to_owned(),
+            None => {
+                let end = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+                format!("{}-{}", end("ipStart"), end("ipEnd"))
+            }
+        })
+        .collect()
+}

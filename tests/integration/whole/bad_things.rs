@@ -1,0 +1,190 @@
+//! Tags, stored keys and whitelists that cannot be: a clear reason on that object alone, which names the field and
+//! the remedy; nothing is sent for it, and its neighbours go on.
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+
+use super::ssh_keys::{public_key, ssh_key, stored};
+use super::tags::{account_tags, tag};
+use super::whitelists::whitelist;
+use super::{SOON, apply, judge, text};
+use lab::rig::{Fault, World, cluster, server};
+
+/// A kind, an object, why it is not Ready, and what its message must say.
+type Case<'a> = (&'a str, Value, &'a str, &'a [&'a str]);
+
+const PRIVATE: &str = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n";
+
+/// A key object that takes its key from an entry of the Secret `contents`.
+fn from_secret(name: &str) -> Value {
+    let place = json!({"secretKeyRef": {"name": "contents", "key": name}});
+    ssh_key(name, &json!({"valueFrom": place}))
+}
+
+#[tokio::test]
+async fn what_cannot_be_says_which_field_and_its_neighbours_go_on() {
+    let world = World::start(cluster(), "things").await;
+    let contents = [
+        ("private", PRIVATE.to_owned()),
+        (
+            "two-lines",
+            format!("{}\n{}\n", public_key('A'), public_key('B')),
+        ),
+        ("words", "this is no key".to_owned()),
+        ("cut", public_key('A')[..40].to_owned()),
+    ];
+    let data: BTreeMap<&str, ByteString> = contents
+        .iter()
+        .map(|(name, text)| (*name, ByteString(text.clone().into_bytes())))
+        .collect();
+    let contents = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "contents"}, "data": data,
+    });
+    apply(&world.client, Some(&world.namespace), &contents).await;
+    // One tag that the provider refuses, whatever the rules say.
+    let no = json!({"refuse": {"status": 422, "message": "not this one"}});
+    let refusal = Fault::new(no)
+        .on("POST", "/v3/flexMetal/tags")
+        .with_body("\"refused\"");
+    world.simulator.fault(refusal).await;
+
+    let nowhere = json!({"accountRef": {"name": "nowhere"}});
+    let list = |name: &str, spec: Value| whitelist(name, &spec);
+    let office = |entry: Value| json!({"entries": [{"name": "me", "cidr": "127.0.0.0/8"}, entry]});
+    let cases: [Case; 11] = [
+        (
+            "ServerTag",
+            tag("refused", &json!({})),
+            "RequestRefused",
+            &["refused", "not this one", "5 minutes"],
+        ),
+        (
+            "ServerTag",
+            tag("homeless", &nowhere),
+            "AccountNotFound",
+            &["spec.accountRef", "nowhere", "create it"],
+        ),
+        (
+            "SshKey",
+            from_secret("private"),
+            "InvalidSpec",
+            &["spec.valueFrom.secretKeyRef", "private key"],
+        ),
+        (
+            "SshKey",
+            from_secret("two-lines"),
+            "InvalidSpec",
+            &["spec.valueFrom.secretKeyRef", "one line"],
+        ),
+        (
+            "SshKey",
+            from_secret("words"),
+            "InvalidSpec",
+            &["spec.valueFrom.secretKeyRef"],
+        ),
+        (
+            "SshKey",
+            from_secret("cut"),
+            "InvalidSpec",
+            &["spec.valueFrom.secretKeyRef"],
+        ),
+        (
+            "SshKey",
+            from_secret("absent"),
+            "ReferenceNotFound",
+            &["spec.valueFrom.secretKeyRef", "\"absent\"", "add it"],
+        ),
+        // Of a key that is another account's the provider says the same as of none.
+        (
+            "IpWhitelist",
+            list("foreign", json!({"apiKeyID": 4711})),
+            "ApiKeyNotFound",
+            &["spec.apiKeyID", "4711", "one of its keys"],
+        ),
+        (
+            "IpWhitelist",
+            list(
+                "reversed",
+                office(json!({"name": "office", "start": "192.0.2.9", "end": "192.0.2.1"})),
+            ),
+            "InvalidSpec",
+            &["spec.entries[office]", "192.0.2.9"],
+        ),
+        (
+            "IpWhitelist",
+            list(
+                "uncovered",
+                json!({"apiKeyID": 2, "entries": [{"name": "office", "cidr": "192.0.2.0/24"}]}),
+            ),
+            "EgressNotCovered",
+            &["127.0.0.1", "spec.operatorEgress"],
+        ),
+        (
+            "IpWhitelist",
+            list("homeless", nowhere.clone()),
+            "AccountNotFound",
+            &["spec.accountRef", "nowhere", "create it"],
+        ),
+    ];
+    // Another key of the same account, for the list that would lock the operator out of it.
+    world.simulator.key("second-key", true).await;
+    for (kind, object, ..) in &cases {
+        world.things(kind).create(object).await;
+    }
+    let good = json!({"apiKeyID": 3, "entries": [{"name": "me", "cidr": "127.0.0.0/8"}]});
+    world.simulator.key("third-key", true).await;
+    world
+        .things("ServerTag")
+        .create(&tag("good", &json!({})))
+        .await;
+    let spec = json!({"publicKey": public_key('C')});
+    world.things("SshKey").create(&ssh_key("good", &spec)).await;
+    world
+        .things("IpWhitelist")
+        .create(&list("good", good))
+        .await;
+    world.create(&server("good")).await;
+
+    let world = &world;
+    let told = join_all(
+        cases
+            .iter()
+            .map(|(kind, object, reason, words)| async move {
+                let name = text(&object["metadata"]["name"]);
+                let things = world.things(kind);
+                let object = things
+                    .wait_for_condition(&name, "Ready", "False", Some(reason), SOON)
+                    .await;
+                super::said(&format!("{kind} {name}"), &object, words);
+                let said = object["status"].to_string();
+                assert!(!said.contains("b3BlbnNzaC1"), "{said}");
+            }),
+    );
+    let good = async {
+        for kind in ["ServerTag", "SshKey", "IpWhitelist", "BareMetalServer"] {
+            world.things(kind).wait_ready("good", SOON).await;
+        }
+    };
+    tokio::join!(told, good);
+    assert_eq!(account_tags(world).await, ["good"]);
+    assert_eq!(stored(world).await.len(), 1);
+    let changes = world
+        .simulator
+        .ledger()
+        .await
+        .into_iter()
+        .filter(|call| call["method"] != "GET" && text(&call["path"]).contains("/whitelist"));
+    let changes: Vec<_> = changes.collect();
+    assert_eq!(changes.len(), 1, "{changes:#?}");
+
+    // All of them go, also those that nothing was done for.
+    for (kind, object, ..) in &cases {
+        let (things, name) = (world.things(kind), text(&object["metadata"]["name"]));
+        things.delete(&name).await;
+        things.wait_gone(&name, SOON).await;
+    }
+    judge(world).await;
+}
