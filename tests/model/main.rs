@@ -28,6 +28,7 @@ mod start;
 mod step;
 mod twins;
 mod variants;
+mod whitelist;
 mod world;
 
 use scene::Scene;

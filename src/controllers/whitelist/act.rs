@@ -9,7 +9,7 @@ use super::{
         sendable,
     },
     facts::Facts,
-    memory::{Look, Own, Sent},
+    memory::{Answer, Look, Own},
 };
 use crate::{
     account::Permit,
@@ -106,26 +106,18 @@ async fn work(
     tracing::info!(%key, ?step, "changing a whitelist");
     let answer = send(&permit, key, &step).await;
     let at = clock::now().mono;
-    let sent = |is_answered| Sent {
-        step: step.clone(),
-        is_answered,
-        ended: at,
-        before: list.entries.iter().map(|entry| entry.id).collect(),
-        is_looked_for: false,
-    };
-    let ended = match &answer {
-        Ok(()) => {
-            own.has_sent(sent(true));
-            Ended::Done
-        }
+    let (known, ended) = match &answer {
+        Ok(()) => (Answer::Done, Ended::Done),
         Err(error) => {
             tracing::debug!(error = error.explain(), "a whitelist could not be changed");
-            if error.may_have_taken_effect() {
-                own.has_sent(sent(false));
-            }
-            Ended::Failed(Trouble::of_provider(error))
+            let known = match error.may_have_taken_effect() {
+                true => Answer::Unknown,
+                false => Answer::NotDone,
+            };
+            (known, Ended::Failed(Trouble::of_provider(error)))
         }
     };
+    own.has_sent(&step, &list, known, at);
     (own, ended)
 }
 

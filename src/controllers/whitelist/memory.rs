@@ -66,6 +66,17 @@ pub struct Sent {
     pub is_looked_for: bool,
 }
 
+/// What is known of a call that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// The provider says that it is done.
+    Done,
+    /// It had no effect, and can have none.
+    NotDone,
+    /// Nobody knows.
+    Unknown,
+}
+
 /// What became of a step, as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Effect {
@@ -117,10 +128,19 @@ impl Own {
         blank.is_none_or(|first| ended >= Some(first + spacing))
     }
 
-    /// A step is over. What is known of the list is older.
-    pub fn has_sent(&mut self, sent: Sent) {
-        self.has_removed |= matches!(sent.step, Step::Remove(_));
-        self.sent = Some(sent);
+    /// A call is over: what came of the step that was sent on this list. What is known of the list is older.
+    pub fn has_sent(&mut self, step: &Step, list: &List, answer: Answer, ended: Duration) {
+        if answer == Answer::NotDone {
+            return;
+        }
+        self.has_removed |= matches!(step, Step::Remove(_));
+        self.sent = Some(Sent {
+            step: step.clone(),
+            is_answered: answer == Answer::Done,
+            ended,
+            before: list.entries.iter().map(|entry| entry.id).collect(),
+            is_looked_for: false,
+        });
     }
 
     /// There is no such key, or so the provider says.

@@ -8,7 +8,7 @@ mod steps;
 use super::{
     super::{
         facts::Facts,
-        memory::{Look, Own, Sent},
+        memory::{Answer, Look, Own},
     },
     Decision, Effect, decide,
     guard::Step,
@@ -228,24 +228,12 @@ impl Case {
     }
 
     fn sent(self, step: Step, is_answered: bool, at: Duration) -> Self {
-        let before = self
-            .0
-            .look()
-            .unwrap()
-            .list
-            .entries
-            .iter()
-            .map(|e| e.id)
-            .collect();
-        self.own(|own| {
-            own.has_sent(Sent {
-                step,
-                is_answered,
-                ended: at,
-                before,
-                is_looked_for: false,
-            });
-        })
+        let list = self.0.look().unwrap().list.clone();
+        let answer = match is_answered {
+            true => Answer::Done,
+            false => Answer::Unknown,
+        };
+        self.own(|own| own.has_sent(&step, &list, answer, at))
     }
 }
 

@@ -1,0 +1,109 @@
+//! The steps of a whitelist under every interleaving of faults and people, over the deciding code that ships.
+//!
+//! Four addresses, a list, one or two objects, one process that dies and comes back. The judge looks at the list as the
+//! provider has it, whatever anybody thinks of it: after each step of ours the operator is admitted, or nothing counted
+//! before and nothing counts after.
+
+mod pass;
+mod scenes;
+mod variants;
+mod walk;
+mod world;
+
+use scenes::Scene;
+use stateright::{Checker, HasDiscoveries, Model, Property};
+use std::{io::Write as _, sync::atomic::Ordering, time::Duration};
+use tokio::time::Instant;
+use world::{Move, State};
+
+/// No step of ours locks the operator out or touches what it must not.
+const SAFE: &str = "no step locks out";
+/// Where faults and people rest, a fair schedule ends.
+const ENDS: &str = "it ends";
+/// Longest walk of a scene; one that takes longer proves nothing.
+const LIMIT: Duration = Duration::from_secs(600);
+
+impl Model for Scene {
+    type State = State;
+    type Action = Move;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![self.start()]
+    }
+
+    fn actions(&self, state: &State, moves: &mut Vec<Move>) {
+        if state.broken.is_none() {
+            self.moves(state, moves);
+        }
+    }
+
+    fn next_state(&self, state: &State, chosen: Move) -> Option<State> {
+        self.go(state, &chosen).filter(|next| next != state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(SAFE, |_, state: &State| state.broken.is_none()),
+            Property::always(ENDS, |scene: &Scene, state: &State| {
+                state.broken.is_some() || walk::ends(scene, state)
+            }),
+        ]
+    }
+}
+
+/// Walks a scene. Returns the number of its states, or what broke and the way to it.
+fn walk(scene: &Scene) -> Result<usize, (String, Vec<Move>)> {
+    let began = Instant::now();
+    let checker = scene
+        .clone()
+        .checker()
+        .threads(2)
+        .finish_when(HasDiscoveries::AnyFailures)
+        .timeout(LIMIT)
+        .spawn_bfs()
+        .join();
+    assert!(began.elapsed() < LIMIT, "{}: cut off", scene.name);
+    let states = checker.unique_state_count();
+    println!(
+        "whitelist model: {:<10} {states:>7} states, depth {}, {} fair walks, the longest {} rounds, {:.1} s",
+        scene.name,
+        checker.max_depth(),
+        scene.walks.load(Ordering::Relaxed),
+        scene.longest.load(Ordering::Relaxed),
+        began.elapsed().as_secs_f64(),
+    );
+    match checker.discoveries().into_iter().next() {
+        None => Ok(states),
+        Some((name, path)) => {
+            let why = path.last_state().broken.unwrap_or(name);
+            Err((why.to_owned(), path.into_actions()))
+        }
+    }
+}
+
+#[test]
+fn no_step_of_a_whitelist_locks_out() {
+    let only = std::env::var("MODEL_SCENE").ok();
+    let scenes = scenes::all();
+    let scenes = scenes
+        .iter()
+        .filter(|scene| only.as_ref().is_none_or(|only| scene.name == only));
+    let mut all = (0, 0);
+    for scene in scenes {
+        match walk(scene) {
+            Ok(states) => all = (all.0 + states, all.1 + 1),
+            Err((why, moves)) => panic!("{}: {why}: {moves:#?}", scene.name),
+        }
+    }
+    let (states, count) = all;
+    // Past the test program's capture: the figure belongs into every run's log.
+    writeln!(
+        std::io::stdout(),
+        "whitelist model: {states} states in {count} configurations"
+    )
+    .unwrap();
+    assert!(
+        states > 1000 * count,
+        "a model that hardly moves proves nothing"
+    );
+}
