@@ -103,7 +103,7 @@ pub fn entries(spec: &IpWhitelistSpec, mark: &Mark) -> Result<Vec<Wished>, Inval
         let comment = entry.comment.as_deref();
         if comment.is_some_and(|comment| !is_comment(comment)) {
             let why =
-                format!("use 1 to {MOST_COMMENT} printable ASCII characters without {MARK_START}");
+                format!("use 1 to {MOST_COMMENT} printable ASCII characters without {MARK_START}, blanks at an end, or two in a row");
             return Err(at("comment", why));
         }
         let (form, range) = addresses(entry).map_err(|(field, why)| at(field, why))?;
@@ -122,6 +122,8 @@ fn is_comment(comment: &str) -> bool {
     let is_plain = |c: char| c == ' ' || c.is_ascii_graphic();
     (1..=MOST_COMMENT).contains(&comment.len())
         && comment.trim() == comment
+        // Who shows one blank for two never shows the entry as it was sent.
+        && !comment.contains("  ")
         && comment.chars().all(is_plain)
         && !comment.contains(MARK_START)
 }

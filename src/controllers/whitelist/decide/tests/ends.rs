@@ -66,11 +66,11 @@ fn a_spec_that_cannot_be_used_keeps_nobody_from_going() {
 fn a_key_that_is_gone_is_looked_for_twice() {
     let case = Case::new(&plain(), &[])
         .deleted()
-        .own(|own| own.found_no_key(NOW, secs(60)));
+        .own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
     assert_eq!(case.decide().effect, None);
     let case = case.at(NOW + secs(60));
     assert!(matches!(case.decide().effect, Some(Effect::Work { .. })));
-    let case = case.own(|own| own.found_no_key(NOW + secs(60), secs(60)));
+    let case = case.own(|own| own.found_no_key(NOW + secs(60), secs(60), connection().as_deref()));
     assert_eq!(case.decide().effect, Some(Effect::LetGo));
 }
 

@@ -34,7 +34,7 @@ fn every_reason_of_a_whitelist_is_documented() {
     let invalid = case().object(|object| object.spec.entries[0].cidr = None);
     let mut elsewhere = case();
     elsewhere.0.is_home = false;
-    let no_key = || case().own(|own| own.found_no_key(NOW, secs(60)));
+    let no_key = || case().own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
     let contested = || {
         let mut case = there().object(|object| object.metadata.finalizers = None);
         (1..6).for_each(|n| case.0.subject.memory.holds.put_back(NOW - secs(6 - n)));

@@ -214,7 +214,7 @@ fn a_list_over_another_connection_says_nothing() {
         view.connection = Some("another".into());
     }
     assert!(is_work(&case.decide()));
-    let case = Case::new(&plain(), &[entry(5, &all())]).own(|own| own.found_no_key(NOW, secs(60)));
+    let case = Case::new(&plain(), &[entry(5, &all())]).own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
     let (reason, message) = case.cause();
     assert_eq!(reason, Reason::ApiKeyNotFound);
     assert!(
