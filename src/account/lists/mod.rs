@@ -37,11 +37,15 @@ pub enum List {
 }
 
 impl List {
-    const ALL: [Self; 4] = [Self::Catalogue, Self::Servers, Self::Tags, Self::SshKeys];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Catalogue, Self::Servers, Self::Tags, Self::SshKeys];
 }
 
 /// What a look showed, with its moment.
 pub(crate) type Dated<T> = (Duration, Arc<T>);
+
+/// Why the last looks at each list failed.
+pub(crate) type ListErrors = [Option<(Reason, String)>; List::ALL.len()];
 
 /// What the last looks showed.
 #[derive(Clone, Default)]
@@ -74,6 +78,8 @@ struct Waiting {
     looked: Option<Duration>,
     backoff: Backoff,
     error: Option<(Reason, String)>,
+    /// How many records the last good look read.
+    read: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -122,11 +128,20 @@ struct Answer {
 }
 
 impl Lists {
-    /// What the last looks showed, and the failure of one that somebody waits for.
-    pub(crate) fn view(&self) -> (Contents, Option<(Reason, String)>) {
+    /// What the last looks showed, and the failures of those that somebody waits for.
+    pub(crate) fn view(&self) -> (Contents, ListErrors) {
         let state = self.state();
-        let error = state.waiting.iter().find_map(|w| w.error.clone());
-        (state.contents.clone(), error)
+        let errors = List::ALL.map(|list| state.waiting[list as usize].error.clone());
+        (state.contents.clone(), errors)
+    }
+
+    /// How many records the last good look at a list read.
+    fn read(&self, list: List) -> usize {
+        self.state().waiting[list as usize].read
+    }
+
+    fn has_read(&self, list: List, records: usize) {
+        self.state().waiting[list as usize].read = records;
     }
 
     /// An object wants a look. Returns whether it has to be woken at once: there is one that it was
