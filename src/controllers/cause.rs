@@ -29,7 +29,7 @@ pub enum Standing {
     /// Something that it refers to does not exist. That may just be applied in another order, so it
     /// reads as Reconciling at first, and as Stalled when [`Patience`] is over.
     Missing,
-    /// A person has stopped it, who needs not be called.
+    /// A person has stopped it, who need not be called.
     Suspended,
     /// A person is needed.
     Stalled,

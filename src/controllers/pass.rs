@@ -12,7 +12,7 @@ mod subject;
 mod tests;
 
 pub use decision::Decision;
-pub use subject::{Memory, Subject};
+pub use subject::{KIND_UNSEEN, Memory, Subject};
 
 use super::{
     again::Again,

@@ -42,7 +42,7 @@ reasons! {
     MachineNotFound,
     /// The machine lacks the marks that say whose it is.
     MarksMissing,
-    /// The order annotation belongs to another object or cluster.
+    /// The order annotation, or what the object wants of its account, belongs to another object or cluster.
     OwnershipConflict,
     /// Something takes finalizer or order annotation off the object again and again.
     MetadataContested,
@@ -50,7 +50,7 @@ reasons! {
     TagLimit,
     /// More than one live machine bears this object's mark.
     DuplicateServers,
-    /// It is not known whether an order made a machine.
+    /// It is not known whether an order made a machine, or whether another request has had its effect.
     OutcomeUnknown,
     /// The provider refused the order.
     OrderRefused,
@@ -78,7 +78,7 @@ reasons! {
     KeyRejected,
     /// The account's key or URL now leads to another account.
     AccountChanged,
-    /// A referenced Secret or ConfigMap, or a key in it, does not exist.
+    /// A referenced Secret or ConfigMap, or a key in it, or an SshKey does not exist.
     ReferenceNotFound,
     /// The provider's quota is used up.
     QuotaExceeded,
@@ -108,7 +108,7 @@ reasons! {
     WaitingForProvider,
     /// The failed machine cannot be released yet.
     FailedNotReleased,
-    /// The machine stays by policy.
+    /// The machine stays by policy, or an entry of a whitelist so that nobody is locked out.
     Retained,
     /// The key works.
     KeyAccepted,
@@ -126,7 +126,7 @@ reasons! {
     InUse,
     /// Writes to the API server keep failing.
     WriteFailed,
-    /// The provider refuses what the operator asks of a machine.
+    /// The provider refuses what the operator asks.
     RequestRefused,
     /// The check right before a change keeps failing.
     ChecksFailed,

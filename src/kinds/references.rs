@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const OBJECT_NAME: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// Kinds of account that a server can use.
+/// Kinds of account that an object can use.
 #[derive(
     Clone,
     Copy,
@@ -24,7 +24,7 @@ pub(super) const OBJECT_NAME: &str =
     JsonSchema,
 )]
 pub enum AccountKind {
-    /// An account in the server's own namespace.
+    /// An account in the object's own namespace.
     #[default]
     ProviderAccount,
     /// An account for the namespaces that it allows.
@@ -41,7 +41,7 @@ impl AccountKind {
     }
 }
 
-/// Names the account that pays for a server. Default: the ProviderAccount `default` of the same namespace.
+/// Names the account that an object belongs to. Default: the ProviderAccount `default` of the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]

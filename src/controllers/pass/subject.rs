@@ -19,6 +19,9 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
+/// How soon it is asked again whether the kind is being deleted.
+pub const KIND_UNSEEN: Duration = Duration::from_secs(10);
+
 /// What this process remembers of an object. To lose it is always safe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory<T> {
@@ -129,6 +132,29 @@ impl<K: Kind, T> Subject<K, T> {
     /// The account's view, where there is an account.
     pub fn view(&self) -> Option<&View> {
         self.account.view()
+    }
+
+    /// Whether the kind itself is being deleted, which lets everything stay at the provider.
+    ///
+    /// # Errors
+    /// It cannot be seen; it is asked again after [`KIND_UNSEEN`].
+    pub fn kind_goes(&self) -> Result<bool, Cause> {
+        self.kind_deleting.ok_or_else(|| {
+            let message = "it cannot be seen whether the kind itself is being deleted, which would let what the object has at the provider stay: the operator needs the right to get the definition of its kind";
+            Cause::waits(Reason::ChecksFailed, message)
+        })
+    }
+
+    /// The account's lineage, by which notes tell that they are of this account.
+    ///
+    /// # Errors
+    /// It is not on record yet.
+    pub fn lineage(&self) -> Result<&str, Cause> {
+        let lineage = self.view().and_then(|view| view.lineage.as_deref());
+        lineage.ok_or_else(|| {
+            let message = "the first complete listing of the account is not done yet";
+            Cause::waits(Reason::WaitingForListing, message)
+        })
     }
 
     /// The later of two moments: when this process first saw the object, and when it began to act for it. What

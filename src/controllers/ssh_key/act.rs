@@ -90,7 +90,7 @@ async fn store(
             let trouble = Ended::Failed(Trouble::of_provider(&error));
             match &error {
                 error if error.may_have_taken_effect() => (trouble, Observation::Unknown(at)),
-                // It has a pace of its own: another key needs not wait.
+                // It has a pace of its own: another key need not wait.
                 Error::Refused(_) | Error::NotSent(NotSent::Request(_)) => {
                     let key = new.key.clone();
                     let message = error.explain();

@@ -91,9 +91,9 @@ pub fn decide(facts: &Facts) -> Decision {
     let Some((began, tags)) = facts.tags() else {
         return look_again(facts, facts.not_before());
     };
-    let Some(lineage) = &view.lineage else {
-        let message = "the first complete listing of the account is not done yet";
-        return hold(facts, Cause::waits(Reason::WaitingForListing, message));
+    let lineage = match facts.subject.lineage() {
+        Ok(lineage) => lineage,
+        Err(cause) => return hold(facts, cause),
     };
     match (current(facts, tags), tags.contains_key(wanted)) {
         (Some(now), _) if now == wanted => available(facts, wanted, began, tags),
@@ -101,7 +101,7 @@ pub fn decide(facts: &Facts) -> Decision {
         (Some(now), _) if facts.recorded() != Some(&now) => record(facts, now),
         (Some(from), false) => {
             let to = wanted.to_owned();
-            rename(facts, Rename { from, to }, lineage, tags)
+            rename(facts, Rename { from, to }, lineage, began, tags)
         }
         (Some(from), true) => {
             let message = format!(
@@ -231,7 +231,7 @@ fn make(facts: &Facts, tag: &str, lineage: &str, began: Duration) -> Decision {
 }
 
 /// The account has the former tag, and lacks the one that is declared now.
-fn rename(facts: &Facts, rename: Rename, lineage: &str, tags: &Tags) -> Decision {
+fn rename(facts: &Facts, rename: Rename, lineage: &str, began: Duration, tags: &Tags) -> Decision {
     let subject = &facts.subject;
     let Rename { from, to } = &rename;
     if subject.object.spec.rename_policy != Some(RenamePolicy::Rename) {
@@ -244,7 +244,6 @@ fn rename(facts: &Facts, rename: Rename, lineage: &str, tags: &Tags) -> Decision
     if let Some(why) = may_not_touch(facts, from, tags, "renamed") {
         return hold(facts, why);
     }
-    let began = facts.tags().map(|(began, _)| began).unwrap_or_default();
     if let Some(decision) = is_late(facts, to, began).or_else(|| refused(facts, to)) {
         return decision;
     }

@@ -133,11 +133,11 @@ impl Facts {
             return Some(why.clone()).filter(|_| *generation == self.generation());
         }
         let conditions = self.subject.object.status.as_ref()?.conditions.iter();
-        let ready = conditions.into_iter().find(|c| {
+        let stalled = conditions.into_iter().find(|c| {
             c.type_ == Type::Stalled.as_str() && c.reason == Reason::EntryNotKept.as_str()
         })?;
-        let is_current = ready.observed_generation == self.subject.object.metadata.generation;
-        is_current.then(|| ready.message.clone())
+        let is_current = stalled.observed_generation == self.subject.object.metadata.generation;
+        is_current.then(|| stalled.message.clone())
     }
 
     /// How many calls it takes to read the list: its pages, an empty one behind them, and one in reserve.

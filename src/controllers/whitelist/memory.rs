@@ -79,7 +79,7 @@ pub enum Answer {
 
 /// What became of a step, as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Effect {
+enum Outcome {
     /// It had its effect, or what it was to act on is gone.
     Shown,
     /// It had another one: in words.
@@ -124,8 +124,8 @@ impl Own {
     /// empty answer alone does not say that entries are gone.
     pub fn is_believed(&self, was_there: bool, spacing: Duration) -> bool {
         let blank = self.blank.filter(|_| was_there && !self.has_removed);
-        let ended = self.look.as_ref().map(|look| look.began);
-        blank.is_none_or(|first| ended >= Some(first + spacing))
+        let began = self.look.as_ref().map(|look| look.began);
+        blank.is_none_or(|first| began >= Some(first + spacing))
     }
 
     /// A call is over: what came of the step that was sent on this list. What is known of the list is older.
@@ -168,15 +168,15 @@ impl Own {
         if let Some(mut sent) = self.sent.take() {
             sent.is_looked_for = true;
             let is_over = look.began >= sent.ended + spacing;
-            match (effect(&sent, &look.list), is_over) {
-                (Effect::Shown, _) => self.strikes = 0,
-                (Effect::Unmarked(why), _) => {
+            match (outcome(&sent, &look.list), is_over) {
+                (Outcome::Shown, _) => self.strikes = 0,
+                (Outcome::Unmarked(why), _) => {
                     self.strikes = MOST_STRIKES;
                     self.strike(generation, why);
                 }
                 // It is not seen who changed it: the provider, or a person right after.
-                (Effect::Other(why), _) if sent.is_answered => self.strike(generation, why),
-                (Effect::None, true) if sent.is_answered => {
+                (Outcome::Other(why), _) if sent.is_answered => self.strike(generation, why),
+                (Outcome::None, true) if sent.is_answered => {
                     let why = "what it accepts is not in the list".to_owned();
                     self.strike(generation, why);
                 }
@@ -196,15 +196,15 @@ impl Own {
     }
 }
 
-fn effect(sent: &Sent, list: &List) -> Effect {
+fn outcome(sent: &Sent, list: &List) -> Outcome {
     match &sent.step {
         Step::Remove(id) => match list.get(*id) {
-            None => Effect::Shown,
-            Some(_) => Effect::None,
+            None => Outcome::Shown,
+            Some(_) => Outcome::None,
         },
         Step::Change(id, wished) => match list.get(*id) {
-            None => Effect::Shown,
-            Some(entry) if wished.is_met_by(entry) => Effect::Shown,
+            None => Outcome::Shown,
+            Some(entry) if wished.is_met_by(entry) => Outcome::Shown,
             Some(entry) => other(entry),
         },
         Step::Add(wished) => {
@@ -215,17 +215,17 @@ fn effect(sent: &Sent, list: &List) -> Effect {
             };
             let new = || list.entries.iter().filter(is_new);
             match new().any(|entry| wished.is_met_by(entry)) {
-                true => Effect::Shown,
-                false => new().find(is_alike).map_or(Effect::None, other),
+                true => Outcome::Shown,
+                false => new().find(is_alike).map_or(Outcome::None, other),
             }
         }
     }
 }
 
-fn other(entry: &Entry) -> Effect {
+fn other(entry: &Entry) -> Outcome {
     match entry.name {
-        Some(_) => Effect::Other(difference(entry)),
-        None => Effect::Unmarked(difference(entry)),
+        Some(_) => Outcome::Other(difference(entry)),
+        None => Outcome::Unmarked(difference(entry)),
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     account::List,
-    controllers::{account_facts::Purpose, cause::Cause, stored_keys::KeyUser},
+    controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN, stored_keys::KeyUser},
     kinds::{Reason, ssh_key::KeyDeletionPolicy},
 };
 use std::collections::BTreeSet;
@@ -22,11 +22,11 @@ pub(super) fn end(facts: &Facts) -> Decision {
         return Decision::unchanged(&facts.subject);
     }
     let let_go = || Decision::unchanged(&facts.subject).with(Effect::LetGo);
-    match facts.subject.kind_deleting {
-        Some(false) => {}
+    match facts.subject.kind_goes() {
         // The objects go with their kind, and the keys stay.
-        Some(true) => return let_go(),
-        None => return Decision::unchanged(&facts.subject).again(SHORTLY),
+        Ok(true) => return let_go(),
+        Ok(false) => {}
+        Err(cause) => return hold(facts, cause).again(KIND_UNSEEN),
     }
     if facts.policy() == KeyDeletionPolicy::Retain {
         return let_go();

@@ -179,9 +179,9 @@ fn store(
         };
         return decision.wanting(List::SshKeys, next).again(spacing);
     }
-    let Some(lineage) = view.lineage.clone() else {
-        let cause = Cause::waits(Reason::Pending, "the account is being recorded");
-        return hold(facts, cause).again(SHORTLY);
+    let lineage = match facts.subject.lineage() {
+        Ok(lineage) => lineage.to_owned(),
+        Err(cause) => return hold(facts, cause).again(SHORTLY),
     };
     if memory.unshown >= MOST_UNSHOWN {
         let text = "the provider took the key three times and does not show it; nothing more is sent: look at the stored keys at the provider, then change this object or start the operator again";

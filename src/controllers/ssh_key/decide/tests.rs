@@ -545,7 +545,7 @@ fn a_key_that_is_none_is_told_and_nothing_is_sent() {
     assert_eq!((decision.effect, decision.again), (None, secs(1)));
     let later = refused(NOW - 300);
     assert!(matches!(later.effect(), Some(Effect::Store(_))), "rarely");
-    // Another key needs not wait.
+    // Another key need not wait.
     let refused = refused(NOW);
     let mended = refused.facts(|f| f.key = Some(Ok(key(TWO)))).memory(|m| {
         m.known = Some((print(TWO), secs(SINCE)));

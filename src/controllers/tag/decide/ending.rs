@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     account::{List, view::Tags},
-    controllers::{account_facts::Purpose, cause::Cause},
+    controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN},
     kinds::{Reason, tag::TagDeletionPolicy},
 };
 
@@ -17,14 +17,10 @@ pub(super) fn end(facts: &Facts) -> Decision {
     if !subject.has_finalizer() {
         return Decision::unchanged(subject);
     }
-    match subject.kind_deleting {
-        Some(true) => return let_go(),
-        Some(false) => {}
-        None => {
-            let message = "it cannot be seen whether the kind itself is being deleted, which would keep the tag";
-            return hold(facts, Cause::waits(Reason::WriteFailed, message))
-                .again(super::COUNTS / 6);
-        }
+    match subject.kind_goes() {
+        Ok(true) => return let_go(),
+        Ok(false) => {}
+        Err(cause) => return hold(facts, cause).again(KIND_UNSEEN),
     }
     // The tag is another object's, or becomes that of one that lives on.
     let is_others = facts.rivals.owner.is_some() || facts.rivals.successor.is_some();

@@ -50,7 +50,7 @@ pub(super) fn condition(facts: &Facts, list: &List, target: &Target, plan: &Plan
         }
         (false, _) => {
             let message = format!(
-                "not admitted in the end, which is taken for granted: {}",
+                "not admitted in the end, as acknowledged: {}",
                 named(&missing)
             );
             is(Some(false), Reason::EgressNotCovered, message)
@@ -81,7 +81,7 @@ pub(super) fn held(
         ),
         Held::NothingLeft => (
             Reason::EgressNotCovered,
-            "no entry would be left that counts, and that may admit everybody or nobody; keep an entry that admits the operator".to_owned(),
+            "no entry would be left that counts; the provider may then admit everybody or nobody; keep an entry that admits the operator".to_owned(),
         ),
         Held::NoFirstEntry => (
             Reason::EgressNotCovered,

@@ -4,13 +4,9 @@ use super::{
     super::facts::Facts, Decision, Effect, going_on, hold, look_at, status, unsettled, work,
 };
 use crate::{
-    controllers::{account_facts::Purpose, cause::Cause},
+    controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN},
     kinds::Reason,
 };
-use std::time::Duration;
-
-/// How soon it is asked again whether the kind is being deleted.
-const SOON: Duration = Duration::from_secs(10);
 
 /// Decides what to do for an object that is being deleted.
 pub(super) fn end(facts: &Facts) -> Decision {
@@ -19,14 +15,10 @@ pub(super) fn end(facts: &Facts) -> Decision {
     if !subject.has_finalizer() {
         return Decision::unchanged(subject);
     }
-    match subject.kind_deleting {
-        Some(true) => return let_go(),
-        Some(false) => {}
-        None => {
-            let message = "it cannot be seen whether the kind itself is being deleted, which would keep the entries";
-            let cause = Cause::waits(Reason::WriteFailed, message);
-            return hold(facts, cause).again(SOON);
-        }
+    match subject.kind_goes() {
+        Ok(true) => return let_go(),
+        Ok(false) => {}
+        Err(cause) => return hold(facts, cause).again(KIND_UNSEEN),
     }
     // Only the object that rules a list changes it: two at once could each remove what the other one counts on.
     if facts.rivals.owner.is_some() || !facts.is_home {

@@ -82,7 +82,7 @@ fn every_reason_reads_as_the_page_says() {
         going().view(|v| v.lineage = Some("22222222bbbb".into())),
         going().failing(Reason::RequestRefused),
     ];
-    let mut rows: Vec<String> = living.into_iter().map(|c| c.reading("kept")).collect();
-    rows.extend(ending.into_iter().map(|c| c.reading("being deleted")));
+    let mut rows: Vec<String> = living.into_iter().map(|c| c.reading("present")).collect();
+    rows.extend(ending.into_iter().map(|c| c.reading("deleted")));
     assert_documented("SSH keys", &rows);
 }
