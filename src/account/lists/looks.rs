@@ -79,6 +79,9 @@ impl Core {
                 pace::spaced(Duration::ZERO, times, cost)
             }
         };
+        if let List::Tags | List::SshKeys = list {
+            self.lists.answers_early(list, times.idle_poll_interval / 2);
+        }
         Some((self.lists.due(list, spacing)?, member, client))
     }
 

@@ -73,6 +73,9 @@ struct State {
 /// Who waits for one list, and how the looks at it went.
 #[derive(Default)]
 struct Waiting {
+    /// How much later a look may be wanted that one answers all the same. Objects at rest that came at different
+    /// times fall into step by that, so that many of them cost what one costs.
+    early: Duration,
     by_uid: HashMap<String, Want>,
     /// The moment of the last good look.
     looked: Option<Duration>,
@@ -110,7 +113,8 @@ impl Waiting {
         self.looked = Some(looked);
         self.backoff.reset();
         self.error = None;
-        let is_answered = |want: &Want| want.open().is_some_and(|moment| moment <= looked);
+        let until = looked + self.early;
+        let is_answered = |want: &Want| want.open().is_some_and(|moment| moment <= until);
         let answered = self.by_uid.iter_mut().filter(|(_, want)| is_answered(want));
         answered
             .map(|(uid, want)| {
@@ -157,6 +161,11 @@ impl Lists {
             self.replan[list as usize].notify_one();
         }
         is_news && there.is_some()
+    }
+
+    /// A look answers who wants one so much later.
+    fn answers_early(&self, list: List, early: Duration) {
+        self.state().waiting[list as usize].early = early;
     }
 
     /// When the next look at a list is due. Many may wait; one look serves them all.
