@@ -11,6 +11,8 @@ enum Fate {
     Done,
     RequestLost,
     AnswerLost,
+    /// The same, and looks show what it did only later, within the time between two of them.
+    Late,
     /// The process ends after it took effect, and another one starts.
     Killed,
 }
@@ -35,6 +37,8 @@ enum Move {
 struct World {
     case: Case,
     keys: Vec<Record>,
+    /// What looks will show from a later moment on.
+    late: Vec<(Duration, Record)>,
     now: Duration,
     next: u8,
     false_empty: bool,
@@ -53,6 +57,7 @@ impl World {
                 .view(|v| v.ssh_keys = None)
                 .memory(|m| *m = Memory::default()),
             keys: Vec::new(),
+            late: Vec::new(),
             now: secs(NOW),
             next: 10,
             false_empty: false,
@@ -100,6 +105,9 @@ impl World {
 
     /// A look that is due is made.
     fn look(&mut self) {
+        let now = self.now;
+        let arrived = self.late.extract_if(.., |(at, _)| *at <= now);
+        self.keys.extend(arrived.map(|(_, record)| record));
         if self.wish.is_some_and(|at| at <= self.now) {
             let shown = match std::mem::take(&mut self.false_empty) {
                 true => Vec::new(),
@@ -170,8 +178,13 @@ impl World {
             _ => {
                 self.sent.push(new.key.clone());
                 let record = self.put(&new.name, &new.line);
+                if fate == Fate::Late {
+                    self.keys.pop();
+                    self.late
+                        .push((self.now + secs(SPACING / 2), record.clone()));
+                }
                 match fate {
-                    Fate::AnswerLost => Observation::Unknown(self.now),
+                    Fate::AnswerLost | Fate::Late => Observation::Unknown(self.now),
                     _ => Observation::Stored(Stored::of(&record, &new.line, self.now)),
                 }
             }
@@ -254,6 +267,7 @@ fn fates() -> impl Strategy<Value = Fate> {
         4 => Just(Fate::Done),
         1 => Just(Fate::RequestLost),
         1 => Just(Fate::AnswerLost),
+        1 => Just(Fate::Late),
         1 => Just(Fate::Killed),
     ]
 }
