@@ -11,8 +11,12 @@ use super::{
     context::{Context, Process},
     drive::drive,
     events::Severity,
+<<<<<<< HEAD
     objects::{Claimant, Objects, Seen, Traits},
     ownership::Rivals,
+=======
+    objects::{Objects, Seen, Traits},
+>>>>>>> main
     pass::{Memory, Next},
 };
 use crate::{
@@ -97,9 +101,13 @@ async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
 async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
+<<<<<<< HEAD
     // In this order: objects that come up in between are among the claimants.
     let is_listed = ctx.objects.is_complete();
     let rivals = rivals(ctx, &subject.object);
+=======
+    let rivals = ctx.rivals(subject.uid(), &key, &claim);
+>>>>>>> main
     let is_home = match pinned.kind {
         AccountKind::ProviderAccount => true,
         AccountKind::ClusterProviderAccount => subject.namespace() == ctx.namespace,

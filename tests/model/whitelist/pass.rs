@@ -72,7 +72,8 @@ pub fn seen(scene: &Scene, list: &[There], slot: usize) -> List {
             name: of
                 .filter(|(of, _)| *of == slot)
                 .map(|(_, name)| name.clone()),
-            is_of_other: scene.variant != Variant::Trusting && of.is_some_and(|(of, _)| *of != slot),
+            is_of_other: scene.variant != Variant::Trusting
+                && of.is_some_and(|(of, _)| *of != slot),
         }
     };
     List {

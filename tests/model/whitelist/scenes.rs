@@ -226,7 +226,10 @@ impl Scene {
         }
         if let Step::Remove(id) | Step::Change(id, _) = step
             && self.variant != Variant::Trusting
-            && state.list.iter().any(|there| there.id == id.0 && of_other(&there.of))
+            && state
+                .list
+                .iter()
+                .any(|there| there.id == id.0 && of_other(&there.of))
         {
             state.broken = Some("an entry of another object was touched");
         }
@@ -412,7 +415,10 @@ pub fn two() -> Scene {
 
 /// Two objects of two clusters.
 pub fn strangers() -> Scene {
-    let specs = vec![exclusive(spec(&[("me", 0, 1)])), exclusive(spec(&[("me", 0, 0)]))];
+    let specs = vec![
+        exclusive(spec(&[("me", 0, 1)])),
+        exclusive(spec(&[("me", 0, 0)])),
+    ];
     let left = Budget {
         faults: 1,
         edits: 2,

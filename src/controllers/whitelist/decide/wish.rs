@@ -229,6 +229,19 @@ pub struct Target {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_comment_that_a_provider_could_show_otherwise_is_refused() {
+        for (comment, is_usable) in [
+            ("Office, 2nd floor", true),
+            ("two  blanks", false),
+            (" first", false),
+            ("last ", false),
+            ("", false),
+        ] {
+            assert_eq!(is_comment(comment), is_usable, "{comment:?}");
+        }
+    }
+
     fn mark() -> Mark {
         Mark::parse(&"a".repeat(24)).unwrap()
     }
