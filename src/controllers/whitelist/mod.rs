@@ -11,12 +11,8 @@ use super::{
     context::{Context, Process},
     drive::drive,
     events::Severity,
-<<<<<<< HEAD
     objects::{Claimant, Objects, Seen, Traits},
     ownership::Rivals,
-=======
-    objects::{Objects, Seen, Traits},
->>>>>>> main
     pass::{Memory, Next},
 };
 use crate::{
@@ -101,13 +97,9 @@ async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
 async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
-<<<<<<< HEAD
     // In this order: objects that come up in between are among the claimants.
     let is_listed = ctx.objects.is_complete();
     let rivals = rivals(ctx, &subject.object);
-=======
-    let rivals = ctx.rivals(subject.uid(), &key, &claim);
->>>>>>> main
     let is_home = match pinned.kind {
         AccountKind::ProviderAccount => true,
         AccountKind::ClusterProviderAccount => subject.namespace() == ctx.namespace,
@@ -128,11 +120,13 @@ async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Op
 /// Who else has the whitelist of the key, now.
 fn rivals(ctx: &WhitelistContext, object: &IpWhitelist) -> Rivals {
     let key = account_of(object);
-    let mut claimants = ctx.objects.claimants(&object.spec.api_key_id.to_string());
-    claimants.retain(|claimant| may_have(claimant, &ctx.namespace));
-    let is_same = |other: &AccountKey| ctx.accounts.is_same(&key, other);
+    let claim = object.spec.api_key_id.to_string();
+    let claimants = ctx.objects.claimants(&claim, &ctx.accounts.names_of(&key));
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    Rivals::of(uid, &claimants, is_same)
+    Rivals::of(uid, &claimants, |claimant| {
+        may_have(claimant, &ctx.namespace)
+            && ctx.accounts.allows(&claimant.account, &claimant.namespace)
+    })
 }
 
 /// Whether an object may have a whitelist at all. One that may not keeps nobody from it: else every namespace could
