@@ -316,11 +316,11 @@ mod tests {
             ),
             (
                 with(|e| e.comment = Some("[fmo-entry:x]".into())),
-                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-",
+                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-, blanks at an end, or two in a row",
             ),
             (
                 too_long,
-                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-",
+                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-, blanks at an end, or two in a row",
             ),
         ] {
             let read = entries(&spec(vec![entry]), &mark());
