@@ -88,9 +88,10 @@ async fn an_answer_shows_entries_and_after_a_change_at_least_one() {
 #[tokio::test]
 async fn whether_an_entry_counts_is_told_or_open() {
     let (yes, no, open) = (Some(true), Some(false), None);
-    let cases: [(Value, Option<bool>); 12] = [
+    let cases: [(Value, Option<bool>); 13] = [
         (json!(1), yes),
-        (json!(2), yes),
+        (json!(2), open),
+        (json!(-1), open),
         (json!(1.0), yes),
         (json!("1"), yes),
         (json!(true), yes),
