@@ -135,6 +135,10 @@ pub struct SshKeyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
+    /// Lineage of the account that the key was last seen in. What stands there is of no use in another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<String>,
+
     /// The provider's identifier of the stored key, which orders of servers name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
