@@ -135,7 +135,7 @@ pub struct SshKeyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
-    /// Lineage of the account that the key was last seen in. What stands there is of no use in another one.
+    /// Lineage of the account that stores it; in another one it is of no use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lineage: Option<String>,
 

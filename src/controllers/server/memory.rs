@@ -398,7 +398,11 @@ mod tests {
         let gone = [Found::Missing];
         assert!(!memory.knows_keys(Some(1), &gone, secs(1)));
         memory.read_keys(Some(1), &gone, Err(Some("said".into())), secs(1));
-        assert_eq!(memory.keys_hash.as_deref(), Some("said"), "what was said stays");
+        assert_eq!(
+            memory.keys_hash.as_deref(),
+            Some("said"),
+            "what was said stays"
+        );
         assert!(memory.knows_keys(Some(1), &gone, secs(300)));
         assert!(!memory.knows_keys(Some(1), &gone, secs(301)));
         assert!(!memory.knows_keys(Some(2), &gone, secs(2)));

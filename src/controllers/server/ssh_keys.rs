@@ -308,8 +308,7 @@ mod tests {
             let mut web = web();
             let synced = json!([{"type": "Synced", "status": "False", "reason": reason,
                 "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-            web.status.get_or_insert_default().conditions =
-                serde_json::from_value(synced).unwrap();
+            web.status.get_or_insert_default().conditions = serde_json::from_value(synced).unwrap();
             last_said(&web)
         };
         assert!(saying("PendingChanges", "spec.sshKeys, spec.tags: no").is_some());

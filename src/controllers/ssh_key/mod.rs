@@ -233,9 +233,15 @@ mod tests {
     #[test]
     fn what_waits_for_servers_is_woken_by_whatever_they_let_go_of() {
         let mut waiting = object("1", "True", 3);
-        assert!(waits_for(&decoded(&waiting)).is_empty(), "it waits for nobody");
+        assert!(
+            waits_for(&decoded(&waiting)).is_empty(),
+            "it waits for nobody"
+        );
         waiting["status"]["former"] = json!([{"uuid": "U0"}]);
-        let words: Vec<String> = waits_for(&decoded(&waiting)).iter().map(|w| w.to_string()).collect();
+        let words: Vec<String> = waits_for(&decoded(&waiting))
+            .iter()
+            .map(|w| w.to_string())
+            .collect();
         assert_eq!(words, ["in:shop", "uuid:u0", "uuid:u1"]);
         let mut ending = object("1", "True", 3);
         ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

@@ -64,12 +64,7 @@ impl Posts {
 
     /// A call that stores a key starts, on a look that did not show it; None where a call for another object
     /// came in between.
-    pub fn start(
-        &self,
-        connection: &str,
-        key: &Fingerprint,
-        looked: Duration,
-    ) -> Option<Started> {
+    pub fn start(&self, connection: &str, key: &Fingerprint, looked: Duration) -> Option<Started> {
         let call = Call::Store(connection.to_owned(), key.clone());
         self.enter(call, |before| match before {
             Posting::InFlight(_) => false,
@@ -156,7 +151,10 @@ mod tests {
         assert!(posts.start(HERE, &key, looked).is_none());
         assert_eq!(posts.of(HERE, &key), Posting::InFlight(clock::now().mono));
         drop(first);
-        assert!(posts.start(HERE, &key, looked).is_none(), "the look is older");
+        assert!(
+            posts.start(HERE, &key, looked).is_none(),
+            "the look is older"
+        );
         tokio::time::advance(Duration::from_secs(1)).await;
         let unsent = posts.start(HERE, &key, clock::now().mono).unwrap();
         drop(unsent);

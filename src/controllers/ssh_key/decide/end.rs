@@ -7,7 +7,10 @@ use super::{
 use crate::{
     account::List,
     controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN, stored_keys::KeyUser},
-    kinds::{Reason, ssh_key::{KeyDeletionPolicy, StoredKeyNote}},
+    kinds::{
+        Reason,
+        ssh_key::{KeyDeletionPolicy, StoredKeyNote},
+    },
 };
 use std::collections::BTreeSet;
 
