@@ -180,6 +180,7 @@ impl Account {
             lineage: settings.lineage.clone(),
             open_elsewhere: settings.open_elsewhere,
             last_error: None,
+            list_errors: Default::default(),
             is_unreachable: false,
             no_orders: self.why_no_orders(),
             defaults: settings.defaults,
@@ -188,7 +189,7 @@ impl Account {
         let mut key = KeyState::Untried;
         if let Some(((live, _), word)) = self.connected_as() {
             view.connection = Some(word);
-            let (contents, list_error) = live.core.lists.view();
+            let (contents, errors) = live.core.lists.view();
             view.catalogue = contents.catalogue;
             view.servers = contents.servers;
             view.tags = contents.tags;
@@ -197,7 +198,11 @@ impl Account {
             key = state.key.state().clone();
             view.proof = state.machines.proof().cloned();
             view.is_unreachable = state.schedule.error().is_some();
+            let of_orders = [List::Catalogue, List::Servers];
+            let list_error = of_orders.map(|list| errors[list as usize].clone());
+            let list_error = list_error.into_iter().flatten().next();
             view.last_error = state.schedule.error().cloned().or(list_error);
+            view.list_errors = errors;
         }
         let reason = match (&settings.block, key) {
             (Some(block), _) => Some(block.clone()),

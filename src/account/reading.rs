@@ -95,9 +95,9 @@ impl Core {
         Ok((started, all.into_records()))
     }
 
-    /// Every tag of the account but the operator's own, read to an empty page. Gives the moment of the start as
-    /// well.
-    pub(crate) async fn every_tag(&self, client: &Client) -> Result<(Duration, Tags), Gap> {
+    /// Every tag of the account but the operator's own, read to an empty page. Gives the moment of the start and how
+    /// many were read as well.
+    pub(crate) async fn every_tag(&self, client: &Client) -> Result<(Duration, usize, Tags), Gap> {
         let listing = || {
             let pages =
                 Listing::of_tags(move |page| self.call(Lane::Catalogue, client.tags(page)).boxed());
@@ -106,12 +106,11 @@ impl Core {
         };
         let read = || listing().collect().map_err(|it| it.gap).boxed();
         let (started, all) = started_again(read).await?;
-        let others = all
-            .into_records()
-            .into_iter()
-            .filter(|tag| !is_own_tag(tag));
+        let read = all.records().len();
+        let others = all.into_records().into_iter();
+        let others = others.filter(|tag| !is_own_tag(tag));
         let by_name = others.map(|tag| (tag.tag.clone(), tag)).collect();
-        Ok((started, by_name))
+        Ok((started, read, by_name))
     }
 
     async fn page(

@@ -7,7 +7,10 @@ use super::{
     machines::marks,
     users::Audience,
 };
-use crate::kinds::account::KnownMachine;
+use crate::kinds::{
+    account::KnownMachine,
+    allowed::{Allowed, AllowedNamespaces},
+};
 use hosting::{ApiKey, BaseUrl, Client};
 use std::{
     collections::HashMap,
@@ -106,6 +109,28 @@ impl Accounts {
             || live(one)
                 .zip(live(other))
                 .is_some_and(|(one, other)| Arc::ptr_eq(&one, &other))
+    }
+
+    /// All names that lead to the same account as this one, itself included.
+    pub fn names_of(&self, key: &AccountKey) -> Vec<AccountKey> {
+        let live = self.get(key).and_then(|account| account.connected());
+        let mut names = live.map_or_else(Vec::new, |(live, _)| live.core.state().members.keys());
+        if !names.contains(key) {
+            names.push(key.clone());
+        }
+        names
+    }
+
+    /// Whether objects of this namespace may use the account.
+    pub fn allows(&self, key: &AccountKey, namespace: &str) -> bool {
+        let settings = self.get(key).map(|account| account.settings());
+        settings.is_some_and(|settings| match settings.allowed.as_deref() {
+            None => key.namespace.as_deref() == Some(namespace),
+            Some(entries) => matches!(
+                AllowedNamespaces::look_up(entries, namespace),
+                Allowed::By(_)
+            ),
+        })
     }
 
     /// The account has a user more or less: its controller looks again.

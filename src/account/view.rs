@@ -1,5 +1,6 @@
 //! What the rest of the operator may know of an account: pure data, taken at one moment.
 
+use super::List;
 use crate::kinds::{Reason, account::KnownMachine, policies::Policies, timing::TimingInForce};
 use hosting::{
     TagRecord,
@@ -40,8 +41,10 @@ pub struct View {
     pub lineage: Option<String>,
     /// Whether an object has an open order that went to a former lineage of the account.
     pub open_elsewhere: bool,
-    /// The last exchange went wrong: the reason, and what a person should read.
+    /// The last exchange went wrong, or a look at what orders need: the reason, and what a person should read.
     pub last_error: Option<(Reason, String)>,
+    /// Why the last look at a list failed, where somebody waits for it; see [`View::error_of`].
+    pub list_errors: [Option<(Reason, String)>; List::ALL.len()],
     /// Whether the machines have not been seen for a while: polls fail. A list that fails is another matter.
     pub is_unreachable: bool,
     /// Why nothing may be ordered, though releases go on.
@@ -53,6 +56,12 @@ pub struct View {
 }
 
 impl View {
+    /// Why there is no newer look at a list: the last exchange went wrong, or the last look at it.
+    pub fn error_of(&self, list: List) -> Option<&(Reason, String)> {
+        let of_list = self.list_errors[list as usize].as_ref();
+        self.last_error.as_ref().or(of_list)
+    }
+
     /// An account that may be called, and of which nothing else is known: what tests start from.
     #[doc(hidden)]
     pub fn usable() -> Self {
@@ -71,6 +80,7 @@ impl View {
             lineage: Some("lineage-1".into()),
             open_elsewhere: false,
             last_error: None,
+            list_errors: Default::default(),
             is_unreachable: false,
             no_orders: None,
             defaults: Some(Policies::default()),

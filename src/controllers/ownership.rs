@@ -3,7 +3,6 @@
 //! Pure. What an object claims stands in the entries of its kind, `objects/claims.rs`.
 
 use super::objects::Claimant;
-use crate::account::AccountKey;
 use std::sync::Arc;
 
 /// Who else claims what an object claims, on the same account.
@@ -16,19 +15,16 @@ pub struct Rivals {
 }
 
 impl Rivals {
-    /// Judges those who claim the same thing, in their order. `is_same`: whether an account is that of the object.
-    pub fn of(
-        uid: &str,
-        claimants: &[Arc<Claimant>],
-        is_same: impl Fn(&AccountKey) -> bool,
-    ) -> Self {
+    /// Judges those who claim the same thing of the same account, in their order. `counts`: whether one may use that
+    /// account at all; who may not must not be in the way of those who do.
+    pub fn of(uid: &str, claimants: &[Arc<Claimant>], counts: impl Fn(&Claimant) -> bool) -> Self {
         let older = claimants.iter().take_while(|c| &*c.uid != uid);
         let others = claimants
             .iter()
             .filter(|c| &*c.uid != uid && !c.is_deleting);
         Self {
-            owner: older.into_iter().find(|c| is_same(&c.account)).cloned(),
-            successor: others.into_iter().find(|c| is_same(&c.account)).cloned(),
+            owner: older.into_iter().find(|c| counts(c)).cloned(),
+            successor: others.into_iter().find(|c| counts(c)).cloned(),
         }
     }
 }
@@ -36,7 +32,7 @@ impl Rivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::references::PinnedAccount;
+    use crate::{account::AccountKey, kinds::references::PinnedAccount};
 
     fn account(name: &str) -> AccountKey {
         let mut account = PinnedAccount::of(None);
@@ -63,7 +59,7 @@ mod tests {
             claimant("third", "a", false),
         ];
         let rivals = |uid: &str| {
-            let rivals = Rivals::of(uid, &all, |key| *key == account("a"));
+            let rivals = Rivals::of(uid, &all, |c| c.account == account("a"));
             let name = |c: Option<Arc<Claimant>>| c.map(|c| c.name.clone());
             (name(rivals.owner), name(rivals.successor))
         };
@@ -73,7 +69,7 @@ mod tests {
         assert_eq!(rivals("third"), (some("ends"), some("second")));
         // One that is not shown yet is the youngest.
         assert_eq!(rivals("new"), (some("ends"), some("second")));
-        let alone = Rivals::of("elsewhere", &all, |key| *key == account("b"));
+        let alone = Rivals::of("elsewhere", &all, |c| c.account == account("b"));
         assert_eq!(alone, Rivals::default());
     }
 }

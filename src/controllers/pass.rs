@@ -19,12 +19,13 @@ use super::{
     context::Context,
     events::Severity,
     objects::Seen,
+    ownership::Rivals,
     report::{Reported, turned},
     trouble::Trouble,
     writes::{Written, with_finalizer, without_finalizer},
 };
 use crate::{
-    account::{Account, Caller, Lane, List, Permit, Turn, view::View},
+    account::{Account, AccountKey, Caller, Lane, List, Permit, Turn, view::View},
     kinds::{Kind, conditions::Type, names::OBJECT_FINALIZER, references::PinnedAccount},
     runtime::clock,
 };
@@ -34,6 +35,9 @@ use std::{sync::Arc, time::Duration};
 
 /// The backstop of an object that waits for its turn: its account wakes it before.
 const QUEUED: Duration = Duration::from_secs(600);
+
+/// How soon an object looks again whether all of its kind are listed.
+const LISTED: Duration = Duration::from_secs(1);
 
 /// What follows a decision.
 pub enum Next {
@@ -65,13 +69,20 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
         match seen {
             Seen::Object(object) => {
                 let uid = object.meta().uid.as_deref().unwrap_or_default();
-                if self.objects.memory(uid).let_go {
+                let is_ending = object.meta().deletion_timestamp.is_some();
+                if is_ending && self.objects.memory(uid).let_go {
                     // Our finalizer is off: whatever is left of the object is nobody's business here.
                     return Err(Again::After(QUEUED));
                 }
-                match self.stand_by(object.meta().namespace.as_deref()) {
-                    Some(again) => Err(again),
-                    None => Ok(object),
+                let namespace = object.meta().namespace.as_deref();
+                if let Some(again) = self.stand_by(namespace) {
+                    return Err(again);
+                }
+                // Who else wants the same is known by a listing since this process acts here, and by nothing older.
+                let since = self.acting_since(namespace);
+                match since.is_none_or(|since| self.objects.is_listed_since(since)) {
+                    true => Ok(object),
+                    false => Err(Again::After(LISTED)),
                 }
             }
             Seen::Undecodable(object) => {
@@ -115,6 +126,16 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
         (subject, account)
     }
 
+    /// Who else claims what an object claims, of the same account: those who may use it.
+    pub fn rivals(&self, uid: &str, account: &AccountKey, claim: &str) -> Rivals {
+        let claimants = self
+            .objects
+            .claimants(claim, &self.accounts.names_of(account));
+        Rivals::of(uid, &claimants, |claimant| {
+            self.accounts.allows(&claimant.account, &claimant.namespace)
+        })
+    }
+
     /// Passes the wishes of a decision on to the account, and asks for the turn of its effect. `turn` gives the
     /// lane of an effect and the number of its calls; None: it calls nobody but the API server.
     pub fn prepare<E>(
@@ -135,7 +156,7 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
         }
         let Some(effect) = &decision.effect else {
             // The place of an effect that a look goes ahead of is kept for it.
-            if decision.wants.is_none() {
+            if decision.wants.is_none_or(|(_, at)| at > now) {
                 self.withdraw(subject);
             }
             return Next::Say(Again::After(decision.again));

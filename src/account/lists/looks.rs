@@ -79,16 +79,17 @@ impl Core {
                 pace::spaced(Duration::ZERO, times, cost)
             }
         };
+        if let List::Tags | List::SshKeys = list {
+            self.lists.answers_early(list, times.idle_poll_interval / 2);
+        }
         Some((self.lists.due(list, spacing)?, member, client))
     }
 
     /// About how many calls a look at a list takes.
     fn calls_for(&self, list: List) -> u32 {
-        let (contents, _) = self.lists.view();
         match list {
             List::Catalogue => 4,
-            List::Servers => calls_of(contents.servers.map_or(0, |(_, servers)| servers.len())),
-            List::Tags => calls_of(contents.tags.map_or(0, |(_, tags)| tags.len())),
+            List::Servers | List::Tags => calls_of(self.lists.read(list)),
             // It has no pages.
             List::SshKeys => 1,
         }
@@ -104,11 +105,13 @@ impl Core {
             }
             List::Servers => {
                 let (started, all) = self.every_machine(client).await?;
+                self.lists.has_read(list, all.len());
                 self.lists.answer(list, started, all, |c| &mut c.servers)
             }
             List::Tags => {
-                let (started, all) = self.every_tag(client).await?;
-                self.lists.answer(list, started, all, |c| &mut c.tags)
+                let (started, read, tags) = self.every_tag(client).await?;
+                self.lists.has_read(list, read);
+                self.lists.answer(list, started, tags, |c| &mut c.tags)
             }
             List::SshKeys => {
                 let all = self.call(Lane::Catalogue, client.ssh_keys()).await?;

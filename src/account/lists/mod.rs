@@ -37,11 +37,15 @@ pub enum List {
 }
 
 impl List {
-    const ALL: [Self; 4] = [Self::Catalogue, Self::Servers, Self::Tags, Self::SshKeys];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Catalogue, Self::Servers, Self::Tags, Self::SshKeys];
 }
 
 /// What a look showed, with its moment.
 pub(crate) type Dated<T> = (Duration, Arc<T>);
+
+/// Why the last looks at each list failed.
+pub(crate) type ListErrors = [Option<(Reason, String)>; List::ALL.len()];
 
 /// What the last looks showed.
 #[derive(Clone, Default)]
@@ -69,11 +73,16 @@ struct State {
 /// Who waits for one list, and how the looks at it went.
 #[derive(Default)]
 struct Waiting {
+    /// How much later a look may be wanted that one answers all the same. Objects at rest that came at different
+    /// times fall into step by that, so that many of them cost what one costs.
+    early: Duration,
     by_uid: HashMap<String, Want>,
     /// The moment of the last good look.
     looked: Option<Duration>,
     backoff: Backoff,
     error: Option<(Reason, String)>,
+    /// How many records the last good look read.
+    read: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -104,7 +113,8 @@ impl Waiting {
         self.looked = Some(looked);
         self.backoff.reset();
         self.error = None;
-        let is_answered = |want: &Want| want.open().is_some_and(|moment| moment <= looked);
+        let until = looked + self.early;
+        let is_answered = |want: &Want| want.open().is_some_and(|moment| moment <= until);
         let answered = self.by_uid.iter_mut().filter(|(_, want)| is_answered(want));
         answered
             .map(|(uid, want)| {
@@ -122,11 +132,20 @@ struct Answer {
 }
 
 impl Lists {
-    /// What the last looks showed, and the failure of one that somebody waits for.
-    pub(crate) fn view(&self) -> (Contents, Option<(Reason, String)>) {
+    /// What the last looks showed, and the failures of those that somebody waits for.
+    pub(crate) fn view(&self) -> (Contents, ListErrors) {
         let state = self.state();
-        let error = state.waiting.iter().find_map(|w| w.error.clone());
-        (state.contents.clone(), error)
+        let errors = List::ALL.map(|list| state.waiting[list as usize].error.clone());
+        (state.contents.clone(), errors)
+    }
+
+    /// How many records the last good look at a list read.
+    fn read(&self, list: List) -> usize {
+        self.state().waiting[list as usize].read
+    }
+
+    fn has_read(&self, list: List, records: usize) {
+        self.state().waiting[list as usize].read = records;
     }
 
     /// An object wants a look. Returns whether it has to be woken at once: there is one that it was
@@ -142,6 +161,11 @@ impl Lists {
             self.replan[list as usize].notify_one();
         }
         is_news && there.is_some()
+    }
+
+    /// A look answers who wants one so much later.
+    fn answers_early(&self, list: List, early: Duration) {
+        self.state().waiting[list as usize].early = early;
     }
 
     /// When the next look at a list is due. Many may wait; one look serves them all.

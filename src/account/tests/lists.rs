@@ -183,3 +183,28 @@ async fn tags_and_stored_keys_are_looked_at_once_for_all_and_own_tags_are_left_o
     assert_eq!(tags.keys().collect::<Vec<_>>(), ["web"]);
     assert_eq!(tags["web"].servers, Some(2));
 }
+
+#[tokio::test(start_paused = true)]
+async fn objects_at_rest_that_came_at_different_times_fall_into_step() {
+    let (rig, account) = ready().await;
+    let idle = account.view().times.idle_poll_interval;
+    for list in [List::Tags, List::SshKeys] {
+        let now = clock::now().mono;
+        let objects = [
+            ("one", idle / 4, true),
+            ("other", idle / 2, true),
+            ("later", idle, false),
+        ];
+        let uid = |name: &str| format!("{name}-{list:?}");
+        for (name, after, _) in objects {
+            account.want_list(list, now + after, &caller(&uid(name)));
+        }
+        rig.woken();
+        sleep(idle / 4 + Duration::from_secs(1)).await;
+        let woken = rig.woken();
+        for (name, _, is_woken) in objects {
+            let name = uid(name);
+            assert_eq!(woken.contains(&object(&name)), is_woken, "{name}");
+        }
+    }
+}

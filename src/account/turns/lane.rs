@@ -9,10 +9,10 @@ pub enum Lane {
     Resolve,
     /// Orders.
     Order,
-    /// Changes what an account has beside machines: tags, stored keys, whitelists.
-    Change,
     /// Looks at machines in motion.
     Poll,
+    /// Changes what an account has beside machines: tags, stored keys, whitelists.
+    Change,
     /// Looks for orphans.
     OrphanScan,
     /// Looks at what can be ordered.
@@ -25,8 +25,8 @@ impl Lane {
         Self::Release,
         Self::Resolve,
         Self::Order,
-        Self::Change,
         Self::Poll,
+        Self::Change,
         Self::OrphanScan,
         Self::Catalogue,
     ];

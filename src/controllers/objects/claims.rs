@@ -12,6 +12,8 @@ use std::{
 /// So many of those who come next are woken when one goes. One of them follows it; the others find that out by
 /// themselves, later.
 const WOKEN: usize = 64;
+/// So many of each other account are woken: it may be the same one under another name.
+const OF_OTHERS: usize = 2;
 
 /// An object that wants something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +41,12 @@ pub(super) struct Claim {
     claimant: Arc<Claimant>,
 }
 
-/// Who claims what.
+/// Those who claim one thing of one account.
+type Row = BTreeMap<Rank, Arc<Claimant>>;
+
+/// Who claims what: by account too, so that the objects of one tenant cost nobody else a look.
 #[derive(Default)]
-pub(super) struct Claims(HashMap<Arc<str>, BTreeMap<Rank, Arc<Claimant>>>);
+pub(super) struct Claims(HashMap<Arc<str>, HashMap<AccountKey, Row>>);
 
 impl Claim {
     pub(super) fn new(of: String, account: AccountKey, meta: &ObjectMeta) -> Self {
@@ -68,27 +73,43 @@ impl Claims {
         if let Some(claim) = before
             && let Some(all) = self.0.get_mut(&claim.of)
         {
-            all.remove(&claim.rank);
-            concerned.extend(behind(all, &claim.rank));
+            let account = &claim.claimant.account;
+            let is_last = all.get_mut(account).is_some_and(|row| {
+                row.remove(&claim.rank);
+                row.is_empty()
+            });
+            concerned.extend(behind(all, claim));
+            if is_last {
+                all.remove(account);
+            }
             if all.is_empty() {
                 self.0.remove(&claim.of);
             }
         }
         if let Some(claim) = after {
             let all = self.0.entry(claim.of.clone()).or_default();
-            all.insert(claim.rank.clone(), claim.claimant.clone());
-            concerned.extend(behind(all, &claim.rank));
+            let row = all.entry(claim.claimant.account.clone()).or_default();
+            row.insert(claim.rank.clone(), claim.claimant.clone());
+            concerned.extend(behind(all, claim));
         }
         concerned
     }
 }
 
 fn behind<'a>(
-    all: &'a BTreeMap<Rank, Arc<Claimant>>,
-    rank: &'a Rank,
+    all: &'a HashMap<AccountKey, Row>,
+    claim: &'a Claim,
 ) -> impl Iterator<Item = Uid> + 'a {
-    let behind = all.range(rank.clone()..).filter(move |(r, _)| *r != rank);
-    behind.take(WOKEN).map(|((_, uid), _)| uid.clone())
+    let rows = all.iter().take(WOKEN);
+    rows.flat_map(move |(account, row)| {
+        let most = match *account == claim.claimant.account {
+            true => WOKEN,
+            false => OF_OTHERS,
+        };
+        let behind = row.range(claim.rank.clone()..);
+        let behind = behind.filter(move |(rank, _)| **rank != claim.rank);
+        behind.take(most).map(|((_, uid), _)| uid.clone())
+    })
 }
 
 impl<K: Kind, M> Inner<K, M> {
@@ -109,12 +130,13 @@ impl<K: Kind, M> Inner<K, M> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// Those who claim this, the oldest first.
-    pub fn claimants(&self, of: &str) -> Vec<Arc<Claimant>> {
+    /// Those who claim this of an account that has these names, the oldest first.
+    pub fn claimants(&self, of: &str, accounts: &[AccountKey]) -> Vec<Arc<Claimant>> {
         let inner = self.lock();
         let all = inner.claims.0.get(of);
-        all.map(|all| all.values().cloned().collect())
-            .unwrap_or_default()
+        let rows = all.map(|all| accounts.iter().filter_map(|account| all.get(account)));
+        let found: BTreeMap<&Rank, &Arc<Claimant>> = rows.into_iter().flatten().flatten().collect();
+        found.into_values().cloned().collect()
     }
 }
 
@@ -155,7 +177,7 @@ mod tests {
 
     /// The names of those who claim this.
     fn claim(objects: &Tags, of: &str) -> Vec<String> {
-        let all = objects.claimants(of);
+        let all = objects.claimants(of, &[AccountKey::of(&PinnedAccount::of(None), "n")]);
         all.iter().map(|c| c.name.clone()).collect()
     }
 

@@ -33,6 +33,13 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         self.lock().entries.get(uid).map(|entry| entry.sight)
     }
 
+    /// Whether every watch has had a listing that started at this moment or later.
+    pub fn is_listed_since(&self, moment: Duration) -> bool {
+        let inner = self.lock();
+        let mut listings = inner.listings.iter();
+        listings.all(|listing| listing.completed.is_some_and(|started| started >= moment))
+    }
+
     /// Every watch of this kind starts again, with a listing that is newer than this call.
     pub fn relist(&self) {
         self.relists.send_modify(|count| *count += 1);

@@ -71,9 +71,8 @@ pub(super) fn look_around(ctx: &KeyContext, shared: &Shared, facts: &mut Facts) 
     let own = AccountKey::of(&facts::account_of(&subject.object), subject.namespace());
     let is_same = |other: &AccountKey| ctx.accounts.is_same(&own, other);
     let is_claimed = |print: &str| {
-        let claimants = ctx.objects.claimants(print);
-        let mut others = claimants.iter().filter(|c| &*c.uid != subject.uid());
-        others.any(|other| !other.is_deleting && is_same(&other.account))
+        let rivals = ctx.rivals(subject.uid(), &own, print);
+        rivals.successor.is_some()
     };
     let prints = mine.iter().filter_map(|key| key.fingerprint.as_ref());
     let claimed = prints.map(ToString::to_string).filter(|p| is_claimed(p));

@@ -2,8 +2,9 @@
 
 use super::{
     TagContext,
-    decide::Effect,
+    decide::{Effect, decide},
     facts::{Facts, Refused, Rename, TagMemory, Unknown, rename_of, users},
+    rivals,
 };
 use crate::{
     account::Permit,
@@ -31,6 +32,8 @@ pub enum Observation {
     },
     /// The tag is deleted.
     Deleted {
+        /// The tag.
+        tag: String,
         /// When.
         at: Duration,
     },
@@ -55,10 +58,12 @@ pub enum Observation {
 impl TagMemory {
     /// Takes in what was observed. Returns how the effect ended.
     pub fn note(&mut self, observation: Observation) -> Ended {
+        self.is_fresh &= matches!(observation, Observation::Wrote(_));
         match observation {
             Observation::Wrote(ended) => return ended,
             Observation::Noted(rename) => {
                 // Noted here, and not sent yet.
+                self.is_fresh = true;
                 self.unknown = None;
                 self.settled = rename;
                 // It says from here on what was made.
@@ -68,10 +73,12 @@ impl TagMemory {
                 self.changed = Some(at);
                 self.made = Some((tag, at));
                 self.refused = None;
+                self.deleted = None;
             }
-            Observation::Deleted { at } => {
+            Observation::Deleted { tag, at } => {
                 self.changed = Some(at);
                 self.made = None;
+                self.deleted = Some(tag);
             }
             Observation::Differs { at } => {
                 self.changed = Some(at);
@@ -116,16 +123,10 @@ pub(super) async fn act(
         (Effect::Hold { note }, _) => hold(ctx, facts, note.as_ref()).await,
         (Effect::LetGo, _) => Observation::Wrote(ctx.let_go(subject).await),
         (Effect::Make { tag }, Some(permit)) => make(permit, tag).await,
-        (
-            Effect::Rename {
-                rename,
-                only_unused,
-            },
-            Some(permit),
-        ) => change(permit, &rename.from, *only_unused, Some(rename)).await,
-        (Effect::Delete { tag, only_unused }, Some(permit)) => {
-            change(permit, tag, *only_unused, None).await
+        (Effect::Rename { rename, .. }, Some(permit)) => {
+            change(ctx, facts, effect, permit, &rename.from).await
         }
+        (Effect::Delete { tag, .. }, Some(permit)) => change(ctx, facts, effect, permit, tag).await,
         (Effect::Make { .. } | Effect::Rename { .. } | Effect::Delete { .. }, None) => {
             Observation::Wrote(Ended::Failed(Trouble::unexpected(
                 "a call without a permit",
@@ -152,17 +153,28 @@ async fn make(mut permit: Permit, tag: &str) -> Observation {
     tracing::debug!(tag, "making a tag");
     let answer = permit.call(async |client| client.create_tag(tag).await);
     let answer = answer.await;
-    answered(answer.map(drop), Some(tag), None)
+    answered(answer.map(drop), tag, Some(tag), None)
 }
 
-/// Renames or deletes a tag, after a look at it by the same permit: it is there, and nothing bears it where that
-/// is asked for.
+/// Renames or deletes a tag, after a look at it by the same permit: it is there, nothing bears it where that is asked
+/// for, and all that was decided still stands.
 async fn change(
+    ctx: &TagContext,
+    facts: &Facts,
+    effect: &Effect,
     mut permit: Permit,
     tag: &str,
-    only_unused: bool,
-    rename: Option<&Rename>,
 ) -> Observation {
+    let (rename, only_unused) = match effect {
+        Effect::Rename {
+            rename,
+            only_unused,
+        } => (Some(rename), *only_unused),
+        Effect::Delete { only_unused, .. } => (None, *only_unused),
+        Effect::Hold { .. } | Effect::Make { .. } | Effect::LetGo => {
+            return Observation::Wrote(Ended::Stale);
+        }
+    };
     let shown = permit.call(async |client| client.tag(tag).await);
     match shown.await {
         Ok(record) if only_unused && users(&record) != Some(0) => {
@@ -171,33 +183,64 @@ async fn change(
             };
         }
         Ok(_) => {}
-        Err(error) => return answered(Err(error), None, None),
+        Err(error) => return answered(Err(error), tag, None, None),
+    }
+    if let Err(ended) = still(ctx, facts, effect).await {
+        return Observation::Wrote(ended);
     }
     tracing::info!(tag, to = rename.map(|r| &*r.to), "changing a tag");
     match rename {
         Some(Rename { to, .. }) => {
             let answer = permit.call(async |client| client.rename_tag(tag, to).await);
             let answer = answer.await;
-            answered(answer.map(drop), Some(to), rename)
+            answered(answer.map(drop), tag, Some(to), rename)
         }
         None => {
             let answer = permit.call(async |client| client.delete_tag(tag).await);
             let answer = answer.await;
-            answered(answer, None, None)
+            answered(answer, tag, None, None)
         }
+    }
+}
+
+/// Whether the effect is what follows from the object as it is now, and this process may carry it out.
+async fn still(ctx: &TagContext, facts: &Facts, effect: &Effect) -> Result<(), Ended> {
+    let object = match ctx.read(&facts.subject.object).await {
+        Ok(Some(object)) => object,
+        Ok(None) => return Err(Ended::Stale),
+        Err(failure) => return Err(Ended::Failed(Trouble::of_write(failure.explain()))),
+    };
+    let mut fresh = facts.clone();
+    fresh.subject.object = object;
+    if fresh.subject.is_deleting() {
+        fresh.subject.kind_deleting = ctx.kind_is_deleting().await;
+    }
+    fresh.rivals = rivals(ctx, &fresh.subject);
+    let stands = decide(&fresh).effect.as_ref() == Some(effect);
+    match stands && ctx.may_act(Some(facts.subject.namespace())) {
+        true => Ok(()),
+        false => Err(Ended::Stale),
     }
 }
 
 /// What an answer says. `made`: the tag that is there afterwards. A look that was answered badly is told as a
 /// request without a rename: nothing is in doubt.
-fn answered(answer: Result<(), Error>, made: Option<&str>, rename: Option<&Rename>) -> Observation {
+fn answered(
+    answer: Result<(), Error>,
+    tag: &str,
+    made: Option<&str>,
+    rename: Option<&Rename>,
+) -> Observation {
     let at = clock::now().mono;
     let error = match (answer, made) {
         (Ok(()), Some(tag)) => {
             let tag = tag.to_owned();
             return Observation::Made { tag, at };
         }
-        (Ok(()), None) => return Observation::Deleted { at },
+        (Ok(()), None) => {
+            let tag = tag.to_owned();
+            return Observation::Deleted { tag, at };
+        }
         (Err(error), _) => error,
     };
     tracing::debug!(error = error.explain(), "a tag could not be changed");

@@ -71,6 +71,11 @@ pub fn decide(facts: &Facts) -> Decision {
     if let Some(cause) = unusable(wanted) {
         return hold(facts, cause);
     }
+    // Who may not use the account learns nothing of those who do.
+    let view = match facts.subject.account.usable(Purpose::Change) {
+        Ok(view) => view,
+        Err(cause) => return hold(facts, cause),
+    };
     if let Some(owner) = &facts.rivals.owner {
         let message = format!(
             "the tag {wanted:?} of this account belongs to the older ServerTag {}/{}: delete one of the two; this one takes over when that one is gone",
@@ -81,10 +86,6 @@ pub fn decide(facts: &Facts) -> Decision {
             Cause::needs_person(Reason::OwnershipConflict, message),
         );
     }
-    let view = match facts.subject.account.usable(Purpose::Change) {
-        Ok(view) => view,
-        Err(cause) => return hold(facts, cause),
-    };
     if let Some(decision) = unsettled(facts) {
         return decision;
     }
@@ -95,7 +96,13 @@ pub fn decide(facts: &Facts) -> Decision {
         Ok(lineage) => lineage,
         Err(cause) => return hold(facts, cause),
     };
-    match (current(facts, tags), tags.contains_key(wanted)) {
+    let now = current(facts, tags);
+    if now.is_none()
+        && let Some(next) = facts.unproved(tags)
+    {
+        return Decision::unchanged(&facts.subject).wanting(List::Tags, next);
+    }
+    match (now, tags.contains_key(wanted)) {
         (Some(now), _) if now == wanted => available(facts, wanted, began, tags),
         // What is to be changed is on record first: the note of a change would hide where it came from.
         (Some(now), _) if facts.recorded() != Some(&now) => record(facts, now),
@@ -216,7 +223,9 @@ fn make(facts: &Facts, tag: &str, lineage: &str, began: Duration) -> Decision {
     if let Some(decision) = is_late(facts, tag, began).or_else(|| refused(facts, tag)) {
         return decision;
     }
-    if !subject.has_finalizer() || !facts.is_noted(tag) {
+    let written = facts.written_note();
+    let is_noted = written.is_some_and(|note| note.made && note.tag == tag);
+    if !subject.has_finalizer() || !is_noted {
         let note = TagNote {
             uid: subject.uid().to_owned(),
             lineage: lineage.to_owned(),
@@ -314,12 +323,9 @@ fn refused(facts: &Facts, tag: &str) -> Option<Decision> {
 
 /// Waits for a look at the tags. The first one of a new object is not worth a write, unless it fails.
 fn look_again(facts: &Facts, not_before: Duration) -> Decision {
-    let error = facts
-        .subject
-        .view()
-        .and_then(|view| view.last_error.clone());
-    let decision = match error {
-        Some((reason, message)) => hold(facts, held(reason, message)),
+    let view = facts.subject.view();
+    let decision = match view.and_then(|view| view.error_of(List::Tags)) {
+        Some((reason, message)) => hold(facts, held(*reason, message.clone())),
         None => Decision::unchanged(&facts.subject),
     };
     decision.wanting(List::Tags, not_before)

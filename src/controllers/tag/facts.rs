@@ -20,8 +20,17 @@ pub struct Facts {
 /// What this process remembers of a tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TagMemory {
+    /// The connection over which all this was seen; over another one it says nothing.
+    pub connection: Option<String>,
     /// A look that started before this moment does not show our last change.
     pub changed: Option<Duration>,
+    /// Whether this process has written the note, and sent nothing since.
+    pub is_fresh: bool,
+    /// A tag of this object that the account does not show, and the start of the first look that did not: a list may
+    /// be late, or falsely empty, so one is not enough.
+    pub unseen: Option<(String, Duration)>,
+    /// The tag that this process has deleted.
+    pub deleted: Option<String>,
     /// The tag that a request of ours has made or brought about by renaming, and when.
     pub made: Option<(String, Duration)>,
     /// The rename that is known not to be under way: noted by this process, or found out by looking.
@@ -77,13 +86,15 @@ impl Facts {
         self.subject.since().max(changed.unwrap_or_default())
     }
 
-    /// The operator's note, where it is of this very object and of the account as it is. What the provider has
-    /// refused to make was not made, whatever the note says.
+    /// The operator's note, where it is of this very object and of the account as it is. What was not
+    /// asked for yet, or was refused, was not made, whatever the note says.
     pub fn note(&self) -> Option<TagNote> {
         let mut note = self.written_note()?;
-        let refused = self.subject.memory.own.refused.as_ref();
-        let is_refused = refused.is_some_and(|refused| refused.tag == note.tag);
-        note.made &= note.from.is_some() || !is_refused;
+        let own = &self.subject.memory.own;
+        let is_refused = own.refused.as_ref().is_some_and(|r| r.tag == note.tag);
+        // One that is on record as made is refused since it is there, whatever the list shows.
+        let is_made = self.is_on_record(&note.tag) || !(is_refused || own.is_fresh);
+        note.made &= note.from.is_some() || is_made;
         Some(note)
     }
 
@@ -121,12 +132,34 @@ impl Facts {
     /// Whether this object made a tag. The note is an annotation, which everybody may write who may write the
     /// object: where others rely on the account, only what this operator has seen or put into status counts.
     pub fn has_made(&self, tag: &str) -> bool {
-        let is_on_record = || {
-            let status = self.subject.object.status.as_ref();
-            let created = status.and_then(|status| status.created);
-            created == Some(true) && self.recorded() == Some(tag)
-        };
-        self.is_noted(tag) && (!self.is_shared() || self.has_brought_about(tag) || is_on_record())
+        let is_seen = || self.has_brought_about(tag) || self.is_on_record(tag);
+        self.is_noted(tag) && (!self.is_shared() || is_seen())
+    }
+
+    /// Whether status says that this object made the tag.
+    fn is_on_record(&self, tag: &str) -> bool {
+        let status = self.subject.object.status.as_ref();
+        let created = status.and_then(|status| status.created);
+        created == Some(true) && self.recorded() == Some(tag)
+    }
+
+    /// A tag that the account should show: the one on record, or one that may have been made.
+    fn expected(&self) -> Option<String> {
+        let recorded = self.recorded().map(str::to_owned);
+        let made = self.written_note().filter(|note| note.made);
+        recorded.or(made.map(|note| note.tag))
+    }
+
+    /// When the next look has to start that, with those before, shows that a tag is not there; None: it is shown, or
+    /// certainly gone, or never was.
+    pub fn unproved(&self, tags: &Tags) -> Option<Duration> {
+        let own = &self.subject.memory.own;
+        let (tag, first) = own.unseen.as_ref()?;
+        let is_gone = own.is_fresh || own.deleted.as_ref() == Some(tag);
+        let spacing = self.subject.view()?.times.absence_check_interval;
+        let (began, _) = self.tags()?;
+        let is_open = !is_gone && !tags.contains_key(tag) && began < *first + spacing;
+        is_open.then(|| *first + spacing)
     }
 
     /// Whether other namespaces use the account too.
@@ -149,8 +182,39 @@ pub fn users(record: &TagRecord) -> Option<i64> {
 }
 
 impl TagMemory {
-    /// Brings what is known of a rename up to this look. `noted`: the rename that stands in the object's note.
-    pub fn recall(&mut self, noted: Option<Rename>, since: Duration, view: Option<&View>) {
+    /// Brings what is remembered up to what the account shows.
+    pub fn recall(&mut self, facts: &Facts) {
+        let view = facts.subject.view();
+        let connection = view.and_then(|view| view.connection.clone());
+        if connection.is_some() && self.connection != connection {
+            *self = Self {
+                connection,
+                ..Self::default()
+            };
+        }
+        self.recall_rename(facts.open_rename(), facts.subject.since(), view);
+        self.recall_absence(facts);
+    }
+
+    /// Whether a tag that should be there is shown.
+    fn recall_absence(&mut self, facts: &Facts) {
+        let Some((began, tags)) = facts.tags() else {
+            return;
+        };
+        let expected = facts.expected().filter(|tag| !tags.contains_key(tag));
+        self.unseen = expected.map(|tag| match self.unseen.take() {
+            Some((unseen, first)) if unseen == tag => (tag, first),
+            _ => (tag, began),
+        });
+    }
+
+    /// What became of a rename. `noted`: the one that stands in the object's note.
+    pub(super) fn recall_rename(
+        &mut self,
+        noted: Option<Rename>,
+        since: Duration,
+        view: Option<&View>,
+    ) {
         let Some(noted) = noted else {
             self.unknown = None;
             return;
@@ -182,10 +246,11 @@ impl TagMemory {
         if began < unknown.since {
             return;
         }
-        let Rename { from, to } = &unknown.rename;
-        let is_as_before = tags.contains_key(from) && !tags.contains_key(to);
+        let to = &unknown.rename.to;
+        // Neither of them is no answer: the list may be falsely empty.
+        let is_shown = tags.contains_key(to);
         let is_settled = match unknown.not_done {
-            _ if !is_as_before => true,
+            _ if is_shown => true,
             Some(first) => began >= first + spacing,
             None => {
                 unknown.not_done = Some(began);

@@ -12,7 +12,7 @@ use super::{
     events::Severity,
     objects::{Objects, Seen, Traits},
     ownership::Rivals,
-    pass::{Memory, Next},
+    pass::{Memory, Next, Subject},
 };
 use crate::{
     account::{Account, AccountKey, Lane},
@@ -95,30 +95,25 @@ async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
 }
 
 async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (Facts, Option<Account>) {
-    let key = account_of(&object);
-    // What ends is the tag that it has, whatever it wants.
-    let recorded = object
-        .status
-        .as_ref()
-        .and_then(|status| status.tag.as_deref());
-    let is_deleting = object.metadata.deletion_timestamp.is_some();
-    let claim = recorded
-        .filter(|_| is_deleting)
-        .unwrap_or(object.wanted())
-        .to_owned();
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
-    let claimants = ctx.objects.claimants(&claim);
-    let is_same = |other: &AccountKey| ctx.accounts.is_same(&key, other);
-    let rivals = Rivals::of(subject.uid(), &claimants, is_same);
+    let rivals = rivals(ctx, &subject);
     let mut facts = Facts { subject, rivals };
-    let noted = facts.open_rename();
-    let (since, mut own) = (facts.subject.since(), facts.subject.memory.own.clone());
-    own.recall(noted, since, facts.subject.view());
+    let mut own = facts.subject.memory.own.clone();
+    own.recall(&facts);
     ctx.objects
         .remember(facts.subject.uid(), |memory| memory.own = own.clone());
     facts.subject.memory.own = own;
     (facts, account)
+}
+
+/// Who else wants the tag. What ends is the tag that the object has, whatever it wants.
+fn rivals(ctx: &TagContext, subject: &Subject<ServerTag, TagMemory>) -> Rivals {
+    let object = &*subject.object;
+    let recorded = object.status.as_ref().and_then(|s| s.tag.as_deref());
+    let ending = recorded.filter(|_| subject.is_deleting());
+    let claim = ending.unwrap_or(object.wanted());
+    ctx.rivals(subject.uid(), &account_of(object), claim)
 }
 
 /// The lane of an effect and the number of its calls.

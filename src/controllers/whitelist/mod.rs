@@ -12,7 +12,6 @@ use super::{
     drive::drive,
     events::Severity,
     objects::{Objects, Seen, Traits},
-    ownership::Rivals,
     pass::{Memory, Next},
 };
 use crate::{
@@ -98,9 +97,7 @@ async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Op
     let (key, claim) = (account_of(&object), object.spec.api_key_id.to_string());
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
-    let claimants = ctx.objects.claimants(&claim);
-    let is_same = |other: &AccountKey| ctx.accounts.is_same(&key, other);
-    let rivals = Rivals::of(subject.uid(), &claimants, is_same);
+    let rivals = ctx.rivals(subject.uid(), &key, &claim);
     let is_home = match pinned.kind {
         AccountKind::ProviderAccount => true,
         AccountKind::ClusterProviderAccount => subject.namespace() == ctx.namespace,

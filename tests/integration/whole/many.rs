@@ -1,12 +1,14 @@
 //! Many small things at once, and many that are at rest: what they cost at the provider and in Kubernetes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::future::join_all;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::watch_log::WatchLog;
 use super::{SERVERS, SOON, judge, text};
@@ -17,7 +19,9 @@ const WRITES: usize = 4;
 /// Records on a page of a list.
 const PAGE: usize = 50;
 /// How many looks a time of rest is observed for.
-const LOOKS: usize = 4;
+const LOOKS: usize = 6;
+/// The time between two looks at rest, as the account says.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// Calls by method and path with its variable parts named.
 type Calls = BTreeMap<String, usize>;
@@ -94,7 +98,12 @@ impl<'a> Many<'a> {
         })
         .await;
 
+        let start = Instant::now();
         let calls = self.looked(LOOKS).await;
+        // However many there are, and whenever each of them came, they share their looks.
+        let least = IDLE * u32::try_from(LOOKS - 2).unwrap();
+        let took = start.elapsed();
+        assert!(took >= least, "{LOOKS} looks within {took:?}");
         assert_eq!(self.written().await, before, "a quiet world was written to");
         let mut pages = 0;
         for (call, number) in &calls {

@@ -30,7 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Records on a page of a list.
 const PAGE: u32 = 50;
 /// The operator writes an object this often at most, from its creation to its end.
-const WRITES: f64 = 4.0;
+const WRITES: u32 = 4;
+/// So many steps of a whitelist stand in its status at once.
+const STEPS: u32 = 16;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -295,6 +297,8 @@ impl Run {
         // A page more where the last one is full; a look may be under way at each end.
         let budget = f64::from((intervals + 1) * (batch.things / PAGE + 2));
         let Outcome { made, gone, .. } = outcome;
+        let steps = batch.things / u32::try_from(batch.objects.len()).unwrap_or(u32::MAX);
+        let most = f64::from(WRITES + 2 * (steps / STEPS));
         let figures = [
             (
                 "calls to make one",
@@ -319,9 +323,9 @@ impl Run {
             (
                 "writes an object, all its life",
                 writes.of(batch.resource) as f64 / objects,
-                Some(WRITES),
+                Some(most),
                 format!(
-                    "audit log: {} objects; finalizer, status, end",
+                    "audit log: {} objects; goal: {WRITES}, and one for each {STEPS} steps of a plan",
                     batch.objects.len()
                 ),
             ),

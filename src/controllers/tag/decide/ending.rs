@@ -2,12 +2,16 @@
 
 use super::{
     super::facts::{Facts, users},
-    Decision, Effect, hold, look_again, may_not_touch, unsettled,
+    Decision, Effect, hold, look_again, unsettled,
 };
 use crate::{
     account::{List, view::Tags},
     controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN},
-    kinds::{Reason, tag::TagDeletionPolicy},
+    kinds::{
+        Reason,
+        names::TAG_ANNOTATION,
+        tag::{TagDeletionPolicy, TagNote},
+    },
 };
 
 /// Decides what to do for an object that is being deleted.
@@ -37,8 +41,14 @@ pub(super) fn end(facts: &Facts) -> Decision {
     let Some((began, tags)) = facts.tags() else {
         return look_again(facts, facts.not_before());
     };
+    if let Some(cause) = of_another_account(facts) {
+        return hold(facts, with_remedy(cause));
+    }
     let Some(tag) = left(facts, tags) else {
-        return let_go();
+        return match facts.unproved(tags) {
+            Some(next) => Decision::unchanged(subject).wanting(List::Tags, next),
+            None => let_go(),
+        };
     };
     // What others rely on stays, whatever the policy says.
     if facts.is_shared() && !facts.has_made(&tag) {
@@ -49,9 +59,8 @@ pub(super) fn end(facts: &Facts) -> Decision {
         .get(&tag)
         .is_some_and(|record| users(record) != Some(0));
     if used && !is_forced {
-        let cause = may_not_touch(facts, &tag, tags, "deleted");
-        let cause = cause.unwrap_or_else(|| in_use(&tag, tags));
-        return hold(facts, cause).wanting(List::Tags, began + view.times.active_poll_interval);
+        return hold(facts, in_use(facts, &tag, tags))
+            .wanting(List::Tags, began + view.times.active_poll_interval);
     }
     let only_unused = !is_forced;
     Decision::unchanged(subject).with(Effect::Delete { tag, only_unused })
@@ -72,17 +81,33 @@ fn left(facts: &Facts, tags: &Tags) -> Option<String> {
     all.find(|tag| tags.contains_key(tag))
 }
 
-fn in_use(tag: &str, tags: &Tags) -> Cause {
+fn in_use(facts: &Facts, tag: &str, tags: &Tags) -> Cause {
     let count = tags.get(tag).and_then(users);
     let who = match count {
         Some(1) => "one server bears".to_owned(),
         Some(count) => format!("{count} servers bear"),
         None => "the provider does not say how many servers bear".to_owned(),
     };
-    let message = format!(
-        "{who} the tag {tag:?}: it is deleted when none does any more; set spec.force to true to delete it now, or spec.deletionPolicy to Retain to keep it"
-    );
+    let remedy = match facts.is_shared() {
+        true => "set spec.deletionPolicy to Retain to keep it",
+        false => {
+            "set spec.force to true to delete it now, or spec.deletionPolicy to Retain to keep it"
+        }
+    };
+    let message = format!("{who} the tag {tag:?}: it is deleted when none does any more; {remedy}");
     Cause::missing(Reason::InUse, message)
+}
+
+/// The tag was made in another account than the one that key and URL lead to now.
+fn of_another_account(facts: &Facts) -> Option<Cause> {
+    let text = facts.subject.annotation(TAG_ANNOTATION)?;
+    let note: TagNote = serde_json::from_str(text).ok()?;
+    let lineage = facts.subject.view()?.lineage.as_ref()?;
+    let is_other = note.uid == facts.subject.uid() && note.lineage != *lineage;
+    is_other.then(|| {
+        let message = "spec.accountRef: the tag was made in another account than the one that this key and URL lead to now; set them back";
+        Cause::needs_person(Reason::AccountChanged, message)
+    })
 }
 
 fn with_remedy(cause: Cause) -> Cause {

@@ -257,7 +257,11 @@ fn what_exists_is_adopted_and_not_called_its_own() {
             o.metadata.annotations = Some([(TAG_ANNOTATION.to_owned(), text)].into());
         });
         assert_eq!(copied.decide().status.created, Some(false));
-        assert_eq!(copied.deleted().outcome(), (Some(Effect::LetGo), None));
+        let expected = match other.lineage == "lineage-1" {
+            true => (Some(Effect::LetGo), None),
+            false => (None, Some(Reason::AccountChanged)),
+        };
+        assert_eq!(copied.deleted().outcome(), expected);
     }
 }
 
@@ -310,9 +314,7 @@ fn a_refusal_is_told_and_tried_again_slowly_and_makes_nothing_ones_own() {
         refused(secs(9)).outcome(),
         (None, Some(Reason::RequestRefused))
     );
-    // It was not made, so that is noted again first.
-    let again = hold_with(Some(note("web", None, true)));
-    assert_eq!(refused(secs(300)).outcome(), (again, None));
+    assert_eq!(refused(secs(300)).outcome(), (make("web"), None));
     // Somebody else made it meanwhile.
     let taken = refused(secs(9)).tags(&[("web", 0)]);
     let not_made = hold_with(Some(note("web", None, false)));
@@ -384,30 +386,91 @@ fn a_rename_waits_for_two_looks_after_a_lost_answer_or_a_restart() {
         tags: Some((began, Arc::new(all.clone()))),
         ..View::usable()
     };
+    let (nothing, renamed) = (tags(&[]), tags(&[("www", 0)]));
     let mut own = TagMemory::default();
     let noted = || Some(rename.clone());
-    own.recall(noted(), secs(100), Some(&view(secs(99), &as_before)));
+    let look = |own: &mut TagMemory, noted, began, all| {
+        own.recall_rename(noted, secs(100), Some(&view(began, all)));
+    };
+    look(&mut own, noted(), secs(99), &as_before);
     assert_eq!(own.unknown.as_ref().unwrap().not_done, None, "too old");
-    own.recall(noted(), secs(100), Some(&view(secs(100), &as_before)));
-    own.recall(noted(), secs(100), Some(&view(secs(101), &as_before)));
+    look(&mut own, noted(), secs(100), &as_before);
+    look(&mut own, noted(), secs(101), &as_before);
     assert_eq!(own.unknown.as_ref().unwrap().not_done, Some(secs(100)));
+    // An empty list is no answer.
+    look(&mut own, noted(), secs(102), &nothing);
+    assert!(own.unknown.is_some());
     let mut done = own.clone();
-    own.recall(
-        noted(),
-        secs(100),
-        Some(&view(secs(100) + spacing, &as_before)),
-    );
+    look(&mut own, noted(), secs(100) + spacing, &as_before);
     assert_eq!((own.unknown, own.settled), (None, noted()));
-    done.recall(
-        noted(),
-        secs(100),
-        Some(&view(secs(102), &tags(&[("www", 0)]))),
-    );
+    look(&mut done, noted(), secs(103), &renamed);
     assert_eq!((done.unknown, done.settled), (None, noted()));
     // A rename that is on record is no question any more.
     let mut later = TagMemory::default();
-    later.recall(None, secs(100), Some(&view(secs(200), &as_before)));
+    look(&mut later, None, secs(200), &as_before);
     assert_eq!(later, TagMemory::default());
+}
+
+#[test]
+fn one_look_that_does_not_show_a_tag_decides_nothing() {
+    let spacing = View::usable().times.absence_check_interval;
+    let began = NOW - secs(1);
+    let seen = |case: Case| {
+        let facts = case.0.clone();
+        case.own(|own| own.recall(&facts))
+    };
+    let twice = |case: Case| case.own(|own| own.unseen = Some(("web".into(), began - spacing)));
+    let lost = seen(Case::new().made("web"));
+    let waits = |case: &Case| {
+        let decision = case.decide();
+        assert_eq!((decision.effect, decision.cause), (None, None));
+        assert_eq!(decision.wants, Some((List::Tags, began + spacing)));
+    };
+    waits(&lost);
+    waits(&lost.clone().deleted());
+    assert_eq!(twice(lost.clone()).outcome(), (make("web"), None));
+    assert_eq!(
+        twice(lost.clone().deleted()).outcome(),
+        (Some(Effect::LetGo), None)
+    );
+    // Deleted by this process, or noted by it and not sent yet: one look is enough.
+    let deleted = lost
+        .clone()
+        .deleted()
+        .own(|own| own.deleted = Some("web".into()));
+    assert_eq!(deleted.outcome(), (Some(Effect::LetGo), None));
+    let noted = seen(Case::new().noted("web", None, true));
+    waits(&noted);
+    let fresh = noted.own(|own| own.is_fresh = true);
+    assert_eq!(fresh.outcome(), (make("web"), None));
+    // There all the same, and nothing was sent: somebody else made it.
+    let others = fresh.tags(&[("web", 0)]);
+    let not_made = hold_with(Some(note("web", None, false)));
+    assert_eq!(others.outcome(), (not_made, None));
+    // A request for what is there is refused; it stays its own.
+    let refused = Case::new().made("web").tags(&[("web", 0)]).own(|own| {
+        let (tag, message) = ("web".into(), "no".into());
+        own.refused = Some(Refused {
+            tag,
+            message,
+            at: NOW,
+        });
+    });
+    assert_eq!(refused.decide().status.created, Some(true));
+    // What was seen over another connection says nothing.
+    let moved = seen(twice(lost).view(|v| v.connection = Some("beef".into())));
+    waits(&moved);
+}
+
+#[test]
+fn what_was_made_in_another_account_is_not_looked_for_in_this_one() {
+    let moved = Case::new().made("web").tags(&[("web", 0)]);
+    let moved = moved
+        .view(|v| v.lineage = Some("lineage-2".into()))
+        .deleted();
+    assert_eq!(moved.outcome(), (None, Some(Reason::AccountChanged)));
+    let kept = moved.spec(|s| s.deletion_policy = Some(TagDeletionPolicy::Retain));
+    assert_eq!(kept.outcome(), (Some(Effect::LetGo), None));
 }
 
 #[test]

@@ -26,6 +26,8 @@ enum Fate {
     Crash,
     /// Looks show the list of some steps ago.
     ListLate,
+    /// The look shows an empty list.
+    ListEmpty,
     /// The object is edited to another tag.
     Edit,
     /// Somebody makes the tag that is wanted.
@@ -40,6 +42,7 @@ struct World {
     /// The lists of the last steps.
     former: VecDeque<BTreeMap<String, i64>>,
     late: usize,
+    is_blank: bool,
     /// Requests that arrive later, with the step.
     under_way: Vec<(usize, Effect)>,
     step: usize,
@@ -54,6 +57,7 @@ impl World {
             tags: BTreeMap::new(),
             former: VecDeque::new(),
             late: 0,
+            is_blank: false,
             under_way: Vec::new(),
             step: 0,
             is_blind: false,
@@ -121,6 +125,7 @@ impl World {
             Fate::ListLate => 3,
             _ => self.late.saturating_sub(1),
         };
+        self.is_blank = fate == Fate::ListEmpty;
         self.look();
         let decision = self.case.decide();
         let now = self.now();
@@ -131,7 +136,8 @@ impl World {
             self.case = case.facts(|f| f.subject.memory.reported = Some(now));
             return;
         };
-        if self.case.0.subject.memory.backoff.rest(now).is_none() {
+        // It is over then.
+        if effect != Effect::LetGo && self.case.0.subject.memory.backoff.rest(now).is_none() {
             self.act(&effect, fate);
         }
     }
@@ -141,13 +147,15 @@ impl World {
         let now = self.now();
         let shown = &self.former[self.late.min(self.former.len() - 1)];
         let shown: Vec<(&str, i64)> = shown.iter().map(|(tag, count)| (&**tag, *count)).collect();
-        let shown = tags(&shown);
+        let shown = match self.is_blank {
+            true => tags(&[]),
+            false => tags(&shown),
+        };
         let case = self.case.clone();
         let case = case.view(|v| v.tags = Some((now, Arc::new(shown))));
         let case = case.facts(|f| f.subject.now.mono = now);
-        let (noted, since) = (case.0.open_rename(), case.0.subject.since());
-        let view = case.0.subject.view().cloned();
-        self.case = case.own(|own| own.recall(noted, since, view.as_ref()));
+        let facts = case.0.clone();
+        self.case = case.own(|own| own.recall(&facts));
     }
 
     fn act(&mut self, effect: &Effect, fate: Fate) {
@@ -168,6 +176,10 @@ impl World {
                 return self.note(Observation::Noted(noted), fate);
             }
         };
+        let deleted = match effect {
+            Effect::Delete { tag, .. } => Some(tag.clone()),
+            _ => None,
+        };
         let is_rename = |effect: &Effect| matches!(effect, Effect::Rename { .. });
         self.is_blind |= is_rename(effect) && self.under_way.iter().any(|(_, e)| is_rename(e));
         let result = match fate {
@@ -185,7 +197,10 @@ impl World {
         let at = now;
         let observation = match (result, made) {
             (Some(Ok(())), Some(tag)) => Observation::Made { tag, at },
-            (Some(Ok(())), None) => Observation::Deleted { at },
+            (Some(Ok(())), None) => {
+                let tag = deleted.unwrap_or_default();
+                Observation::Deleted { tag, at }
+            }
             (Some(Err(404)), _) | (Some(Err(_)), None) => Observation::Differs { at },
             (Some(Err(_)), Some(tag)) => {
                 let message = "no".into();
@@ -238,6 +253,7 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
         1 => Just(Fate::ArrivesLate),
         1 => Just(Fate::Crash),
         1 => Just(Fate::ListLate),
+        1 => Just(Fate::ListEmpty),
         2 => Just(Fate::Edit),
         1 => Just(Fate::MadeByOthers),
         1 => Just(Fate::AllDeleted),
@@ -270,6 +286,30 @@ proptest! {
         world.end();
         prop_assert_eq!(world.case.decide().effect, Some(Effect::LetGo));
         prop_assert_eq!(world.tags.contains_key(&wanted), !made, "{:?}", world.tags);
+    }
+
+    #[test]
+    fn looks_that_are_late_or_empty_take_nothing_from_it_and_leave_nothing_behind(fates in fates()) {
+        let mut world = World::new();
+        (0..5).for_each(|_| world.step(Fate::Fine));
+        prop_assert!(world.is_settled());
+        let meets = [Fate::Fine, Fate::ListLate, Fate::ListEmpty, Fate::Crash];
+        // Two of them in a row, one after the other, are more than a wrong look.
+        for fate in fates.iter().filter(|f| meets.contains(f)) {
+            world.step(*fate);
+            (0..5).for_each(|_| world.step(Fate::Fine));
+            prop_assert!(world.is_settled() && world.case.0.has_made("web"), "{fate:?}");
+        }
+        world.case = world.case.clone().deleted();
+        for fate in fates.iter().filter(|f| meets.contains(f)) {
+            if world.case.decide().effect == Some(Effect::LetGo) {
+                break;
+            }
+            world.step(*fate);
+            (0..5).for_each(|_| world.step(Fate::Fine));
+        }
+        world.end();
+        prop_assert!(world.tags.is_empty(), "{:?}", world.tags);
     }
 
     #[test]
