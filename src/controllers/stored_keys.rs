@@ -31,6 +31,8 @@ pub struct StoredKey {
     pub fingerprint: String,
     /// Where it is stored.
     pub account: PinnedAccount,
+    /// The lineage of that account. In another one the identifier says nothing.
+    pub lineage: String,
 }
 
 /// A server that refers to a key.
@@ -40,14 +42,15 @@ pub struct KeyUser {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Whether an order of it may be under way, which names what the key was when it started.
+    /// Whether an order of it may be under way, which names what the keys of its namespace were when it started.
     pub is_ordering: bool,
 }
 
 /// Who refers to an SshKey object, and to stored keys by their identifiers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyUsers {
-    /// Servers that name the object, and those of which nobody can say.
+    /// Servers that name the object, those of its namespace that are being ordered, whatever they name by now, and
+    /// those of which nobody can say.
     pub by_name: Vec<KeyUser>,
     /// Servers that name a stored key, by its identifier in lower case.
     pub by_uuid: HashMap<String, Vec<KeyUser>>,
@@ -58,8 +61,21 @@ pub trait Keys: Send + Sync {
     /// What is known of one.
     fn find(&self, namespace: &str, name: &str) -> Found;
 
-    /// One that referred to it is gone, or refers to it no more.
-    fn wake(&self, namespace: &str, name: &str);
+    /// One that referred to these is gone, or refers to them no more.
+    fn wake(&self, whom: Released<'_>);
+}
+
+/// What a server less refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released<'a> {
+    /// An object, by namespace and name.
+    Named(&'a str, &'a str),
+    /// The objects of a namespace: an order is over, which may have named any.
+    Namespace(&'a str),
+    /// A stored key, by its identifier in lower case.
+    Stored(&'a str),
+    /// Nobody knows what.
+    Unknown,
 }
 
 /// The objects that refer to stored keys.
@@ -133,10 +149,10 @@ impl StoredKeys {
         }
     }
 
-    /// One that referred to an SshKey object is gone, or refers to it no more.
-    pub fn released(&self, namespace: &str, name: &str) {
+    /// One that referred to keys is gone, or refers to them no more.
+    pub fn released(&self, whom: Released<'_>) {
         if let Some(keys) = self.0.keys.get() {
-            keys.wake(namespace, name);
+            keys.wake(whom);
         }
     }
 }

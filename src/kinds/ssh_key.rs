@@ -135,6 +135,10 @@ pub struct SshKeyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
+    /// Lineage of the account that stores it; in another one it is of no use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<String>,
+
     /// The provider's identifier of the stored key, which orders of servers name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,

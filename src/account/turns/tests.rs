@@ -235,10 +235,10 @@ async fn lanes_go_in_order_and_none_waits_for_ever() {
     let place = |name: &str| went.iter().position(|uid| uid.starts_with(name));
     assert_eq!(
         (place("r"), place("p"), place("c")),
-        (Some(0), Some(14), Some(15))
+        (Some(0), Some(17), Some(18))
     );
     let releases = went.iter().filter(|uid| uid.starts_with('r')).count();
-    assert_eq!(releases, 28, "{went:?}");
+    assert_eq!(releases, 30, "{went:?}");
 }
 
 #[tokio::test(start_paused = true)]

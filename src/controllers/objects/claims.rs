@@ -121,9 +121,10 @@ impl<K: Kind, M> Inner<K, M> {
         if entry.claim == claim {
             return;
         }
-        let before = std::mem::replace(&mut entry.claim, claim.clone());
+        let before = std::mem::replace(&mut entry.claim, claim);
+        let after = entry.claim.clone();
         let now = clock::now().mono;
-        for uid in self.claims.change(before.as_ref(), claim.as_ref()) {
+        for uid in self.claims.change(before.as_ref(), after.as_ref()) {
             self.want(&uid, now, Duration::ZERO);
         }
     }

@@ -4,6 +4,7 @@ use super::memory::Memory;
 use crate::controllers::account_facts::AccountFacts;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::{ClusterId, Mark};
+use crate::controllers::stored_keys::Found;
 use crate::{
     account::view::{Sighting, View},
     kinds::{
@@ -41,6 +42,8 @@ pub struct Facts {
     pub account: AccountFacts,
     /// The SSH keys, read from where the spec says; None where this pass has no need of them.
     pub ssh_keys: Option<Result<Vec<ServerKey>, Cause>>,
+    /// What the key objects show that the spec names.
+    pub named_keys: Vec<Found>,
     /// Every machine that is known to bear this object's mark, any epoch, any state.
     pub own: Vec<Sighting>,
     /// The machine that status names, whatever its tags.

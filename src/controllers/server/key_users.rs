@@ -5,7 +5,7 @@ use crate::{
     account::AccountKey,
     controllers::{
         objects::{Referrer, UNREADABLE, Uid, Words},
-        stored_keys::{KeyUser, KeyUsers, Referrers, StoredKeys},
+        stored_keys::{KeyUser, KeyUsers, Referrers, Released, StoredKeys},
     },
     kinds::{BareMetalServer, server::OrderOutcome},
 };
@@ -13,7 +13,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Before the full name of a key object that a server names.
 const NAMES: &str = "key:";
-/// The same, while an order of the server may be under way.
+/// Before the namespace of a server that may be in the middle of an order: the order names what stood in the spec when
+/// it started.
 const ORDERS: &str = "order:";
 /// Before the identifier of a stored key.
 const STORED: &str = "uuid:";
@@ -21,14 +22,13 @@ const STORED: &str = "uuid:";
 /// What a server refers to.
 pub(super) fn refers(server: &BareMetalServer) -> Words {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    let is_ordering = is_ordering(server);
     let mut words = Words::new();
+    if is_ordering(server) {
+        words.insert(format!("{ORDERS}{namespace}").into());
+    }
     for key in &server.spec.ssh_keys {
         if let Some(name) = &key.name {
             words.insert(format!("{NAMES}{namespace}/{name}").into());
-            if is_ordering {
-                words.insert(format!("{ORDERS}{namespace}/{name}").into());
-            }
         }
         if let Some(uuid) = &key.uuid {
             words.insert(format!("{STORED}{}", uuid.to_ascii_lowercase()).into());
@@ -53,9 +53,18 @@ fn is_ordering(server: &BareMetalServer) -> bool {
 /// Tells the key objects what a server refers to no more.
 pub(super) fn tell(keys: &StoredKeys, released: &Words) {
     for word in released {
-        let name = word.strip_prefix(NAMES).or(word.strip_prefix(ORDERS));
-        if let Some((namespace, name)) = name.and_then(|name| name.split_once('/')) {
-            keys.released(namespace, name);
+        let whom = if let Some(name) = word.strip_prefix(NAMES) {
+            name.split_once('/')
+                .map(|(namespace, name)| Released::Named(namespace, name))
+        } else if let Some(namespace) = word.strip_prefix(ORDERS) {
+            Some(Released::Namespace(namespace))
+        } else if let Some(uuid) = word.strip_prefix(STORED) {
+            Some(Released::Stored(uuid))
+        } else {
+            (&**word == UNREADABLE).then_some(Released::Unknown)
+        };
+        if let Some(whom) = whom {
+            keys.released(whom);
         }
     }
 }
@@ -74,15 +83,17 @@ impl Referrers for Servers {
         if !self.0.is_complete() {
             return None;
         }
-        let ordering = self.0.referring(&format!("{ORDERS}{namespace}/{name}"));
-        let ordering: BTreeSet<Uid> = ordering.into_iter().map(|(uid, _)| uid).collect();
+        let ordering = self.0.referring(&format!("{ORDERS}{namespace}"));
+        let is_ordering: BTreeSet<Uid> = ordering.iter().map(|(uid, _)| uid.clone()).collect();
         let user = |(uid, found): (Uid, Arc<Referrer>), is_unreadable: bool| KeyUser {
             namespace: found.namespace.clone(),
             name: found.name.clone(),
-            is_ordering: is_unreadable || ordering.contains(&uid),
+            is_ordering: is_unreadable || is_ordering.contains(&uid),
         };
-        let named = self.0.referring(&format!("{NAMES}{namespace}/{name}"));
-        let mut by_name: Vec<KeyUser> = named.into_iter().map(|f| user(f, false)).collect();
+        let mut named = self.0.referring(&format!("{NAMES}{namespace}/{name}"));
+        named.retain(|(uid, _)| !is_ordering.contains(uid));
+        let by_name = ordering.into_iter().chain(named);
+        let mut by_name: Vec<KeyUser> = by_name.map(|f| user(f, false)).collect();
         // One of this namespace that does not decode may name anything.
         let unreadable = self.0.referring(UNREADABLE).into_iter();
         let unreadable = unreadable.filter(|(_, found)| found.namespace == namespace);
@@ -113,7 +124,10 @@ impl Referrers for Servers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::objects::Traits;
+    use crate::controllers::{
+        objects::Traits,
+        stored_keys::{Found, Keys},
+    };
     use kube::{
         core::{DeserializeGuard, error_boundary::InvalidObject},
         runtime::watcher::Event,
@@ -155,6 +169,32 @@ mod tests {
         let note = [("flexmetal.dev/order".to_owned(), "{}".to_owned())];
         started.metadata.annotations = Some(note.into());
         assert!(super::is_ordering(&started));
+    }
+
+    #[test]
+    fn whatever_a_server_lets_go_of_is_told() {
+        struct Heard(Mutex<Vec<String>>);
+        impl Keys for Heard {
+            fn find(&self, _: &str, _: &str) -> Found {
+                Found::Missing
+            }
+            fn wake(&self, whom: Released<'_>) {
+                self.0.lock().unwrap().push(format!("{whom:?}"));
+            }
+        }
+        let (keys, heard) = (StoredKeys::default(), Arc::new(Heard(Mutex::default())));
+        keys.set_keys(heard.clone());
+        let words = ["?", "key:shop/ops", "order:shop", "uuid:u1"];
+        tell(&keys, &words.into_iter().map(Box::from).collect());
+        assert_eq!(
+            *heard.0.lock().unwrap(),
+            [
+                "Unknown",
+                "Named(\"shop\", \"ops\")",
+                "Namespace(\"shop\")",
+                "Stored(\"u1\")"
+            ]
+        );
     }
 
     #[test]
@@ -202,10 +242,20 @@ mod tests {
         assert_eq!(others.of(STORED_KEY), [], "on another account");
         assert!(told.lock().unwrap().is_empty());
 
+        // An edit in the middle of the order takes nothing out of it.
+        let mut edited = server("shop", "web", &json!([]), &order(None));
+        edited.metadata.resource_version = Some("2".into());
+        show(edited);
+        assert_eq!(users().unwrap().by_name, vec![user("shop", "web", true)]);
+        assert_eq!(
+            std::mem::take(&mut *told.lock().unwrap()),
+            [Box::from("key:shop/ops")]
+        );
+
         let mut delivered = order(Some("Created"));
         delivered["deliveredAt"] = json!("2026-01-01T00:00:00Z");
         let mut next = server("shop", "web", &named, &delivered);
-        next.metadata.resource_version = Some("2".into());
+        next.metadata.resource_version = Some("3".into());
         show(next.clone());
         assert_eq!(users().unwrap().by_name, vec![user("shop", "web", false)]);
         objects.take_in(0, Event::Delete(DeserializeGuard(Ok(next))));
@@ -216,7 +266,7 @@ mod tests {
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert_eq!(told, ["order:shop/ops", "key:shop/ops"]);
+        assert_eq!(told, ["order:shop", "key:shop/ops"]);
 
         // What does not decode may name anything in its namespace.
         let invalid = InvalidObject {

@@ -14,6 +14,9 @@ use std::time::Duration;
 /// Tries to take a tag off the account's list before the object goes without.
 pub const MOST_TAG_TRIES: u32 = 3;
 
+/// Keys that could not be read are tried again after this, where no machine waits for them.
+const KEYS_AGAIN: Duration = Duration::from_secs(300);
+
 /// Memory of one object, by the process that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
@@ -38,6 +41,8 @@ pub struct Memory {
     pub keys_generation: Option<i64>,
     /// What the key objects showed then that the spec names.
     pub keys_named: Vec<Found>,
+    /// When they were last read in vain.
+    pub keys_unread: Option<Duration>,
     /// The last decision waits for them.
     pub wants_keys: bool,
     /// The end was proved, and our finalizer taken off.
@@ -284,6 +289,31 @@ impl Memory {
         self.trouble = None;
     }
 
+    /// Whether the keys of this generation were read, or tried a moment ago.
+    pub fn knows_keys(&self, generation: Option<i64>, named: &[Found], now: Duration) -> bool {
+        let is_fresh = |at: Duration| now < at + KEYS_AGAIN;
+        self.keys_generation == generation
+            && self.keys_named == named
+            && self.keys_unread.is_none_or(is_fresh)
+    }
+
+    /// Takes in the hash of the keys as they were read; where they could not be, what stands for it if none is known.
+    pub fn read_keys(
+        &mut self,
+        generation: Option<i64>,
+        named: &[Found],
+        hash: Result<String, Option<String>>,
+        now: Duration,
+    ) {
+        self.keys_generation = generation;
+        self.keys_named = named.to_vec();
+        self.keys_unread = hash.is_err().then_some(now);
+        match hash {
+            Ok(hash) => self.keys_hash = Some(hash),
+            Err(said) => self.keys_hash = self.keys_hash.take().or(said),
+        }
+    }
+
     /// Notes the connection by which machines are looked for. Another one starts every proof again.
     pub fn looks_over(&mut self, connection: &str) {
         if self.connection.as_deref() == Some(connection) {
@@ -354,5 +384,33 @@ fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
             moments.remove(0);
         }
         moments.push(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_cannot_be_read_are_not_read_in_every_pass() {
+        let secs = Duration::from_secs;
+        let mut memory = Memory::default();
+        let gone = [Found::Missing];
+        assert!(!memory.knows_keys(Some(1), &gone, secs(1)));
+        memory.read_keys(Some(1), &gone, Err(Some("said".into())), secs(1));
+        assert_eq!(
+            memory.keys_hash.as_deref(),
+            Some("said"),
+            "what was said stays"
+        );
+        assert!(memory.knows_keys(Some(1), &gone, secs(300)));
+        assert!(!memory.knows_keys(Some(1), &gone, secs(301)));
+        assert!(!memory.knows_keys(Some(2), &gone, secs(2)));
+        assert!(!memory.knows_keys(Some(1), &[Found::Ending], secs(2)));
+
+        memory.read_keys(Some(1), &gone, Ok("read".into()), secs(2));
+        assert!(memory.knows_keys(Some(1), &gone, secs(9000)));
+        memory.read_keys(Some(1), &gone, Err(Some("said".into())), secs(3));
+        assert_eq!(memory.keys_hash.as_deref(), Some("read"));
     }
 }

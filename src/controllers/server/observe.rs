@@ -13,6 +13,7 @@ use crate::{
         account_facts::AccountFacts,
         cause::Cause,
         mark::Mark,
+        stored_keys::Found,
         writes::{Failure, bounded},
     },
     kinds::{
@@ -48,7 +49,9 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     } else {
         Some(false)
     };
-    let ssh_keys = needed_keys(ctx, &object).await;
+    let lineage = account_facts.view().and_then(|v| v.lineage.as_deref());
+    let named_keys = ssh_keys::named(&ctx.stored_keys, &object, lineage);
+    let ssh_keys = needed_keys(ctx, &object, lineage, &named_keys).await;
     let now = clock::now();
     let acting_since = ctx.acting_since(Some(&namespace)).unwrap_or(now.mono);
     let sight = ctx.objects.sight(&uid);
@@ -64,6 +67,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         kind_deleting,
         account: account_facts,
         ssh_keys,
+        named_keys,
         own: Vec::new(),
         recorded: None,
         former: None,
@@ -148,25 +152,25 @@ fn live(meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>) -
 async fn needed_keys(
     ctx: &ServerContext,
     object: &BareMetalServer,
+    lineage: Option<&str>,
+    named: &[Found],
 ) -> Option<Result<Vec<ServerKey>, Cause>> {
     let uid = object.uid().unwrap_or_default();
     let generation = object.metadata.generation;
     let memory = ctx.objects.memory(&uid);
     let has_machine = object.status.as_ref().is_some_and(|s| s.uuid.is_some());
-    let named = ssh_keys::named(&ctx.stored_keys, object);
-    let is_known = memory.keys_generation == generation && memory.keys_named == named;
-    let is_edited = has_machine && !is_known;
+    let is_edited = has_machine && !memory.knows_keys(generation, named, clock::now().mono);
     if !memory.wants_keys && (object.metadata.deletion_timestamp.is_some() || !is_edited) {
         return None;
     }
-    let keys = ssh_keys::read(ctx, object).await;
-    let hash = keys.as_ref().ok().map(|keys| keys_hash(keys));
+    let keys = ssh_keys::read(ctx, object, lineage).await;
+    let hash = match &keys {
+        Ok(keys) => Ok(keys_hash(keys)),
+        Err(_) => Err(ssh_keys::last_said(object)),
+    };
+    let now = clock::now().mono;
     ctx.objects.remember(&uid, |memory| {
-        if hash.is_some() {
-            memory.keys_hash = hash;
-            memory.keys_generation = generation;
-            memory.keys_named = named;
-        }
+        memory.read_keys(generation, named, hash, now);
     });
     Some(keys)
 }

@@ -55,7 +55,8 @@ pub async fn order(
         return answers::of_unsent(record, closed, now.wall);
     }
     let in_time = once::may_send(since, record.intent.send_by, now, window);
-    let keys_stand = ssh_keys::stand(&ctx.stored_keys, &facts.object, &planned.order.ssh_keys);
+    let (lineage, sent) = (&planned.account.lineage, &planned.order.ssh_keys);
+    let keys_stand = ssh_keys::stand(&ctx.stored_keys, &facts.object, lineage, sent);
     if !in_time || !keys_stand || !is_planned(&permit, account, planned) {
         return answers::of_unsent(record, Closed::NotSent, now.wall);
     }

@@ -25,7 +25,8 @@ const QUEUED: Duration = Duration::from_secs(600);
 /// One pass.
 pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -> Again {
     match seen {
-        Seen::Object(object) => tend(&ctx, object).await,
+        // Its facts are large.
+        Seen::Object(object) => Box::pin(tend(&ctx, object)).await,
         Seen::Undecodable(object) => {
             if let Some(again) = ctx.stand_by(object.metadata.namespace.as_deref()) {
                 return again;

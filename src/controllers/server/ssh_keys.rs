@@ -10,6 +10,7 @@ use crate::{
     },
     kinds::{
         BareMetalServer, Reason,
+        conditions::Type,
         references::{PinnedAccount, SshKeySource},
     },
 };
@@ -55,19 +56,23 @@ impl KeyError {
     }
 }
 
-/// Reads the keys.
+/// Reads the keys, for the account of this lineage.
 ///
 /// # Errors
 /// Why the first of them that is missing cannot be had.
 pub(super) async fn read(
     process: &Process,
     object: &BareMetalServer,
+    lineage: Option<&str>,
 ) -> Result<Vec<ServerKey>, Cause> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let mut keys = Vec::new();
     for (index, source) in object.spec.ssh_keys.iter().enumerate() {
         let key = match &source.name {
-            Some(name) => stored(name, process.stored_keys.find(namespace, name), object),
+            Some(name) => {
+                let found = found(&process.stored_keys, namespace, name, lineage);
+                stored(name, found, object)
+            }
             None => given(process, namespace, source).await,
         };
         keys.push(key.map_err(|error| error.cause(index))?);
@@ -76,29 +81,63 @@ pub(super) async fn read(
 }
 
 /// What the key objects show that the server names, in the order of its spec.
-pub(super) fn named(keys: &StoredKeys, object: &BareMetalServer) -> Vec<Found> {
+pub(super) fn named(
+    keys: &StoredKeys,
+    object: &BareMetalServer,
+    lineage: Option<&str>,
+) -> Vec<Found> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let names = object
-        .spec
-        .ssh_keys
-        .iter()
-        .filter_map(|k| k.name.as_deref());
-    let found = names.map(|name| keys.find(namespace, name));
+    let sources = object.spec.ssh_keys.iter();
+    let names = sources.filter_map(|k| k.name.as_deref());
+    let found = names.map(|name| found(keys, namespace, name, lineage));
     found.collect()
 }
 
-/// Whether the keys that are to be sent still are what the key objects show. Asked once the intent of an order
-/// stands on the object: whoever deletes a key looks at the intents after it has written what takes its place.
-pub(super) fn stand(keys: &StoredKeys, object: &BareMetalServer, sent: &[String]) -> bool {
+/// Whether the keys that are to be sent still are what the key objects show, of the account of this lineage. Asked once
+/// the intent of an order stands on the object: whoever deletes a key looks at the intents after it has written what
+/// takes its place.
+pub(super) fn stand(
+    keys: &StoredKeys,
+    object: &BareMetalServer,
+    lineage: &str,
+    sent: &[String],
+) -> bool {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let mut sources = object.spec.ssh_keys.iter().zip(sent);
     sources.all(|(source, sent)| match &source.name {
         None => true,
         Some(name) => matches!(
-            keys.find(namespace, name),
+            found(keys, namespace, name, Some(lineage)),
             Found::Ready(stored) if stored.uuid == *sent
         ),
     })
+}
+
+/// What is known of a key object to a server of this account. What was stored in another account is not there,
+/// whatever bears the account's name by now.
+fn found(keys: &StoredKeys, namespace: &str, name: &str, lineage: Option<&str>) -> Found {
+    match keys.find(namespace, name) {
+        Found::Ready(stored) if lineage != Some(stored.lineage.as_str()) => {
+            let why = match lineage {
+                Some(_) => "the account's key and URL lead to another account than before",
+                None => "it is not known yet where the account's key and URL lead",
+            };
+            Found::NotReady(why.to_owned())
+        }
+        found => found,
+    }
+}
+
+/// What stands for the hash of keys that cannot be read, while none was read since the process started: what was said of
+/// them stays.
+pub(super) fn last_said(object: &BareMetalServer) -> Option<String> {
+    let mut said = object.status.iter().flat_map(|s| &s.conditions);
+    let is_pending = said.any(|c| {
+        c.type_ == Type::Synced.as_str()
+            && c.reason == Reason::PendingChanges.to_string()
+            && c.message.contains("spec.sshKeys")
+    });
+    is_pending.then(|| "unread".to_owned())
 }
 
 /// A key that an object of its own stands for.
@@ -180,7 +219,7 @@ mod tests {
     use super::*;
     use crate::controllers::{
         server::decide::request::keys_hash,
-        stored_keys::{Keys, StoredKey},
+        stored_keys::{Keys, Released, StoredKey},
     };
     use serde_json::json;
     use std::sync::Arc;
@@ -194,7 +233,7 @@ mod tests {
             self.0.clone()
         }
 
-        fn wake(&self, _: &str, _: &str) {}
+        fn wake(&self, _: Released<'_>) {}
     }
 
     fn stored_in(account: &str, uuid: &str, fingerprint: &str) -> Found {
@@ -204,6 +243,7 @@ mod tests {
             uuid: uuid.into(),
             fingerprint: fingerprint.into(),
             account: named,
+            lineage: "l1".into(),
         })
     }
 
@@ -263,18 +303,42 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_cannot_be_read_after_a_restart_leave_what_was_said_of_them() {
+        let saying = |reason: &str, message: &str| {
+            let mut web = web();
+            let synced = json!([{"type": "Synced", "status": "False", "reason": reason,
+                "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+            web.status.get_or_insert_default().conditions = serde_json::from_value(synced).unwrap();
+            last_said(&web)
+        };
+        assert!(saying("PendingChanges", "spec.sshKeys, spec.tags: no").is_some());
+        assert_eq!(saying("PendingChanges", "spec.tags: no"), None);
+        assert_eq!(saying("KeyRejected", "spec.sshKeys"), None);
+        assert_eq!(last_said(&web()), None);
+    }
+
+    #[test]
     fn what_is_sent_has_to_stand_until_it_is_sent() {
         let sent = [
             "0b2c4f5e-1111-4222-8333-444455556666".to_owned(),
             "u1".to_owned(),
         ];
-        let stands = |found| stand(&known(found), &web(), &sent);
+        let stands = |found| stand(&known(found), &web(), "l1", &sent);
         assert!(stands(stored_in("default", "u1", "SHA256:a")));
         assert!(!stands(stored_in("default", "u2", "SHA256:a")));
         assert!(!stands(Found::NotReady("Progressing".into())));
         assert!(!stands(Found::Missing));
         assert!(!stands(Found::Ending));
         let shown = stored_in("default", "u1", "SHA256:a");
-        assert_eq!(named(&known(shown.clone()), &web()), vec![shown]);
+        let (keys, web) = (known(shown.clone()), web());
+        assert_eq!(named(&keys, &web, Some("l1")), vec![shown]);
+        // The account's name leads elsewhere by now: the identifier means nothing there.
+        assert!(!stand(&keys, &web, "l2", &sent));
+        for lineage in [Some("l2"), None] {
+            let [Found::NotReady(why)] = &named(&keys, &web, lineage)[..] else {
+                panic!("it is taken for stored");
+            };
+            assert!(why.contains("lead"), "{why}");
+        }
     }
 }

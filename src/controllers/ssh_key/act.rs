@@ -9,12 +9,15 @@ use super::{
 };
 use crate::{
     account::Permit,
-    controllers::{pass::Ended, trouble::Trouble},
-    kinds::names::STORED_KEY_ANNOTATION,
+    controllers::{events::Severity, pass::Ended, report::News, trouble::Trouble},
+    kinds::{Reason, names::STORED_KEY_ANNOTATION},
     runtime::clock,
 };
 use hosting::{Error, SshKeyId, error::NotSent};
 use serde_json::json;
+
+/// So many keys that stay are named.
+const MOST_NAMED: usize = 3;
 
 /// Carries out an effect, by the permit that was given for it.
 pub(super) async fn act(
@@ -32,6 +35,13 @@ pub(super) async fn act(
             Observation::Nothing,
         ),
         (Effect::LetGo, _) => (ctx.let_go(&facts.subject).await, Observation::Nothing),
+        (Effect::LetStay { uuids }, _) => {
+            let ended = ctx.let_go(&facts.subject).await;
+            if ended == Ended::Done {
+                tell_what_stays(ctx, facts, uuids).await;
+            }
+            (ended, Observation::Nothing)
+        }
         (Effect::Store(_) | Effect::Delete { .. }, None) => {
             failed("a call was due without a permit")
         }
@@ -54,7 +64,8 @@ async fn store(
     mut permit: Permit,
 ) -> (Ended, Observation) {
     // Another object of this key may have stored it since the look.
-    let Some(_started) = shared.posts.start(&new.key, new.looked) else {
+    let connection = facts.connection();
+    let Some(mut started) = shared.posts.start(connection, &new.key, new.looked) else {
         return (Ended::Done, Observation::Nothing);
     };
     if let Some(note) = &new.note {
@@ -76,6 +87,7 @@ async fn store(
         key = new.key.as_str(),
         "storing a key"
     );
+    started.send();
     let answer = permit
         .call(async |client| client.create_ssh_key(&new.name, &new.line).await)
         .await;
@@ -128,11 +140,19 @@ async fn delete(
     if fresh.subject.is_deleting() {
         fresh.subject.kind_deleting = ctx.kind_is_deleting().await;
     }
+    // First of all: whoever looks from here on does not take the key for stored, and whoever did before has its
+    // claim on record, which is asked for below.
+    let Some(mut leaving) = shared.posts.leave(facts.connection(), uuid) else {
+        return (Ended::Stale, Observation::Nothing);
+    };
     let _calling = ctx.objects.call_provider();
     match permit.call(async |client| client.ssh_key(&id).await).await {
         Ok(key) if is_named_by(&key.name, &facts.subject.mark()) => {}
         Ok(_) => return failed("a read of the key right before did not show it as this object's"),
-        Err(Error::NotFound(_)) => return (Ended::Done, gone(uuid)),
+        Err(Error::NotFound(_)) => {
+            leaving.send();
+            return (Ended::Done, gone(uuid));
+        }
         Err(error) => {
             let trouble = Trouble::of_provider(&error);
             return (Ended::Failed(trouble), Observation::Nothing);
@@ -150,6 +170,7 @@ async fn delete(
         uuid,
         "deleting a stored key"
     );
+    leaving.send();
     let answer = permit.call(async |client| client.delete_ssh_key(&id).await);
     match answer.await {
         Ok(()) | Err(Error::NotFound(_)) => (Ended::Done, gone(uuid)),
@@ -163,6 +184,25 @@ async fn delete(
             (Ended::Failed(trouble), observation)
         }
     }
+}
+
+/// The object is gone, and keys that it stored are not.
+async fn tell_what_stays(ctx: &KeyContext, facts: &Facts, uuids: &[String]) {
+    let shown = uuids.get(..MOST_NAMED).unwrap_or(uuids);
+    let more = match uuids.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let news = News {
+        severity: Severity::Warning,
+        reason: Reason::Retained,
+        action: "Delete",
+        note: format!(
+            "stored keys {}{more} stay at the provider, since servers of other namespaces name them by identifier: remove them there once they are not needed",
+            shown.join(", ")
+        ),
+    };
+    ctx.publish(&*facts.subject.object, news).await;
 }
 
 fn gone(uuid: &str) -> Observation {

@@ -17,7 +17,11 @@ use crate::{
 };
 use hosting::ssh_key::SshKey as Record;
 use sha2::{Digest as _, Sha256};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The longest name that a key is stored under.
 const LONGEST_NAME: usize = 64;
@@ -35,8 +39,10 @@ pub struct Facts {
     pub users: Option<KeyUsers>,
     /// Keys of ours, by fingerprint, that another living object of the account stands for.
     pub claimed: BTreeSet<String>,
-    /// What this process does about the key for any object.
+    /// What this process does about the key for any object of the account.
     pub posting: Posting,
+    /// The stored keys that this process deletes or deleted for any object of the account, by identifier in lower case.
+    pub leaving: BTreeMap<String, Posting>,
 }
 
 /// One stored key, as the account shows it. Read once a look, whoever asks.
@@ -93,6 +99,12 @@ impl Shown {
 }
 
 impl Facts {
+    /// The word for the connection that calls go over.
+    pub fn connection(&self) -> &str {
+        let connection = self.subject.view().and_then(|v| v.connection.as_deref());
+        connection.unwrap_or_default()
+    }
+
     /// The key, where it can be read.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         let key = self.key.as_ref()?.as_ref().ok()?;
@@ -125,7 +137,12 @@ impl Facts {
         };
         let is_deleted = |uuid: &str| {
             let mut deleted = memory.deleted.iter();
-            deleted.any(|(gone, when)| gone.eq_ignore_ascii_case(uuid) && *when >= *at)
+            let by_others = match self.leaving(uuid) {
+                Posting::None => false,
+                Posting::InFlight(_) => true,
+                Posting::Ended(when) => when >= *at,
+            };
+            by_others || deleted.any(|(gone, when)| gone.eq_ignore_ascii_case(uuid) && *when >= *at)
         };
         let keys = shown.iter().filter_map(key);
         let mut keys: Vec<Key> = keys.filter(|key| !is_deleted(&key.uuid)).collect();
@@ -143,7 +160,26 @@ impl Facts {
     /// A look that started before this moment says nothing of what the object has there.
     pub fn since(&self) -> Duration {
         let changed = self.subject.memory.own.changed;
-        self.subject.acting_since.max(changed)
+        self.subject.since().max(changed)
+    }
+
+    /// What becomes of a stored key that the look still shows.
+    fn leaving(&self, uuid: &str) -> Posting {
+        let found = self.leaving.get(&uuid.to_ascii_lowercase());
+        found.copied().unwrap_or_default()
+    }
+
+    /// What this process does, or did since the look, to delete the very key that the object stands for.
+    pub fn wanted_leaves(&self) -> Posting {
+        let wanted = self.fingerprint();
+        let shown = self.shown.iter().flat_map(|(_, shown)| shown.iter());
+        let same = shown.filter(|key| key.fingerprint.is_some() && key.fingerprint == wanted);
+        let states = same.map(|key| self.leaving(&key.uuid));
+        states.fold(Posting::None, |one, other| match (one, other) {
+            (Posting::InFlight(at), _) | (_, Posting::InFlight(at)) => Posting::InFlight(at),
+            (Posting::Ended(a), Posting::Ended(b)) => Posting::Ended(a.max(b)),
+            (Posting::None, found) | (found, Posting::None) => found,
+        })
     }
 
     /// Since when this process knows that the object stands for its key.
@@ -167,7 +203,9 @@ impl Facts {
         });
         let status = self.subject.object.status.as_ref();
         let is_recorded = |s: &crate::kinds::ssh_key::SshKeyStatus| {
-            s.uuid.is_some() && s.fingerprint.as_deref() == Some(key.as_str())
+            s.uuid.is_some()
+                && s.fingerprint.as_deref() == Some(key.as_str())
+                && (s.lineage.is_none() || s.lineage.as_deref() == lineage)
         };
         noted || status.is_some_and(is_recorded)
     }

@@ -3,27 +3,33 @@
 
 use super::facts::Shown;
 use hosting::ssh_key::SshKey as Record;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// A list as it came, and as it was read.
-type Read = (Weak<Vec<Record>>, Arc<Vec<Shown>>);
+/// A list as it came, and as it is read by the first who asks.
+type Read = (Weak<Vec<Record>>, Arc<OnceLock<Arc<Vec<Shown>>>>);
 
 /// What was read of the lists that are still in use.
 #[derive(Clone, Default)]
 pub struct Looks(Arc<Mutex<Vec<Read>>>);
 
 impl Looks {
-    /// The keys of a list.
+    /// The keys of a list. Others are read meanwhile: only who asks for the same one waits.
     pub fn read(&self, list: &Arc<Vec<Record>>) -> Arc<Vec<Shown>> {
+        let cell = self.cell(list);
+        let read = || Arc::new(list.iter().map(Shown::of).collect());
+        cell.get_or_init(read).clone()
+    }
+
+    fn cell(&self, list: &Arc<Vec<Record>>) -> Arc<OnceLock<Arc<Vec<Shown>>>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(list, _)| list.strong_count() > 0);
         let is_it = |(known, _): &&Read| Weak::as_ptr(known) == Arc::as_ptr(list);
-        if let Some((_, read)) = all.iter().find(is_it) {
-            return read.clone();
+        if let Some((_, cell)) = all.iter().find(is_it) {
+            return cell.clone();
         }
-        let read: Arc<Vec<Shown>> = Arc::new(list.iter().map(Shown::of).collect());
-        all.push((Arc::downgrade(list), read.clone()));
-        read
+        let cell = Arc::default();
+        all.push((Arc::downgrade(list), Arc::clone(&cell)));
+        cell
     }
 }
 
@@ -50,7 +56,14 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &looks.read(&list)));
         let marks: Vec<_> = first.iter().map(|key| key.mark.as_deref()).collect();
         assert_eq!(marks, [None, Some(mark)]);
-        drop(list);
+        // While one list is being read, which takes as long as it takes, another one is not held up.
+        let slow = Arc::new(vec![record("slow")]);
+        let cell = looks.cell(&slow);
+        cell.get_or_init(|| {
+            assert_eq!(looks.read(&Arc::new(vec![record("other")])).len(), 1);
+            Arc::default()
+        });
+        drop((list, slow));
         looks.read(&Arc::new(Vec::new()));
         assert_eq!(looks.0.lock().unwrap().len(), 1);
     }

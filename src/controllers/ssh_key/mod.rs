@@ -17,9 +17,9 @@ mod pass;
 use super::{
     context::{Context, Process},
     drive::drive,
-    objects::{Objects, Shown, Traits},
+    objects::{Objects, Shown, Traits, Words},
     pass as floor,
-    stored_keys::{Found, Keys, StoredKey},
+    stored_keys::{Found, Keys, Released, StoredKey},
 };
 use crate::{
     account::{AccountKey, List, Users as _, Wake},
@@ -88,9 +88,31 @@ fn traits() -> Traits<SshKey> {
             let namespace = meta.namespace.as_deref()?;
             Some(full_name(namespace, meta.name.as_deref()?))
         }),
+        refers: Some(waits_for),
         lists: &[List::SshKeys],
         ..Traits::default()
     }
+}
+
+/// Before the namespace whose orders an object waits for.
+const WITHIN: &str = "in:";
+/// Before the identifier of a stored key that is to go.
+const STORED: &str = "uuid:";
+
+/// By what an object is woken that waits for servers: one that ends, or that has former keys.
+fn waits_for(object: &SshKey) -> Words {
+    let status = object.status.as_ref();
+    let former = status.map(|s| s.former.as_slice()).unwrap_or_default();
+    if object.metadata.deletion_timestamp.is_none() && former.is_empty() {
+        return Words::new();
+    }
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let own = status.and_then(|s| s.uuid.as_deref());
+    let stored = former.iter().map(|key| key.uuid.as_str()).chain(own);
+    let stored = stored.map(|uuid| format!("{STORED}{}", uuid.to_ascii_lowercase()).into());
+    let mut words: Words = stored.collect();
+    words.insert(format!("{WITHIN}{namespace}").into());
+    words
 }
 
 fn full_name(namespace: &str, name: &str) -> String {
@@ -121,8 +143,17 @@ impl Keys for Known {
         }
     }
 
-    fn wake(&self, namespace: &str, name: &str) {
-        self.0.wake(&Wake::Mark(full_name(namespace, name)));
+    fn wake(&self, whom: Released<'_>) {
+        match whom {
+            Released::Named(namespace, name) => {
+                self.0.wake(&Wake::Mark(full_name(namespace, name)));
+            }
+            Released::Namespace(namespace) => {
+                self.0.wake_referring(&format!("{WITHIN}{namespace}"));
+            }
+            Released::Stored(uuid) => self.0.wake_referring(&format!("{STORED}{uuid}")),
+            Released::Unknown => self.0.wake_all_referring(),
+        }
     }
 }
 
@@ -134,6 +165,7 @@ fn found(object: &SshKey) -> Found {
             uuid: status.uuid.clone()?,
             fingerprint: status.fingerprint.clone()?,
             account: status.account.clone()?,
+            lineage: status.lineage.clone()?,
         })
     });
     if object.metadata.deletion_timestamp.is_some() {
@@ -166,6 +198,7 @@ mod tests {
             "spec": {"publicKey": "ssh-ed25519 AAAA"},
             "status": {
                 "observedGeneration": observed, "uuid": "u1", "fingerprint": "SHA256:a",
+                "lineage": "l1",
                 "account": {"kind": "ProviderAccount", "name": "default"},
                 "conditions": [{"type": "Ready", "status": ready, "reason": "InvalidSpec",
                     "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
@@ -186,12 +219,33 @@ mod tests {
             panic!("it is not ready");
         };
         assert!(why.contains("InvalidSpec"), "{why}");
+        let mut unplaced = object("1", "True", 3);
+        unplaced["status"]["lineage"] = json!(null);
+        assert!(matches!(shown(&unplaced), Found::NotReady(_)));
         let mut bare = object("1", "True", 3);
         bare["status"] = json!({});
         assert!(matches!(shown(&bare), Found::NotReady(_)));
         let mut ending = object("1", "True", 3);
         ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert_eq!(shown(&ending), Found::Ending);
+    }
+
+    #[test]
+    fn what_waits_for_servers_is_woken_by_whatever_they_let_go_of() {
+        let mut waiting = object("1", "True", 3);
+        assert!(
+            waits_for(&decoded(&waiting)).is_empty(),
+            "it waits for nobody"
+        );
+        waiting["status"]["former"] = json!([{"uuid": "U0"}]);
+        let words: Vec<String> = waits_for(&decoded(&waiting))
+            .iter()
+            .map(|w| w.to_string())
+            .collect();
+        assert_eq!(words, ["in:shop", "uuid:u0", "uuid:u1"]);
+        let mut ending = object("1", "True", 3);
+        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(waits_for(&decoded(&ending)).len(), 2);
     }
 
     #[test]

@@ -15,7 +15,11 @@ use crate::{
     kinds::{Reason, SshKey, ssh_key::KeyLocation},
     runtime::clock,
 };
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// What is read of a Secret while its account is not known.
 const REST: Duration = Duration::from_secs(300);
@@ -41,7 +45,9 @@ pub(super) async fn observe(
         users: None,
         claimed: BTreeSet::new(),
         posting: Default::default(),
+        leaving: BTreeMap::new(),
     };
+    facts.leaving = shared.posts.leaving(facts.connection());
     facts.recall();
     let own = facts.subject.memory.own.clone();
     ctx.objects
@@ -53,7 +59,7 @@ pub(super) async fn observe(
 /// What other objects and other passes of this process do. No call is made.
 pub(super) fn look_around(ctx: &KeyContext, shared: &Shared, facts: &mut Facts) {
     if let Some(key) = facts.fingerprint() {
-        facts.posting = shared.posts.of(&key);
+        facts.posting = shared.posts.of(facts.connection(), &key);
     }
     let Some(listed) = facts.listed() else { return };
     let mine = listed.keys.iter().filter(|key| key.is_mine);

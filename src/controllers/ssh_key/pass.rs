@@ -61,6 +61,6 @@ fn turn(effect: &Effect) -> Option<(Lane, u32)> {
     match effect {
         Effect::Store(_) => Some((Lane::Change, 1)),
         Effect::Delete { .. } => Some((Lane::Change, 2)),
-        Effect::Hold | Effect::LetGo => None,
+        Effect::Hold | Effect::LetGo | Effect::LetStay { .. } => None,
     }
 }

@@ -1,9 +1,10 @@
-//! What this process stores at the moment, and did a moment ago: two objects that stand for one key store it once.
+//! What this process stores at the moment, and did a moment ago: two objects that stand for one key store it once, and what one
+//! deletes is no key of another.
 
 use super::public_key::Fingerprint;
 use crate::runtime::clock;
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -11,65 +12,117 @@ use std::{
 /// So long an end is kept; a look of before is not believed for that long anyway.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// What became of the calls that store a key, for whatever object.
+/// What became of the calls that store one key, or delete one stored key, for whatever object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Posting {
     /// None was made.
     #[default]
     None,
-    /// One is under way.
-    InFlight,
+    /// One is under way since this moment.
+    InFlight(Duration),
     /// The last one ended at this moment. Only a look that started later shows what came of it.
     Ended(Duration),
 }
 
 /// The calls of this process.
 #[derive(Clone, Default)]
-pub struct Posts(Arc<Mutex<HashMap<Fingerprint, Posting>>>);
+pub struct Posts(Arc<Mutex<HashMap<Call, Posting>>>);
+
+/// What a call is about: the word for the connection that it goes over, since other accounts have nothing to do
+/// with it, and the thing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Call {
+    Store(String, Fingerprint),
+    Delete(String, String),
+}
 
 /// A call under way.
 #[must_use]
 pub struct Started {
     posts: Posts,
-    key: Fingerprint,
+    call: Call,
+    before: Posting,
+    is_sent: bool,
 }
 
 impl Posts {
-    /// What became of the calls that store a key.
-    pub fn of(&self, key: &Fingerprint) -> Posting {
-        self.lock().get(key).copied().unwrap_or_default()
+    /// What became of the calls that store a key over this connection.
+    pub fn of(&self, connection: &str, key: &Fingerprint) -> Posting {
+        let call = Call::Store(connection.to_owned(), key.clone());
+        self.lock().get(&call).copied().unwrap_or_default()
+    }
+
+    /// The stored keys that calls over this connection delete or deleted, by identifier in lower case.
+    pub fn leaving(&self, connection: &str) -> BTreeMap<String, Posting> {
+        let all = self.lock();
+        let leaving = all.iter().filter_map(|(call, posting)| match call {
+            Call::Delete(over, uuid) if over == connection => Some((uuid.clone(), *posting)),
+            _ => None,
+        });
+        leaving.collect()
     }
 
     /// A call that stores a key starts, on a look that did not show it; None where a call for another object
     /// came in between.
-    pub fn start(&self, key: &Fingerprint, looked: Duration) -> Option<Started> {
+    pub fn start(&self, connection: &str, key: &Fingerprint, looked: Duration) -> Option<Started> {
+        let call = Call::Store(connection.to_owned(), key.clone());
+        self.enter(call, |before| match before {
+            Posting::InFlight(_) => false,
+            Posting::Ended(at) => at < looked,
+            Posting::None => true,
+        })
+    }
+
+    /// A stored key is about to be deleted: from now on no object takes it for stored. None where a call that does
+    /// is under way.
+    pub fn leave(&self, connection: &str, uuid: &str) -> Option<Started> {
+        let call = Call::Delete(connection.to_owned(), uuid.to_ascii_lowercase());
+        self.enter(call, |before| !matches!(before, Posting::InFlight(_)))
+    }
+
+    fn enter(&self, call: Call, may: impl FnOnce(Posting) -> bool) -> Option<Started> {
         let now = clock::now().mono;
         let mut all = self.lock();
         all.retain(|_, posting| match posting {
             Posting::Ended(at) => now.saturating_sub(*at) < KEPT,
-            Posting::None | Posting::InFlight => true,
+            Posting::None | Posting::InFlight(_) => true,
         });
-        match all.get(key) {
-            Some(Posting::InFlight) => return None,
-            Some(Posting::Ended(at)) if *at >= looked => return None,
-            _ => {}
+        let before = all.get(&call).copied().unwrap_or_default();
+        if !may(before) {
+            return None;
         }
-        all.insert(key.clone(), Posting::InFlight);
+        all.insert(call.clone(), Posting::InFlight(now));
         Some(Started {
             posts: self.clone(),
-            key: key.clone(),
+            call,
+            before,
+            is_sent: false,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Fingerprint, Posting>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Call, Posting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Started {
+    /// The call is about to be made.
+    pub fn send(&mut self) {
+        self.is_sent = true;
     }
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        let ended = Posting::Ended(clock::now().mono);
-        self.posts.lock().insert(self.key.clone(), ended);
+        let mut all = self.posts.lock();
+        let after = match self.is_sent {
+            true => Posting::Ended(clock::now().mono),
+            false => self.before,
+        };
+        match after {
+            Posting::None => all.remove(&self.call),
+            after => all.insert(self.call.clone(), after),
+        };
     }
 }
 
@@ -78,22 +131,59 @@ mod tests {
     use super::*;
     use crate::controllers::ssh_key::public_key::PublicKey;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_key_is_stored_by_one_object_at_a_time_and_again_only_on_a_later_look() {
-        let key = PublicKey::parse(
+    const HERE: &str = "here";
+
+    fn key() -> Fingerprint {
+        PublicKey::parse(
             b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z",
         )
         .unwrap()
-        .fingerprint();
-        let posts = Posts::default();
+        .fingerprint()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_stored_by_one_object_at_a_time_and_again_only_on_a_later_look() {
+        let (key, posts) = (key(), Posts::default());
         let looked = clock::now().mono;
         tokio::time::advance(Duration::from_secs(1)).await;
-        let first = posts.start(&key, looked).unwrap();
-        assert!(posts.start(&key, looked).is_none());
-        assert_eq!(posts.of(&key), Posting::InFlight);
+        let mut first = posts.start(HERE, &key, looked).unwrap();
+        first.send();
+        assert!(posts.start(HERE, &key, looked).is_none());
+        assert_eq!(posts.of(HERE, &key), Posting::InFlight(clock::now().mono));
         drop(first);
-        assert!(posts.start(&key, looked).is_none(), "the look is older");
+        assert!(
+            posts.start(HERE, &key, looked).is_none(),
+            "the look is older"
+        );
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(posts.start(&key, clock::now().mono).is_some());
+        let unsent = posts.start(HERE, &key, clock::now().mono).unwrap();
+        drop(unsent);
+        assert_eq!(posts.of(HERE, &key), Posting::None, "nothing was sent");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_of_another_account_holds_nothing_up() {
+        let (key, posts) = (key(), Posts::default());
+        let looked = clock::now().mono;
+        let _hangs = posts.start("elsewhere", &key, looked).unwrap();
+        assert_eq!(posts.of(HERE, &key), Posting::None);
+        assert!(posts.start(HERE, &key, looked).is_some());
+        let _leaves = posts.leave("elsewhere", "U1").unwrap();
+        assert!(posts.leaving(HERE).is_empty());
+        assert!(posts.leaving("elsewhere").contains_key("u1"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_is_known_from_before_its_call_until_long_after() {
+        let posts = Posts::default();
+        let mut leaves = posts.leave(HERE, "U1").unwrap();
+        assert!(posts.leave(HERE, "u1").is_none());
+        leaves.send();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        drop(leaves);
+        let ended = Posting::Ended(clock::now().mono);
+        assert_eq!(posts.leaving(HERE).get("u1"), Some(&ended));
+        drop(posts.leave(HERE, "u2"));
+        assert_eq!(posts.leaving(HERE).get("u2"), None, "it was not sent");
     }
 }

@@ -182,16 +182,55 @@ fn is_algorithm(word: &str) -> bool {
     starts.iter().any(|start| word.starts_with(start)) && word.bytes().all(is_inner)
 }
 
-/// The algorithm that the key itself names; None for what is no key. The name is followed by numbers.
+/// The algorithm that the key itself names; None for what is no public key. Nothing may stand behind the fields that a
+/// public key of the algorithm has: those of a private one start with the same.
 fn algorithm_of(blob: &[u8]) -> Option<&str> {
+    let (name, mut rest) = field(blob)?;
+    let name = std::str::from_utf8(name).ok()?;
+    let mut next = || {
+        let (found, behind) = field(rest)?;
+        rest = behind;
+        Some(found)
+    };
+    let is_sound = match name {
+        "ssh-ed25519" => next()?.len() == 32,
+        "ssh-ed448" => next()?.len() == 57,
+        // Exponent, then modulus, which is the longer one.
+        "ssh-rsa" => {
+            let (exponent, modulus) = (next()?, next()?);
+            !exponent.is_empty() && exponent.len() < modulus.len()
+        }
+        "ssh-dss" => [next()?, next()?, next()?, next()?]
+            .iter()
+            .all(|number| !number.is_empty()),
+        "sk-ssh-ed25519@openssh.com" => next()?.len() == 32 && !next()?.is_empty(),
+        "sk-ecdsa-sha2-nistp256@openssh.com" => {
+            next()? == b"nistp256" && is_point(next()?, 65) && !next()?.is_empty()
+        }
+        _ => {
+            let curve = name.strip_prefix("ecdsa-sha2-")?;
+            let length = match curve {
+                "nistp256" => 65,
+                "nistp384" => 97,
+                "nistp521" => 133,
+                _ => return None,
+            };
+            next()? == curve.as_bytes() && is_point(next()?, length)
+        }
+    };
+    (is_sound && rest.is_empty()).then_some(name)
+}
+
+/// The first field of a blob: four bytes of length, and so many bytes. And what stands behind it.
+fn field(blob: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = blob.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let (name, numbers) = rest.split_at_checked(length)?;
-    let name = std::str::from_utf8(name).ok().filter(|n| is_algorithm(n))?;
-    // The first of the numbers, whole: a key that was cut off is none.
-    let (length, rest) = numbers.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    (length > 0 && rest.len() >= length).then_some(name)
+    rest.split_at_checked(length)
+}
+
+/// Whether this is an uncompressed point of a curve.
+fn is_point(bytes: &[u8], length: usize) -> bool {
+    bytes.len() == length && bytes.first() == Some(&4)
 }
 
 #[cfg(test)]
@@ -281,22 +320,81 @@ mod tests {
         assert!(PublicKey::of_stored("-----BEGIN PUBLIC KEY-----\nAAAA\n").is_none());
     }
 
-    /// A sound blob: an algorithm's name, then numbers.
+    /// Fields as they stand in a blob.
+    fn blob_of(fields: &[&[u8]]) -> Vec<u8> {
+        let mut blob = Vec::new();
+        for field in fields {
+            blob.extend(u32::try_from(field.len()).unwrap().to_be_bytes());
+            blob.extend(*field);
+        }
+        blob
+    }
+
+    fn line_of(name: &str, blob: &[u8]) -> String {
+        format!("{name} {}", general_purpose::STANDARD.encode(blob))
+    }
+
+    fn bytes(length: usize) -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(any::<u8>(), length)
+    }
+
+    /// The fields of a sound key: an algorithm's name, and what it has.
+    fn fields() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let name = |name: &str| name.as_bytes().to_vec();
+        let point = |length| {
+            bytes(length).prop_map(|mut point| {
+                point[0] = 4;
+                point
+            })
+        };
+        prop_oneof![
+            bytes(32).prop_map(move |key| vec![name("ssh-ed25519"), key]),
+            (bytes(3), bytes(257)).prop_map(move |(e, n)| vec![name("ssh-rsa"), e, n]),
+            point(65).prop_map(move |at| vec![name("ecdsa-sha2-nistp256"), name("nistp256"), at]),
+            point(133).prop_map(move |at| vec![name("ecdsa-sha2-nistp521"), name("nistp521"), at]),
+            bytes(32).prop_map(move |key| {
+                vec![name("sk-ssh-ed25519@openssh.com"), key, name("ssh:")]
+            }),
+            point(65).prop_map(move |at| vec![
+                name("sk-ecdsa-sha2-nistp256@openssh.com"),
+                name("nistp256"),
+                at,
+                name("ssh:"),
+            ]),
+        ]
+    }
+
+    /// A sound key: its algorithm and its blob.
     fn blobs() -> impl Strategy<Value = (String, Vec<u8>)> {
-        let names = prop_oneof![
-            Just("ssh-ed25519"),
-            Just("ssh-rsa"),
-            Just("ecdsa-sha2-nistp256"),
-            Just("sk-ssh-ed25519@openssh.com"),
-        ];
-        (names, prop::collection::vec(any::<u8>(), 1..200)).prop_map(|(name, number)| {
-            let mut blob = Vec::new();
-            for part in [name.as_bytes(), &number] {
-                blob.extend(u32::try_from(part.len()).unwrap().to_be_bytes());
-                blob.extend(part);
-            }
-            (name.to_owned(), blob)
+        fields().prop_map(|fields| {
+            let name = String::from_utf8(fields[0].clone()).unwrap();
+            let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
+            (name, blob_of(&fields))
         })
+    }
+
+    #[test]
+    fn the_wire_form_of_a_private_key_is_no_public_one() {
+        let (half, long, short) = ([7u8; 32], [7u8; 257], [7u8; 3]);
+        let private: [(&str, Vec<u8>); 4] = [
+            // As an agent is given them: the public half, then the other.
+            ("ssh-ed25519", blob_of(&[b"ssh-ed25519", &half, &[7; 64]])),
+            ("ssh-ed25519", blob_of(&[b"ssh-ed25519", &[7; 64]])),
+            // Modulus, exponent, and the rest.
+            (
+                "ssh-rsa",
+                blob_of(&[b"ssh-rsa", &long, &short, &long, &half, &half, &half]),
+            ),
+            (
+                "ecdsa-sha2-nistp256",
+                blob_of(&[b"ecdsa-sha2-nistp256", b"nistp256", &[4; 65], &half]),
+            ),
+        ];
+        for (name, blob) in private {
+            let line = line_of(name, &blob);
+            assert_eq!(read(&line), Err(NoKey::Unreadable), "{name}");
+            assert_eq!(PublicKey::of_stored(&line), None, "{name}");
+        }
     }
 
     proptest! {
@@ -308,6 +406,18 @@ mod tests {
             let again = PublicKey::of_stored(&key.line()).unwrap();
             prop_assert_eq!(again.fingerprint(), key.fingerprint());
             prop_assert_eq!(again.line(), key.line());
+        }
+
+        #[test]
+        fn nothing_stands_behind_a_key(
+            (name, blob) in blobs(), more in prop::collection::vec(any::<u8>(), 1..80), cut in 1usize..40,
+        ) {
+            let behind = [blob.as_slice(), &more].concat();
+            prop_assert_eq!(read(&line_of(&name, &behind)), Err(NoKey::Unreadable));
+            let field = [blob.as_slice(), &blob_of(&[&more])].concat();
+            prop_assert_eq!(read(&line_of(&name, &field)), Err(NoKey::Unreadable));
+            let short = &blob[..blob.len() - cut.min(blob.len())];
+            prop_assert_eq!(read(&line_of(&name, short)), Err(NoKey::Unreadable));
         }
 
         #[test]

@@ -99,6 +99,7 @@ pub fn facts(s: &Sight) -> Facts {
             not_allowed: None,
         },
         ssh_keys: Some(Ok(Vec::new())),
+        named_keys: Vec::new(),
         own: Vec::new(),
         recorded: None,
         former: None,

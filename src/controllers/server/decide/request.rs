@@ -1,7 +1,7 @@
 //! The request that an order would send, checked against the catalogue, the quota and the API's rules.
 
 use super::super::facts::{Facts, ServerKey};
-use crate::controllers::cause::Cause;
+use crate::controllers::{cause::Cause, stored_keys::Found};
 use crate::{account::view::Catalogue, kinds::Reason};
 use hosting::{
     Order,
@@ -179,7 +179,8 @@ pub fn keys_hash(keys: &[ServerKey]) -> String {
     shown(hash)
 }
 
-/// Hash of what the spec asks for, by which a changed request is seen. Keys count by where they lie.
+/// Hash of what the spec asks for, by which a changed request is seen. Keys count by where they lie, and those that are
+/// named also by their identifier: one that was stored again is another request.
 pub fn request_hash(facts: &Facts) -> String {
     let spec = &facts.object.spec;
     let asked = json!([
@@ -194,6 +195,12 @@ pub fn request_hash(facts: &Facts) -> String {
     ]);
     let mut hash = Sha256::new();
     hash.update(asked.to_string());
+    for found in &facts.named_keys {
+        if let Found::Ready(stored) = found {
+            hash.update(stored.uuid.as_bytes());
+        }
+        hash.update([0]);
+    }
     shown(hash)
 }
 

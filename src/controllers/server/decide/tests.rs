@@ -157,6 +157,7 @@ impl Case {
                 not_allowed: None,
             },
             ssh_keys: Some(Ok(Vec::new())),
+            named_keys: Vec::new(),
             own: Vec::new(),
             recorded: None,
             former: None,

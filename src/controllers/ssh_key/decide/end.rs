@@ -7,7 +7,10 @@ use super::{
 use crate::{
     account::List,
     controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN, stored_keys::KeyUser},
-    kinds::{Reason, ssh_key::KeyDeletionPolicy},
+    kinds::{
+        Reason,
+        ssh_key::{KeyDeletionPolicy, StoredKeyNote},
+    },
 };
 use std::collections::BTreeSet;
 
@@ -39,6 +42,11 @@ pub(super) fn end(facts: &Facts) -> Decision {
         }
     };
     let note = facts.note();
+    // Nothing tells yet whether this is the account that the key was stored in.
+    if let Err(mut cause) = facts.subject.lineage() {
+        cause.message = format!("{}; {LET_STAY}", cause.message);
+        return hold(facts, cause).again(view.times.active_poll_interval);
+    }
     if let (Some(note), Some(lineage)) = (&note, &view.lineage)
         && note.lineage != *lineage
     {
@@ -59,7 +67,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
         let spacing = view.times.absence_check_interval;
         let next = memory.next_proof(facts.subject.mark().as_str(), since, spacing);
         return match next {
-            Some(next) if is_expected && memory.deleted.is_empty() => {
+            Some(next) if is_expected && !is_known_deleted(facts, note.as_ref()) => {
                 let text = "the stored key is not shown; the object goes when the next look does not show it either";
                 hold(facts, Cause::waits(Reason::Progressing, text))
                     .wanting(List::SshKeys, next)
@@ -77,15 +85,26 @@ pub(super) fn end(facts: &Facts) -> Decision {
         print.is_some_and(|print| facts.claimed.contains(print.as_str()))
     };
     let going: Vec<&Key> = mine.into_iter().filter(|key| !is_claimed(key)).collect();
-    let Some(first) = going.first() else {
+    if going.is_empty() {
         return let_go();
+    }
+    // Nor does one hold the object whose namespace is another: nobody here could end that.
+    let namespace = facts.subject.namespace();
+    let is_used_elsewhere = |key: &&Key| {
+        let mut users = users.of(&key.uuid).iter();
+        users.any(|user| user.namespace != namespace)
     };
-    let by_uuid = going.iter().flat_map(|key| users.of(&key.uuid));
+    let (staying, leaving): (Vec<&Key>, Vec<&Key>) = going.into_iter().partition(is_used_elsewhere);
+    let Some(first) = leaving.first() else {
+        let uuids = staying.iter().map(|key| key.uuid.clone()).collect();
+        return Decision::unchanged(&facts.subject).with(Effect::LetStay { uuids });
+    };
+    let by_uuid = leaving.iter().flat_map(|key| users.of(&key.uuid));
     let in_use: BTreeSet<&KeyUser> = users.by_name.iter().chain(by_uuid).collect();
     if !in_use.is_empty() {
         let text = format!(
-            "the key is deleted once no server refers to it any more; {} do: take it out of their spec.sshKeys, {LET_STAY}",
-            named(facts.subject.namespace(), &in_use)
+            "the key is deleted once no server of the namespace refers to it and none is being ordered; {} do: take it out of their spec.sshKeys, wait for the machines that are being ordered, {LET_STAY}",
+            named(&in_use)
         );
         return hold(facts, Cause::missing(Reason::InUse, text));
     }
@@ -95,16 +114,25 @@ pub(super) fn end(facts: &Facts) -> Decision {
     })
 }
 
-/// The first few of this namespace by name. What others are called is not for everybody.
-fn named(namespace: &str, users: &BTreeSet<&KeyUser>) -> String {
-    let own = users.iter().filter(|user| user.namespace == namespace);
-    let own: Vec<&str> = own.map(|user| user.name.as_str()).collect();
-    let shown = own.len().min(MOST_NAMED);
-    let rest = users.len() - shown;
-    let names = own[..shown].join(", ");
-    match (shown, rest) {
-        (0, rest) => format!("{rest} in other namespaces"),
-        (_, 0) => names,
-        (_, rest) => format!("{names} and {rest} more"),
+/// Whether what the object last stored is known to be deleted: then no look has to show that.
+fn is_known_deleted(facts: &Facts, note: Option<&StoredKeyNote>) -> bool {
+    let status = facts.subject.object.status.as_ref();
+    let recorded = status.and_then(|s| Some((s.uuid.as_deref()?, s.fingerprint.as_deref()?)));
+    recorded.is_some_and(|(uuid, print)| {
+        let mut deleted = facts.subject.memory.own.deleted.iter();
+        // One that was noted later may have been stored since.
+        note.is_none_or(|note| note.fingerprint == print)
+            && deleted.any(|(gone, _)| gone.eq_ignore_ascii_case(uuid))
+    })
+}
+
+/// The first few by name. All are of the object's own namespace.
+fn named(users: &BTreeSet<&KeyUser>) -> String {
+    let names: BTreeSet<&str> = users.iter().map(|user| user.name.as_str()).collect();
+    let shown: Vec<&str> = names.iter().take(MOST_NAMED).copied().collect();
+    let names_shown = shown.join(", ");
+    match names.len() - shown.len() {
+        0 => names_shown,
+        rest => format!("{names_shown} and {rest} more"),
     }
 }

@@ -71,6 +71,11 @@ fn kept(
     stored: &Key,
     print: &Fingerprint,
 ) -> Decision {
+    let lineage = match facts.subject.lineage() {
+        Ok(lineage) => lineage.to_owned(),
+        Err(_) if facts.is_told_ready() => return Decision::unchanged(&facts.subject),
+        Err(cause) => return hold(facts, cause).again(view.times.active_poll_interval),
+    };
     let mut former: Vec<&Key> = listed.keys.iter().filter(|key| key.is_mine).collect();
     former.retain(|key| key.uuid != stored.uuid);
     if (stored.is_mine || !former.is_empty()) && !facts.subject.has_finalizer() {
@@ -83,6 +88,7 @@ fn kept(
     status.uuid = Some(stored.uuid.clone());
     status.fingerprint = Some(print.to_string());
     status.created = Some(stored.is_mine);
+    status.lineage = Some(lineage);
     status
         .account
         .get_or_insert_with(|| super::super::facts::account_of(&facts.subject.object));
@@ -154,14 +160,17 @@ fn store(
     print: Fingerprint,
 ) -> Decision {
     let mut needed = facts.known_since().max(facts.since());
-    match facts.posting {
-        Posting::None => {}
-        Posting::InFlight => {
-            let now = facts.subject.now.mono;
-            return waiting(facts, view, now).again(SHORTLY);
+    for call in [facts.posting, facts.wanted_leaves()] {
+        match call {
+            Posting::None => {}
+            // No look before its end says what came of it. Whoever waits long asks rarely.
+            Posting::InFlight(since) => {
+                let waited = facts.subject.now.mono.saturating_sub(since);
+                return Decision::unchanged(&facts.subject).again(waited.clamp(SHORTLY, SLACK));
+            }
+            // One that started in the same moment may be older.
+            Posting::Ended(at) => needed = needed.max(at + Duration::from_millis(1)),
         }
-        // One that started in the same moment may be older.
-        Posting::Ended(at) => needed = needed.max(at + Duration::from_millis(1)),
     }
     if listed.at < needed {
         return waiting(facts, view, needed);
@@ -181,7 +190,7 @@ fn store(
     }
     let lineage = match facts.subject.lineage() {
         Ok(lineage) => lineage.to_owned(),
-        Err(cause) => return hold(facts, cause).again(SHORTLY),
+        Err(cause) => return hold(facts, cause).again(view.times.active_poll_interval),
     };
     if memory.unshown >= MOST_UNSHOWN {
         let text = "the provider took the key three times and does not show it; nothing more is sent: look at the stored keys at the provider, then change this object or start the operator again";

@@ -38,6 +38,11 @@ pub enum Effect {
     },
     /// Take our finalizer off: the end.
     LetGo,
+    /// The same, and tell that these stored keys stay: others use them.
+    LetStay {
+        /// Which.
+        uuids: Vec<String>,
+    },
 }
 
 /// A key to be stored.

@@ -111,6 +111,7 @@ impl Case {
             users: Some(KeyUsers::default()),
             claimed: Default::default(),
             posting: Posting::None,
+            leaving: Default::default(),
         })
         .memory(|m| m.known = Some((print(ONE), secs(SINCE))))
     }
@@ -194,6 +195,7 @@ impl Case {
             status.uuid = Some(uuid(number));
             status.fingerprint = Some(print(line).to_string());
             status.created = Some(created);
+            status.lineage = Some(LINEAGE.into());
             status.account = Some(crate::kinds::references::PinnedAccount::of(None));
             status.observed_generation = Some(3);
             let shown = crate::kinds::conditions::merge(&[], &ready, Some(3), Timestamp::MIN);
@@ -303,9 +305,72 @@ fn a_key_is_stored_on_a_look_of_its_own_time_only() {
         secs(990) + Duration::from_millis(1),
     );
     waits(
-        Case::new().facts(|f| f.posting = Posting::InFlight),
-        secs(NOW),
+        Case::new().facts(|f| f.subject.first_seen = secs(995)),
+        secs(995),
     );
+}
+
+#[test]
+fn while_a_call_is_under_way_no_look_is_asked_for_and_it_is_asked_ever_more_rarely() {
+    for (since, pause) in [(1000, 1), (999, 1), (980, 20), (100, 60)] {
+        let case = Case::new().facts(|f| f.posting = Posting::InFlight(secs(since)));
+        let decision = case.decide();
+        assert_eq!((&decision.effect, decision.wants), (&None, None));
+        assert_eq!(decision.again, secs(pause));
+    }
+}
+
+#[test]
+fn what_another_object_deleted_is_not_taken_for_stored() {
+    let shown = Case::new().shows(1, ONE, "another object's", 10);
+    let leaves = |case: &Case, posting| {
+        let leaving = |f: &mut Facts| drop(f.leaving.insert(uuid(1), posting));
+        case.clone().facts(leaving).decide()
+    };
+    for told in [shown.clone(), shown.clone().recorded(1, ONE, false)] {
+        let never_new = |decision: &Decision| {
+            assert!(!matches!(&decision.cause, Some(c) if c.reason == Reason::Available));
+            assert_eq!(decision.effect, None);
+        };
+        // The call is under way: nobody knows.
+        let decision = leaves(&told, Posting::InFlight(secs(999)));
+        never_new(&decision);
+        assert_eq!(decision.wants, None);
+        // It ended after the look started: only the next one tells.
+        let decision = leaves(&told, Posting::Ended(secs(LOOKED)));
+        never_new(&decision);
+        let after = secs(LOOKED) + Duration::from_millis(1);
+        assert_eq!(decision.wants, Some((List::SshKeys, after)));
+    }
+    assert_eq!(
+        leaves(&shown, Posting::InFlight(secs(999))).status.uuid,
+        None
+    );
+    // A look that started later and shows it is believed, and so is one that does not.
+    let decision = leaves(&shown, Posting::Ended(secs(LOOKED - 1)));
+    assert_eq!(decision.status.uuid, Some(uuid(1)));
+    let unshown = leaves(&Case::new(), Posting::Ended(secs(LOOKED - 1)));
+    assert!(matches!(unshown.effect, Some(Effect::Store(_))));
+}
+
+#[test]
+fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
+    let decision = Case::at_rest().decide();
+    assert_eq!(decision.status.lineage.as_deref(), Some(LINEAGE));
+    let unknown = Case::new()
+        .shows(1, ONE, "theirs", 10)
+        .view(|v| v.lineage = None);
+    assert_eq!(reason(&unknown.decide()), Some(Reason::WaitingForListing));
+    // Another account, acknowledged: it was never sent there, and is at once.
+    let moved = Case::new()
+        .held()
+        .noted(ONE, LINEAGE)
+        .recorded(1, ONE, true)
+        .view(|v| v.lineage = Some("22222222bbbb".into()));
+    let Some(Effect::Store(new)) = moved.effect() else {
+        panic!("not stored");
+    };
+    assert_eq!(new.note.unwrap().lineage, "22222222bbbb");
 }
 
 #[test]
@@ -630,26 +695,49 @@ mod ending {
         assert_eq!(bare.effect(), None);
     }
 
-    #[test]
-    fn it_waits_for_those_who_use_it_and_names_only_neighbours() {
-        let used = going().used_by(&["web", "db", "api", "job"]).facts(|f| {
+    fn used_elsewhere(case: Case, number: u8) -> Case {
+        case.facts(|f| {
             let users = f.users.as_mut().unwrap();
-            users.by_uuid.insert(uuid(1), vec![user("bank", "vault")]);
-        });
-        let decision = used.decide();
+            users
+                .by_uuid
+                .insert(uuid(number), vec![user("bank", "vault")]);
+        })
+    }
+
+    #[test]
+    fn it_waits_for_those_of_its_namespace_who_use_it() {
+        let decision = going().used_by(&["web", "db", "api", "job"]).decide();
         assert_eq!(decision.effect, None);
         assert_eq!(reason(&decision), Some(Reason::InUse));
         let text = message(&decision);
-        assert!(text.contains("api, db, job and 2 more"), "{text}");
-        assert!(!text.contains("vault") && !text.contains("bank"), "{text}");
-        let elsewhere = going().facts(|f| {
+        assert!(text.contains("api, db, job and 1 more"), "{text}");
+        let by_uuid = going().facts(|f| {
             let users = f.users.as_mut().unwrap();
-            users.by_uuid.insert(uuid(1), vec![user("bank", "vault")]);
+            users.by_uuid.insert(uuid(1), vec![user("shop", "web")]);
         });
-        let decision = elsewhere.decide();
-        assert!(message(&decision).contains("1 in other namespaces"));
-        assert_eq!(decision.effect, None);
+        let decision = by_uuid.decide();
+        assert_eq!(reason(&decision), Some(Reason::InUse));
+        assert!(message(&decision).contains("web"));
         assert_eq!(going().facts(|f| f.users = None).effect(), None);
+    }
+
+    #[test]
+    fn a_server_of_another_namespace_keeps_the_key_and_not_the_object() {
+        let uuids = vec![uuid(1)];
+        let stays = Some(Effect::LetStay { uuids });
+        assert_eq!(used_elsewhere(going(), 1).effect(), stays);
+        // What nobody uses goes first.
+        let former = used_elsewhere(going().shows_mine(2, TWO, 5), 1);
+        assert_eq!(
+            former.clone().effect(),
+            Some(Effect::Delete { uuid: uuid(2) })
+        );
+        let held = former.used_by(&["web"]).decide();
+        assert_eq!(
+            (reason(&held), held.effect.clone()),
+            (Some(Reason::InUse), None)
+        );
+        assert!(!message(&held).contains("bank") && !message(&held).contains("vault"));
     }
 
     #[test]
@@ -685,7 +773,30 @@ mod ending {
     }
 
     #[test]
+    fn only_the_deletion_of_the_recorded_key_spares_the_looks() {
+        let absent = |gone: u8| {
+            let deleted = |m: &mut Memory| {
+                m.note(Observation::Deleted {
+                    uuid: uuid(gone),
+                    at: secs(900),
+                });
+            };
+            let empty = |v: &mut View| v.ssh_keys = Some((secs(LOOKED), Arc::default()));
+            going().view(empty).memory(deleted)
+        };
+        assert_eq!(absent(1).effect(), Some(Effect::LetGo));
+        let former = absent(2).decide();
+        assert_eq!((former.effect, former.again), (None, secs(SPACING)));
+        // The note speaks of another key, which may have been stored after all.
+        assert_eq!(absent(1).noted(TWO, LINEAGE).effect(), None);
+    }
+
+    #[test]
     fn another_account_proves_nothing() {
+        let unknown = going().view(|v| v.lineage = None).decide();
+        assert_eq!(unknown.effect, None);
+        assert_eq!(reason(&unknown), Some(Reason::WaitingForListing));
+        assert!(message(&unknown).contains("Retain"));
         let moved = going().view(|v| v.lineage = Some("22222222bbbb".into()));
         let decision = moved.decide();
         assert_eq!(decision.effect, None);

@@ -110,10 +110,9 @@ fn of_another_account(facts: &Facts) -> Option<Cause> {
     })
 }
 
-fn with_remedy(cause: Cause) -> Cause {
-    let message = format!(
-        "{}; or set spec.deletionPolicy to Retain to let the object go and keep the tag",
-        cause.message
-    );
-    Cause { message, ..cause }
+fn with_remedy(mut cause: Cause) -> Cause {
+    cause
+        .message
+        .push_str("; or set spec.deletionPolicy to Retain to let the object go and keep the tag");
+    cause
 }

@@ -151,7 +151,7 @@ impl World {
                     self.case = self.case.clone().held();
                 }
             }
-            Effect::LetGo => self.gone = fate != Fate::RequestLost,
+            Effect::LetGo | Effect::LetStay { .. } => self.gone = fate != Fate::RequestLost,
         }
         if fate == Fate::Killed {
             self.restart();

@@ -136,7 +136,8 @@ impl World {
             self.case = case.facts(|f| f.subject.memory.reported = Some(now));
             return;
         };
-        if self.case.0.subject.memory.backoff.rest(now).is_none() {
+        // It is over then.
+        if effect != Effect::LetGo && self.case.0.subject.memory.backoff.rest(now).is_none() {
             self.act(&effect, fate);
         }
     }
