@@ -150,6 +150,8 @@ reasons! {
     EntryNotKept,
     /// The account has no such API key.
     ApiKeyNotFound,
+    /// The list has more entries than the operator judges.
+    ListTooLong,
 }
 
 impl fmt::Display for Reason {

@@ -148,10 +148,11 @@ pub struct WhitelistEntry {
     #[schemars(length(min = 1, max = 39))]
     #[x_kube(validation = Rule::new("isIP(self)").message("end must be an IP address, such as 192.0.2.7 or 2001:db8::7"))]
     pub end: Option<String>,
-    /// What the provider shows beside the entry, in printable ASCII, at most 48 characters; the operator adds its mark.
+    /// What the provider shows beside the entry, in printable ASCII without two blanks in a row, at most 48 characters;
+    /// the operator adds its mark.
     /// Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 48), regex(pattern = r"^[!-~]([ -~]*[!-~])?$"))]
+    #[schemars(length(min = 1, max = 48), regex(pattern = r"^[!-~]+( [!-~]+)*$"))]
     #[x_kube(validation = Rule::new("!self.contains('[fmo-')").message("comment must not contain [fmo-, which begins the operator's own mark"))]
     pub comment: Option<String>,
     /// Whether the entry counts. Default: true. Mutable.

@@ -203,11 +203,15 @@ fn entry(record: &Record<'_>) -> Result<WhitelistEntry, Misfit> {
     })
 }
 
-/// The document has an integer without its values (2.1-6): 0 is no, any other
-/// number is yes.
+/// The document has an integer without its values (2.1-6): 0 is no, 1 is yes. What
+/// any other number means is not said, and nobody may rely on it.
 fn active(record: &Record<'_>) -> Option<bool> {
     if let Some(number) = record.number("active") {
-        return Some(number != 0);
+        return match number {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        };
     }
     match record.value("active") {
         Value::Bool(flag) => Some(*flag),

@@ -6,7 +6,7 @@ use super::{
         Effect,
         guard::Step,
         list::{Entry, List},
-        sendable,
+        MOST_ENTRIES, sendable,
     },
     facts::Facts,
     memory::{Answer, Look, Own},
@@ -29,7 +29,13 @@ use hosting::{
     listing::{Gap, Listing},
 };
 use serde_json::json;
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::Mutex;
 
 /// Most entries that an event names.
@@ -85,9 +91,13 @@ async fn work(
     let key = facts.key();
     let permit = Mutex::new(permit);
     let began = clock::now().mono;
-    let list = match read(&permit, facts, key).await {
-        Ok(list) => list,
-        Err(gap) => return unread(facts, own, &gap),
+    let (list, calls) = match read(&permit, facts, key).await {
+        Ok(Read::Whole(list, calls)) => (list, calls),
+        Ok(Read::TooLong) => {
+            own.found_too_long(began);
+            return (own, Ended::Done);
+        }
+        Err(gap) => return unread(facts, own, &gap, began),
     };
     let look = Look {
         list: Arc::new(list),
@@ -98,7 +108,10 @@ async fn work(
             .view()
             .and_then(|view| view.connection.clone()),
     };
-    let facts = facts.having_read(look);
+    let mut facts = facts.having_read(look);
+    facts.subject.memory.own.calls = calls;
+    // Who rules the list may be another one than at the start of the pass.
+    facts.rivals = super::rivals(ctx, &facts.subject.object);
     own = facts.subject.memory.own.clone();
     let Some((step, list)) = next(ctx, &facts) else {
         return (own, Ended::Done);
@@ -129,32 +142,46 @@ fn next(ctx: &WhitelistContext, facts: &Facts) -> Option<(Step, Arc<List>)> {
     Some((step, list))
 }
 
-async fn read(permit: &Mutex<Permit>, facts: &Facts, key: ApiKeyId) -> Result<List, Gap> {
-    let pages = Listing::of_whitelist(move |page| {
+/// What a look has brought.
+enum Read {
+    /// The whole list, and how many calls it took.
+    Whole(List, u32),
+    /// More entries than are judged.
+    TooLong,
+}
+
+async fn read(permit: &Mutex<Permit>, facts: &Facts, key: ApiKeyId) -> Result<Read, Gap> {
+    let calls = AtomicU32::new(0);
+    let count = &calls;
+    let mut pages = Listing::of_whitelist(move |page| {
         async move {
+            count.fetch_add(1, Ordering::Relaxed);
             let mut permit = permit.lock().await;
             let page = permit.call(async |client| client.whitelist(key, page).await);
             page.await
         }
         .boxed()
     });
-    let complete = pages.collect().await.map_err(|incomplete| incomplete.gap)?;
     let mark = facts.mark();
-    let entries = complete
-        .records()
-        .iter()
-        .map(|record| Entry::read(record, &mark));
-    Ok(List {
-        entries: entries.collect(),
-    })
+    let mut entries = Vec::new();
+    while let Some(records) = pages.next_page().await? {
+        entries.extend(records.iter().map(|record| Entry::read(record, &mark)));
+        if entries.len() > MOST_ENTRIES {
+            return Ok(Read::TooLong);
+        }
+    }
+    Ok(Read::Whole(
+        List { entries },
+        calls.load(Ordering::Relaxed),
+    ))
 }
 
 /// What follows where the list could not be read.
-fn unread(facts: &Facts, mut own: Own, gap: &Gap) -> (Own, Ended) {
+fn unread(facts: &Facts, mut own: Own, gap: &Gap, began: Duration) -> (Own, Ended) {
     let ended = match gap {
         Gap::Failed(Error::NotFound(_)) => {
-            let now = clock::now().mono;
-            own.found_no_key(now, facts.times().absence_check_interval);
+            let spacing = facts.times().absence_check_interval;
+            own.found_no_key(began, spacing, facts.connection());
             Ended::Done
         }
         // All calls of the permit are made.
@@ -200,7 +227,11 @@ async fn tell_what_stays(ctx: &WhitelistContext, facts: &Facts) {
         let ids = status.entries.into_iter().filter_map(|entry| entry.id);
         ids.map(|id| format!("entry {id}")).collect()
     };
-    let left = facts.look().map_or_else(recorded, own);
+    let mut left = facts.look().map_or_else(recorded, own);
+    // A list that shows none of them does not say where they are, unless they were removed.
+    if left.is_empty() && !facts.subject.memory.own.has_emptied() {
+        left = recorded();
+    }
     if left.is_empty() {
         return;
     }
@@ -214,7 +245,7 @@ async fn tell_what_stays(ctx: &WhitelistContext, facts: &Facts) {
         reason: Reason::Retained,
         action: "Delete",
         note: format!(
-            "{}{more} of API key {} stay at the provider, to lock nobody out: remove them there once they are not needed",
+            "{}{more} of API key {} may stay at the provider, to lock nobody out: remove them there once they are not needed",
             named.join(", "),
             facts.key()
         ),

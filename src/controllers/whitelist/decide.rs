@@ -19,6 +19,7 @@ use crate::{
     controllers::{account_facts::Purpose, cause::Cause, pass},
     kinds::{
         Interval, Reason,
+        conditions::{Type, Wanted},
         names::ACKNOWLEDGE_LOCKOUT,
         whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
     },
@@ -26,7 +27,12 @@ use crate::{
 use guard::Step;
 use list::List;
 use plan::Plan;
+use std::time::Duration;
 use wish::Target;
+
+/// Most entries of a list that is judged. Each step is judged on all of them, each time; no list that people keep is
+/// near that.
+pub const MOST_ENTRIES: usize = 2000;
 
 /// A decision about a whitelist.
 pub type Decision = pass::Decision<IpWhitelistStatus, Effect>;
@@ -53,6 +59,13 @@ pub fn decide(facts: &Facts) -> Decision {
         return ending::end(facts);
     }
     let needs_person = |reason, message: String| hold(facts, Cause::needs_person(reason, message));
+    if !facts.is_home {
+        let message = "spec.accountRef: a ClusterProviderAccount serves whitelists of the operator's own namespace only: create this one there, or use a ProviderAccount";
+        return needs_person(Reason::NamespaceNotAllowed, message.to_owned());
+    }
+    if !facts.is_listed {
+        return unlisted(facts);
+    }
     if let Some(owner) = &facts.rivals.owner {
         let message = format!(
             "the whitelist of key {} of this account belongs to the older IpWhitelist {}/{}: delete one of the two; this one takes over when that one is gone",
@@ -62,10 +75,6 @@ pub fn decide(facts: &Facts) -> Decision {
         );
         return needs_person(Reason::OwnershipConflict, message);
     }
-    if !facts.is_home {
-        let message = "spec.accountRef: a ClusterProviderAccount serves whitelists of the operator's own namespace only: create this one there, or use a ProviderAccount";
-        return needs_person(Reason::NamespaceNotAllowed, message.to_owned());
-    }
     if let Err(cause) = facts.subject.account.usable(Purpose::Change) {
         return hold(facts, cause);
     }
@@ -73,15 +82,19 @@ pub fn decide(facts: &Facts) -> Decision {
         Ok(target) => target,
         Err(invalid) => return needs_person(Reason::InvalidSpec, invalid.0),
     };
-    if let Some(missing) = facts.subject.memory.own.missing.last() {
-        let times = facts.times();
-        let next = *missing + times.active_poll_interval;
+    let (own, times) = (&facts.subject.memory.own, facts.times());
+    let (active, idle) = (times.active_poll_interval, times.idle_poll_interval);
+    if let Some(next) = own.looks_for_key_at(active, idle) {
         let message = format!(
             "spec.apiKeyID: the account has no API key {}: create this whitelist again with the number of one of its keys",
             facts.key()
         );
         let cause = Cause::needs_person(Reason::ApiKeyNotFound, message);
         return look_at(facts, hold(facts, cause), next);
+    }
+    if let Some(seen) = own.too_long {
+        let cause = Cause::needs_person(Reason::ListTooLong, too_long(facts));
+        return look_at(facts, hold(facts, cause), seen + idle);
     }
     let Some(look) = facts.look() else {
         return work(facts);
@@ -97,19 +110,40 @@ pub fn decide(facts: &Facts) -> Decision {
     let decision = Decision::of(status(facts, look, &target, &plan))
         .and(covered::condition(facts, &look.list, &target, &plan));
     let idle = look.began + facts.times().idle_poll_interval;
+    if is_used_up(facts, &look.list, &target, &plan) {
+        return Decision::unchanged(&facts.subject).with(Effect::UseUp);
+    }
     let Some(next) = &plan.next else {
         let cause = at_rest(facts, &look.list, &target, &plan);
-        let is_done = plan.steps.is_empty();
-        return match is_done && is_used_up(facts, &look.list, &target) {
-            true => Decision::unchanged(&facts.subject).with(Effect::UseUp),
-            false => look_at(facts, decision.because(cause), idle),
-        };
+        return look_at(facts, decision.because(cause), idle);
     };
     if let Some(why) = facts.unkept() {
         let cause = Cause::needs_person(Reason::EntryNotKept, why);
         return look_at(facts, decision.because(cause), idle);
     }
     going_on(facts, decision, next, &look.list, &plan)
+}
+
+/// Nothing is changed before all whitelists are known: an older one for the same key may be among them.
+fn unlisted(facts: &Facts) -> Decision {
+    let waits = facts.subject.now.mono.saturating_sub(facts.subject.since());
+    // Soon after the start that is no news.
+    if waits < LISTING {
+        return Decision::unchanged(&facts.subject).again(UNLISTED);
+    }
+    let message = "not all IpWhitelists are listed yet, and an older one for the same key may be among them: the operator needs the right to list them wherever it looks";
+    hold(facts, Cause::waits(Reason::WaitingForListing, message)).again(UNLISTED)
+}
+
+/// How soon it is asked again whether all whitelists are known, and how long that may take without a word.
+const UNLISTED: Duration = Duration::from_secs(1);
+const LISTING: Duration = Duration::from_secs(60);
+
+fn too_long(facts: &Facts) -> String {
+    format!(
+        "the whitelist of API key {} has more than {MOST_ENTRIES} entries, which is as many as the operator judges: nothing is changed; join or remove entries at the provider",
+        facts.key()
+    )
 }
 
 /// The next step is told of before it is sent.
@@ -138,6 +172,7 @@ pub fn sendable(facts: &Facts, list: &List) -> Option<Step> {
         && (is_end || facts.unkept().is_none())
         && facts.rivals.owner.is_none()
         && facts.is_home
+        && facts.is_listed
         && facts.subject.kind_deleting == Some(false);
     let target = facts.target().ok().filter(|_| is_ready)?;
     let next = facts.plan(list, &target).next?;
@@ -191,14 +226,15 @@ fn at_rest(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> Cause {
     }
 }
 
-/// Whether a person's word has done what it was given for.
-fn is_used_up(facts: &Facts, list: &List, target: &Target) -> bool {
+/// Whether a person's word has done what it was given for, or is for something else: it must not stay and count later.
+fn is_used_up(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> bool {
     let token = words::token(facts.key(), list, target);
-    let is_it = facts.subject.annotation(ACKNOWLEDGE_LOCKOUT) == Some(&*token);
+    let word = facts.subject.annotation(ACKNOWLEDGE_LOCKOUT);
+    let is_over = word.is_some_and(|word| plan.steps.is_empty() || word != token);
     let last = facts.subject.memory.own.used_up;
     // Something may put it back each time.
     let is_due = |at| facts.subject.now.mono >= at + facts.times().idle_poll_interval;
-    is_it && last.is_none_or(is_due)
+    is_over && last.is_none_or(is_due)
 }
 
 /// Everything that is told of the list.
@@ -224,7 +260,10 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
         }
     });
     let mut status = facts.subject.status();
-    status.entries = entries.collect();
+    // What was there stays on record to the end: an empty list alone does not say that it is gone.
+    if !target.is_end {
+        status.entries = entries.collect();
+    }
     status.foreign = i32::try_from(look.list.foreign().count()).ok();
     status.plan = words::shown(plan, &look.list);
     if !plan.steps.is_empty() {
@@ -237,11 +276,26 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
 fn work(facts: &Facts) -> Decision {
     // The proof that the key still works, and the step itself.
     let calls = facts.calls_of_list() + 2;
-    Decision::unchanged(&facts.subject).with(Effect::Work { calls })
+    let decision = Decision::unchanged(&facts.subject).with(Effect::Work { calls });
+    match &facts.subject.memory.trouble {
+        // Shown where it persists: then no list counts.
+        Some(trouble) => decision.and(unknown(trouble.reason, &trouble.message)),
+        None => decision,
+    }
+}
+
+/// No list counts, so nobody knows whether the operator stays admitted.
+fn unknown(reason: Reason, message: &str) -> Wanted {
+    Wanted {
+        kind: Type::SelfCovered,
+        status: None,
+        reason,
+        message: message.to_owned(),
+    }
 }
 
 /// Says this until the list is to be read again.
-fn look_at(facts: &Facts, decision: Decision, next: std::time::Duration) -> Decision {
+fn look_at(facts: &Facts, decision: Decision, next: Duration) -> Decision {
     match next
         .checked_sub(facts.subject.now.mono)
         .filter(|rest| !rest.is_zero())
@@ -253,5 +307,8 @@ fn look_at(facts: &Facts, decision: Decision, next: std::time::Duration) -> Deci
 
 /// Says why nothing is done; what is known of the list stays.
 fn hold(facts: &Facts, cause: Cause) -> Decision {
-    Decision::unchanged(&facts.subject).because(cause)
+    let covered = unknown(cause.reason, &cause.message);
+    Decision::unchanged(&facts.subject)
+        .because(cause)
+        .and(covered)
 }

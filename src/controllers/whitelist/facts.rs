@@ -27,6 +27,8 @@ pub struct Facts {
     /// Whether the account is one of the object's own namespace: that of the object, or that of the operator for one
     /// of the cluster.
     pub is_home: bool,
+    /// Whether this process knows all whitelists: before, an older object for the same key may be unseen.
+    pub is_listed: bool,
 }
 
 impl Facts {
@@ -78,8 +80,29 @@ impl Facts {
 
     /// The start of a pass: what this process knew before it looked after the object does not count.
     pub fn start(&mut self) {
-        let (since, is_told) = (self.subject.since(), !self.told().is_empty());
-        self.subject.memory.own.starts(since, is_told);
+        let is_told = !self.told().is_empty() || self.was_ruled();
+        let (since, now) = (self.subject.since(), self.subject.now.mono);
+        let connection = self.connection().map(str::to_owned);
+        let (is_ruled, is_deleting) = (self.rivals.owner.is_some(), self.subject.is_deleting());
+        let own = &mut self.subject.memory.own;
+        own.starts(since, is_told);
+        own.ruled(is_ruled, now);
+        own.over(connection.as_deref());
+        if is_deleting {
+            own.ends();
+        }
+    }
+
+    /// Whether status says that another object rules the list: its steps may still be on their way.
+    fn was_ruled(&self) -> bool {
+        let status = self.subject.object.status.as_ref();
+        let reason = Reason::OwnershipConflict.as_str();
+        status.is_some_and(|status| status.conditions.iter().any(|c| c.reason == reason))
+    }
+
+    /// The connection of the account.
+    pub fn connection(&self) -> Option<&str> {
+        self.subject.view()?.connection.as_deref()
     }
 
     /// The same after a complete list was read.
@@ -92,13 +115,22 @@ impl Facts {
             .memory
             .own
             .looked(look, self.generation(), spacing);
+        let is_done = |facts: &Self| {
+            let target = facts.target().ok()?;
+            let look = facts.look()?;
+            Some(facts.plan(&look.list, &target).steps.is_empty())
+        };
+        // What is kept in the end is kept.
+        if facts.subject.memory.own.unkept.is_some() && is_done(&facts) == Some(true) {
+            facts.subject.memory.own.unkept = None;
+        }
         facts
     }
 
     /// The last list that may be relied on.
     pub fn look(&self) -> Option<&Look> {
-        let connection = self.subject.view()?.connection.as_deref();
-        self.subject.memory.own.look_over(connection)
+        self.subject.view()?;
+        self.subject.memory.own.look_over(self.connection())
     }
 
     /// The steps that status tells of.
@@ -147,7 +179,9 @@ impl Facts {
             .look
             .as_ref()
             .map_or(100, |look| look.list.entries.len());
-        u32::try_from((shown + own.more) / EACH + 3).unwrap_or(u32::MAX)
+        let by_size = u32::try_from((shown + own.more) / EACH + 3).unwrap_or(u32::MAX);
+        // The provider may give fewer at once.
+        by_size.max(own.calls.saturating_add(1))
     }
 
     /// Since when a look may be relied on to end the object.

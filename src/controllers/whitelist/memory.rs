@@ -16,6 +16,12 @@ const MOST_STRIKES: u8 = 2;
 pub struct Own {
     /// Since when this process looks after the object; what it knew before that does not count.
     since: Option<Duration>,
+    /// Since when the object rules the list, where another one did before: steps of that one may be on their way.
+    rules_since: Option<Duration>,
+    /// Whether another object rules the list.
+    is_ruled: bool,
+    /// Whether this process has seen that the object goes.
+    is_ending: bool,
     /// The last complete list.
     pub look: Option<Look>,
     /// The last step, until a list shows its effect, or it can have none any more.
@@ -24,14 +30,20 @@ pub struct Own {
     is_clear: bool,
     /// Since which look the list shows nothing of ours.
     blank: Option<Duration>,
-    /// Whether this process has removed entries of ours.
-    has_removed: bool,
+    /// Whether what this process removed last was all that was ours.
+    has_emptied: bool,
     /// Steps in a row that were answered and are not shown.
     strikes: u8,
     /// The provider does not keep what it is sent: for which generation, and what it does.
     pub unkept: Option<(i64, String)>,
     /// Looks, apart from each other, that found no such key.
     pub missing: Vec<Duration>,
+    /// The last look that found no such key, how many did in a row, and over which connection.
+    missed: Option<(Duration, u32, Option<String>)>,
+    /// Since which look the list has more entries than are kept.
+    pub too_long: Option<Duration>,
+    /// How many calls the last complete list took.
+    pub calls: u32,
     /// When a person's word was last taken off.
     pub used_up: Option<Duration>,
     /// How many entries a list had beyond what its permit allowed for.
@@ -62,6 +74,8 @@ pub struct Sent {
     pub ended: Duration,
     /// The entries that were there before.
     pub before: BTreeSet<WhitelistEntryId>,
+    /// What the entry was before, where it is changed: a list that shows it so is older than the change.
+    pub former: Option<Entry>,
     /// Whether a list was read after it.
     pub is_looked_for: bool,
 }
@@ -99,8 +113,52 @@ impl Own {
                 ..Self::default()
             };
         }
-        // A process writes down its steps before the first one, so without any nothing is on its way.
-        self.is_clear |= !is_told;
+        // A process writes down its steps before the first one, so without any nothing is on its way, but for steps of
+        // an object that ruled the list before.
+        self.is_clear |= !is_told && self.rules_since.is_none();
+    }
+
+    /// Who rules the list. What was known under another one does not count.
+    pub fn ruled(&mut self, is_by_other: bool, now: Duration) {
+        if self.is_ruled && !is_by_other {
+            *self = Self {
+                since: self.since,
+                rules_since: Some(now),
+                is_ending: self.is_ending,
+                ..Self::default()
+            };
+        }
+        self.is_ruled = is_by_other;
+    }
+
+    /// The object goes: that its key is missing has to be seen after that.
+    pub fn ends(&mut self) {
+        if !self.is_ending {
+            self.is_ending = true;
+            self.missing.clear();
+            self.missed = None;
+        }
+    }
+
+    /// What was missing over another connection says nothing of this one.
+    pub fn over(&mut self, connection: Option<&str>) {
+        let is_same = |missed: &(Duration, u32, Option<String>)| missed.2.as_deref() == connection;
+        if !self.missed.as_ref().is_some_and(is_same) {
+            self.missing.clear();
+            self.missed = None;
+        }
+    }
+
+    /// When a key that was not there is looked for again: after pauses that grow from the first to the second.
+    pub fn looks_for_key_at(&self, least: Duration, most: Duration) -> Option<Duration> {
+        let (last, misses, _) = self.missed.as_ref()?;
+        let factor = 2_u32.saturating_pow(misses.saturating_sub(1));
+        Some(*last + least.saturating_mul(factor).min(most).max(least))
+    }
+
+    /// Whether what this process removed last was all that was ours.
+    pub fn has_emptied(&self) -> bool {
+        self.has_emptied
     }
 
     /// The last list, where it came over this connection.
@@ -117,13 +175,17 @@ impl Own {
     /// Since when what is not settled is waited for.
     pub fn waits_since(&self) -> Duration {
         let sent = self.sent.as_ref().map(|sent| sent.ended);
-        sent.or(self.since).unwrap_or_default()
+        sent.or(self.starts_at()).unwrap_or_default()
+    }
+
+    fn starts_at(&self) -> Option<Duration> {
+        self.since.max(self.rules_since)
     }
 
     /// Whether the list is believed although it shows nothing of ours, where status says that there was something: an
     /// empty answer alone does not say that entries are gone.
     pub fn is_believed(&self, was_there: bool, spacing: Duration) -> bool {
-        let blank = self.blank.filter(|_| was_there && !self.has_removed);
+        let blank = self.blank.filter(|_| was_there && !self.has_emptied);
         let began = self.look.as_ref().map(|look| look.began);
         blank.is_none_or(|first| began >= Some(first + spacing))
     }
@@ -133,19 +195,39 @@ impl Own {
         if answer == Answer::NotDone {
             return;
         }
-        self.has_removed |= matches!(step, Step::Remove(_));
+        self.has_emptied = match step {
+            Step::Remove(id) => {
+                let mut own = list.own().peekable();
+                own.peek().is_some() && own.all(|entry| entry.id == *id)
+            }
+            Step::Add(_) | Step::Change(..) => false,
+        };
         self.sent = Some(Sent {
             step: step.clone(),
             is_answered: answer == Answer::Done,
             ended,
             before: list.entries.iter().map(|entry| entry.id).collect(),
+            former: match step {
+                Step::Change(id, _) => list.get(*id).cloned(),
+                Step::Add(_) | Step::Remove(_) => None,
+            },
             is_looked_for: false,
         });
     }
 
-    /// There is no such key, or so the provider says.
-    pub fn found_no_key(&mut self, at: Duration, spacing: Duration) {
+    /// The list has more entries than are kept, as a look shows that began at this moment.
+    pub fn found_too_long(&mut self, at: Duration) {
         self.look = None;
+        self.too_long = Some(at);
+    }
+
+    /// There is no such key, or so the provider says to a look that began at this moment.
+    pub fn found_no_key(&mut self, at: Duration, spacing: Duration, connection: Option<&str>) {
+        self.over(connection);
+        self.look = None;
+        self.too_long = None;
+        let misses = self.missed.as_ref().map_or(0, |missed| missed.1);
+        self.missed = Some((at, misses.saturating_add(1), connection.map(str::to_owned)));
         let is_apart = |last: &Duration| at >= *last + spacing;
         if self.missing.last().is_none_or(is_apart) && self.missing.len() < 8 {
             self.missing.push(at);
@@ -155,6 +237,8 @@ impl Own {
     /// A complete list was read. `spacing`: the time after which a call that is over can have no further effect.
     pub fn looked(&mut self, look: Look, generation: i64, spacing: Duration) {
         self.missing.clear();
+        self.missed = None;
+        self.too_long = None;
         self.more = 0;
         let has_own = look.list.own().next().is_some();
         self.blank = match (has_own, self.blank) {
@@ -162,7 +246,7 @@ impl Own {
             (false, blank) => blank.or(Some(look.began)),
         };
         self.is_clear |= self
-            .since
+            .starts_at()
             .is_some_and(|since| look.began >= since + spacing);
         // A pass does one thing after the other: this list was asked for after that call was over.
         if let Some(mut sent) = self.sent.take() {
@@ -184,6 +268,8 @@ impl Own {
                 (_, false) => self.sent = Some(sent),
             }
         }
+        // Something else of ours has come up since.
+        self.has_emptied &= !has_own || self.sent.is_some();
         self.look = Some(look);
     }
 
@@ -205,6 +291,7 @@ fn outcome(sent: &Sent, list: &List) -> Outcome {
         Step::Change(id, wished) => match list.get(*id) {
             None => Outcome::Shown,
             Some(entry) if wished.is_met_by(entry) => Outcome::Shown,
+            Some(entry) if sent.former.as_ref() == Some(entry) => Outcome::None,
             Some(entry) => other(entry),
         },
         Step::Add(wished) => {

@@ -11,7 +11,8 @@ use super::{
     context::{Context, Process},
     drive::drive,
     events::Severity,
-    objects::{Objects, Seen, Traits},
+    objects::{Claimant, Objects, Seen, Traits},
+    ownership::Rivals,
     pass::{Memory, Next},
 };
 use crate::{
@@ -94,10 +95,11 @@ async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
 }
 
 async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Option<Account>) {
-    let (key, claim) = (account_of(&object), object.spec.api_key_id.to_string());
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
-    let rivals = ctx.rivals(subject.uid(), &key, &claim);
+    // In this order: objects that come up in between are among the claimants.
+    let is_listed = ctx.objects.is_complete();
+    let rivals = rivals(ctx, &subject.object);
     let is_home = match pinned.kind {
         AccountKind::ProviderAccount => true,
         AccountKind::ClusterProviderAccount => subject.namespace() == ctx.namespace,
@@ -106,6 +108,7 @@ async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Op
         subject,
         rivals,
         is_home,
+        is_listed,
     };
     facts.start();
     let own = facts.subject.memory.own.clone();
@@ -114,10 +117,56 @@ async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Op
     (facts, account)
 }
 
+/// Who else has the whitelist of the key, now.
+fn rivals(ctx: &WhitelistContext, object: &IpWhitelist) -> Rivals {
+    let key = account_of(object);
+    let claim = object.spec.api_key_id.to_string();
+    let claimants = ctx.objects.claimants(&claim, &ctx.accounts.names_of(&key));
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    Rivals::of(uid, &claimants, |claimant| {
+        may_have(claimant, &ctx.namespace)
+            && ctx.accounts.allows(&claimant.account, &claimant.namespace)
+    })
+}
+
+/// Whether an object may have a whitelist at all. One that may not keeps nobody from it: else every namespace could
+/// take the whitelist of a cluster account's key out of service.
+fn may_have(claimant: &Claimant, home: &str) -> bool {
+    match claimant.account.kind {
+        AccountKind::ProviderAccount => true,
+        AccountKind::ClusterProviderAccount => claimant.namespace == home,
+    }
+}
+
 /// The lane of an effect and the number of its calls.
 fn turn(effect: &Effect) -> Option<(Lane, u32)> {
     match effect {
         Effect::Hold | Effect::UseUp | Effect::LetGo => None,
         Effect::Work { calls } => Some((Lane::Change, *calls)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::references::PinnedAccount;
+
+    #[test]
+    fn an_object_of_a_tenant_takes_no_whitelist_of_a_cluster_account() {
+        let claimant = |kind, namespace: &str| {
+            let mut account = PinnedAccount::of(None);
+            account.kind = kind;
+            Claimant {
+                uid: "uid".into(),
+                namespace: namespace.into(),
+                name: "office".into(),
+                account: AccountKey::of(&account, namespace),
+                is_deleting: false,
+            }
+        };
+        let may = |kind, namespace: &str| may_have(&claimant(kind, namespace), "system");
+        assert!(may(AccountKind::ProviderAccount, "shop"));
+        assert!(may(AccountKind::ClusterProviderAccount, "system"));
+        assert!(!may(AccountKind::ClusterProviderAccount, "shop"));
     }
 }

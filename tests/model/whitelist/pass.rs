@@ -57,7 +57,7 @@ fn mark(slot: usize) -> Mark {
 }
 
 /// The list as an object reads it.
-pub fn seen(list: &[There], slot: usize) -> List {
+pub fn seen(scene: &Scene, list: &[There], slot: usize) -> List {
     let entry = |there: &There| {
         let of = there.of.as_ref();
         let words = of.map_or_else(
@@ -72,6 +72,8 @@ pub fn seen(list: &[There], slot: usize) -> List {
             name: of
                 .filter(|(of, _)| *of == slot)
                 .map(|(_, name)| name.clone()),
+            is_of_other: scene.variant != Variant::Trusting
+                && of.is_some_and(|(of, _)| *of != slot),
         }
     };
     List {
@@ -149,6 +151,7 @@ pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> Fact
         subject,
         rivals: rivals(scene, state, slot),
         is_home: true,
+        is_listed: true,
     };
     facts.start();
     if scene.variant == Variant::Hasty {
@@ -172,7 +175,8 @@ fn rivals(scene: &Scene, state: &State, slot: usize) -> Rivals {
     };
     let all: Vec<_> = (0..2).filter_map(claimant).collect();
     match scene.variant {
-        Variant::Ownerless => Rivals::default(),
+        Variant::Trusting => Rivals::default(),
+        _ if scene.are_strangers => Rivals::default(),
         _ => Rivals::of(name(slot), &all, |_| true),
     }
 }
@@ -241,7 +245,7 @@ fn work(scene: &Scene, state: &mut State, slot: usize, facts: &Facts, ends: Ends
     }
     let now = ticks(state.now);
     let read = facts.having_read(Look {
-        list: Arc::new(seen(&state.list, slot)),
+        list: Arc::new(seen(scene, &state.list, slot)),
         began: now,
         ended: now,
         connection: View::usable().connection,

@@ -21,6 +21,8 @@ pub struct Scene {
     pub egress: Vec<Vec<u8>>,
     /// How many objects there are.
     pub objects: usize,
+    /// Whether they do not know of each other, as in two clusters.
+    pub are_strangers: bool,
     /// What stands in the list at first.
     pub there: Vec<There>,
     pub left: Budget,
@@ -36,6 +38,7 @@ impl Scene {
             specs,
             egress: vec![vec![0]],
             objects: 1,
+            are_strangers: false,
             there: Vec::new(),
             left,
             variant: Variant::Ships,
@@ -67,6 +70,11 @@ impl Scene {
 
     fn two(mut self) -> Self {
         self.objects = 2;
+        self
+    }
+
+    fn strangers(mut self) -> Self {
+        (self.objects, self.are_strangers) = (2, true);
         self
     }
 
@@ -205,6 +213,7 @@ impl Scene {
     pub fn effect(&self, state: &mut State, slot: usize, step: &Step, is_overtaken: bool) {
         let foreign =
             |state: &State, id: u64| state.list.iter().any(|t| t.id == id && t.of.is_none());
+        let of_other = |of: &Option<(usize, String)>| of.as_ref().is_some_and(|of| of.0 != slot);
         let is_additive = state.objects[slot].as_ref().is_none_or(|object| {
             object.deleting || self.specs[object.spec].mode != Some(WhitelistMode::Exclusive)
         });
@@ -214,6 +223,15 @@ impl Scene {
             && !is_overtaken
         {
             state.broken = Some("a foreign entry was touched");
+        }
+        if let Step::Remove(id) | Step::Change(id, _) = step
+            && self.variant != Variant::Trusting
+            && state
+                .list
+                .iter()
+                .any(|there| there.id == id.0 && of_other(&there.of))
+        {
+            state.broken = Some("an entry of another object was touched");
         }
         let before = state.clone();
         let mut states = vec![];
@@ -395,6 +413,21 @@ pub fn two() -> Scene {
     Scene::new("two", specs, left).two()
 }
 
+/// Two objects of two clusters.
+pub fn strangers() -> Scene {
+    let specs = vec![
+        exclusive(spec(&[("me", 0, 1)])),
+        exclusive(spec(&[("me", 0, 0)])),
+    ];
+    let left = Budget {
+        faults: 1,
+        edits: 2,
+        ticks: 4,
+        ..Budget::default()
+    };
+    Scene::new("strangers", specs, left).strangers()
+}
+
 /// Every configuration.
 pub fn all() -> Vec<Scene> {
     vec![
@@ -405,5 +438,7 @@ pub fn all() -> Vec<Scene> {
         unsaid(),
         moved(),
         two(),
+        strangers(),
+        busy(),
     ]
 }

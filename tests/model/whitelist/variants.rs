@@ -18,8 +18,8 @@ pub enum Variant {
     Forgetful,
     /// A step is judged on the list of the look before.
     Stale,
-    /// Of two objects each believes itself alone.
-    Ownerless,
+    /// Of two objects each believes itself alone, and takes the entries of the other one for a person's.
+    Trusting,
 }
 
 fn breaks(scene: &Scene) -> String {
@@ -51,6 +51,6 @@ fn a_step_that_rests_on_an_old_list_is_noticed() {
 }
 
 #[test]
-fn two_objects_that_do_not_know_of_each_other_are_noticed() {
-    breaks(&scenes::two().with(Variant::Ownerless));
+fn objects_that_count_on_the_entries_of_each_other_are_noticed() {
+    breaks(&scenes::two().with(Variant::Trusting));
 }

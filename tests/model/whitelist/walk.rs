@@ -77,7 +77,7 @@ fn is_as_wished(scene: &Scene, state: &State, slot: usize) -> bool {
     let Ok(target) = facts.target() else {
         return false;
     };
-    let list = seen(&state.list, slot);
+    let list = seen(scene, &state.list, slot);
     let is_met = target
         .entries
         .iter()

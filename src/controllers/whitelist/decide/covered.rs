@@ -25,7 +25,9 @@ pub(super) fn condition(facts: &Facts, list: &List, target: &Target, plan: &Plan
         reason,
         message,
     };
-    if let Some(held) = &plan.held {
+    // What is held for the sake of others says nothing of the operator.
+    let held = plan.held.as_ref();
+    if let Some(held) = held.filter(|held| !matches!(held, Held::OfOthers(_))) {
         let (reason, message) = self::held(facts, list, target, held, plan.steps.len());
         let status = (reason != Reason::EgressUnknown).then_some(false);
         return is(status, reason, message);
@@ -75,7 +77,7 @@ pub(super) fn held(
         Held::NotCovered(missing) => (
             Reason::EgressNotCovered,
             format!(
-                "the declared entries do not admit {}, from where the operator calls the provider; add an entry for that, or correct spec.operatorEgress",
+                "the declared entries do not admit {}, from where the operator calls the provider, and those of other objects do not count; add an entry for that, or correct spec.operatorEgress",
                 named(missing)
             ),
         ),
@@ -87,6 +89,24 @@ pub(super) fn held(
             Reason::EgressNotCovered,
             "the list is not known to be enforced yet, and no single entry admits all addresses of the operator; add one that does, or narrow spec.operatorEgress to the addresses of one family".to_owned(),
         ),
+        Held::OfOthers(ids) => {
+            let named: Vec<String> = ids
+                .iter()
+                .take(MOST_NAMED)
+                .map(|id| format!("entry {id}"))
+                .collect();
+            let more = match ids.len().saturating_sub(MOST_NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            (
+                Reason::OwnershipConflict,
+                format!(
+                    "{}{more} on the list bear the mark of another IpWhitelist, maybe of another cluster, and mode Exclusive would remove them: remove that object or these entries, or use mode Additive",
+                    named.join(", ")
+                ),
+            )
+        }
     };
     let token = words::token(facts.key(), list, target);
     let (name, namespace) = (facts.subject.name(), facts.subject.namespace());
@@ -95,7 +115,11 @@ pub(super) fn held(
         count => format!("{count} steps are held"),
     };
     let message = format!(
-        "{steps}: {why}; or, if the operator may be locked out: kubectl annotate ipwhitelist {name} -n {namespace} {ACKNOWLEDGE_LOCKOUT}={token} --overwrite"
+        "{steps}: {why}; or, if {}: kubectl annotate ipwhitelist {name} -n {namespace} {ACKNOWLEDGE_LOCKOUT}={token} --overwrite",
+        match held {
+            Held::OfOthers(_) => "they shall be removed",
+            _ => "the operator may be locked out",
+        }
     );
     (reason, message)
 }

@@ -1,11 +1,12 @@
 //! The end of an object: what it added goes, but for what the operator needs to stay admitted.
 
 use super::{
-    super::facts::Facts, Decision, Effect, going_on, hold, look_at, status, unsettled, work,
+    super::facts::Facts, Decision, Effect, going_on, hold, look_at, status, too_long, unlisted, unsettled,
+    work,
 };
 use crate::{
     controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN},
-    kinds::Reason,
+    kinds::{Reason, names::OBJECT_FINALIZER},
 };
 
 /// Decides what to do for an object that is being deleted.
@@ -24,7 +25,11 @@ pub(super) fn end(facts: &Facts) -> Decision {
     if facts.rivals.owner.is_some() || !facts.is_home {
         return let_go();
     }
-    if let Err(cause) = subject.account.usable(Purpose::End) {
+    if !facts.is_listed {
+        return unlisted(facts);
+    }
+    if let Err(mut cause) = subject.account.usable(Purpose::End) {
+        cause.message = format!("{}; {}", cause.message, by_hand(facts));
         return hold(facts, cause);
     }
     let Ok(target) = facts.target() else {
@@ -42,6 +47,12 @@ pub(super) fn end(facts: &Facts) -> Decision {
             _ => let_go(),
         };
     }
+    if let Some(seen) = own.too_long {
+        let message = format!("{}; {}", too_long(facts), by_hand(facts));
+        let cause = Cause::needs_person(Reason::ListTooLong, message);
+        let next = seen + facts.times().idle_poll_interval;
+        return look_at(facts, hold(facts, cause), next);
+    }
     let Some(look) = facts.look().filter(|look| look.began >= facts.not_before()) else {
         return work(facts);
     };
@@ -56,4 +67,12 @@ pub(super) fn end(facts: &Facts) -> Decision {
         }
         None => let_go(),
     }
+}
+
+/// How a person lets the object go without the provider.
+fn by_hand(facts: &Facts) -> String {
+    let (name, namespace) = (facts.subject.name(), facts.subject.namespace());
+    format!(
+        "to let the object go and its entries stay, take the finalizer {OBJECT_FINALIZER} off: kubectl edit ipwhitelist {name} -n {namespace}"
+    )
 }

@@ -20,12 +20,17 @@ pub struct Entry {
     pub comments: String,
     /// The name in our mark, where it bears that.
     pub name: Option<String>,
+    /// Whether it bears the mark of another object, of this cluster or of another one. That object may remove it at any
+    /// time, so nobody is admitted by it for certain.
+    pub is_of_other: bool,
 }
 
 impl Entry {
     /// Reads a record. `mark`: of the object that asks.
     pub fn read(record: &WhitelistEntry, mark: &Mark) -> Self {
         let comments = record.comments.as_deref().unwrap_or_default().trim();
+        let name = marked_name(comments, mark).map(str::to_owned);
+        let is_marked = comments.contains(&format!("{MARK_START}{ENTRY}"));
         Self {
             id: record.id,
             range: Range::shown(
@@ -35,8 +40,14 @@ impl Entry {
             ),
             active: record.active,
             comments: comments.to_owned(),
-            name: marked_name(comments, mark).map(str::to_owned),
+            is_of_other: name.is_none() && is_marked,
+            name,
         }
+    }
+
+    /// Whether it counts for certain, and goes on to as long as no step of ours changes it.
+    pub fn is_certain(&self) -> bool {
+        self.active == Some(true) && !self.is_of_other
     }
 
     /// Its addresses in words.
@@ -88,7 +99,7 @@ impl List {
         let active = self
             .entries
             .iter()
-            .filter(|entry| entry.active == Some(true));
+            .filter(|entry| entry.is_certain());
         active
             .filter(move |entry| keep(entry))
             .filter_map(|entry| entry.range)
@@ -114,7 +125,12 @@ impl List {
         self.entries.iter().filter(|entry| entry.name.is_some())
     }
 
-    /// Entries that do not.
+    /// Entries of other objects.
+    pub fn of_others(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.is_of_other)
+    }
+
+    /// Entries that do not bear our mark, those of other objects among them.
     pub fn foreign(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.name.is_none())
     }
@@ -161,6 +177,9 @@ mod tests {
             assert_eq!(name(&text, &ours).as_deref(), expected, "{text}");
         }
         assert_eq!(name(&text, &other), None, "another object's is foreign");
+        let is_of_other = |mark: &Mark| Entry::read(&record(&text), mark).is_of_other;
+        assert_eq!((is_of_other(&ours), is_of_other(&other)), (false, true));
+        assert!(!Entry::read(&record("by hand [fmo-x]"), &ours).is_of_other);
     }
 
     #[test]
@@ -178,6 +197,9 @@ mod tests {
             )
         };
         assert_eq!(seen(&entry), (false, true, false));
+        entry.is_of_other = true;
+        assert_eq!(seen(&entry), (false, false, true));
+        entry.is_of_other = false;
         entry.active = Some(false);
         assert_eq!(seen(&entry), (true, false, true));
         entry.active = None;

@@ -4,14 +4,17 @@
 //! have to know. Added first, then changed, then removed; what is foreign goes last.
 
 use super::{
-    guard::{Step, permits},
+    guard::{Removals, Step, permits},
     list::{self, Entry, List},
     ranges::{Addresses, Range},
     wish::{Form, Target, Wished},
 };
 use crate::kinds::whitelist::WhitelistMode;
 use hosting::WhitelistEntryId;
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// Name of the temporary entry. No name of a spec has such a character.
 pub const BRIDGE: &str = "~egress";
@@ -38,30 +41,62 @@ pub enum Held {
     NothingLeft,
     /// The list is not enforced yet, and no single entry admits all addresses of the operator.
     NoFirstEntry,
+    /// Entries of other objects are there, which this one would remove.
+    OfOthers(Vec<WhitelistEntryId>),
 }
 
 /// Plans. `is_acknowledged`: a person takes the lock-out for granted.
 pub fn plan(list: &List, target: &Target, is_acknowledged: bool) -> Plan {
     let egress = target.egress.as_ref();
     let work = Work::of(list, target);
-    let may = |step: &&Step| permits(list, egress, step);
-    let first = |steps: &[Step]| steps.iter().find(may).cloned();
     let is_free = is_acknowledged || !target.is_guarded;
     let next = match work.build_up.is_empty() {
         false => {
-            first(&work.build_up).or_else(|| work.build_up.first().filter(|_| is_free).cloned())
+            let may = |step: &&Step| permits(list, egress, step);
+            let first = work.build_up.iter().find(may);
+            first.or_else(|| work.build_up.first().filter(|_| is_free))
         }
-        true => {
-            let either = || work.surplus.iter().chain(&work.foreign);
-            first(&work.surplus)
-                .or_else(|| first(&work.foreign))
-                .or_else(|| either().next().filter(|_| is_free).cloned())
-        }
+        true => removal(list, target, &work, is_free, is_acknowledged),
     };
-    let steps: Vec<Step> = [work.build_up, work.surplus, work.foreign].concat();
-    let is_held = next.is_none() && !steps.is_empty();
-    let held = is_held.then(|| why_held(list, target));
+    let next = next.cloned();
+    let of_others = || {
+        let is_all = work.build_up.is_empty() && work.surplus.is_empty() && work.foreign.is_empty();
+        is_all.then(|| Held::OfOthers(list.of_others().map(|entry| entry.id).collect()))
+    };
+    let is_held = |next: &Option<Step>| next.is_none() && !work.is_done();
+    let held = is_held(&next).then(|| of_others().unwrap_or_else(|| why_held(list, target)));
+    let steps = [work.build_up, work.surplus, work.foreign, work.of_others].concat();
     Plan { steps, next, held }
+}
+
+/// The entry to remove now. What belongs to other objects goes at a person's word only, and what is foreign only where
+/// the rest admits the operator: before that, it may be what keeps the operator in.
+fn removal<'a>(
+    list: &List,
+    target: &Target,
+    work: &'a Work,
+    is_free: bool,
+    is_acknowledged: bool,
+) -> Option<&'a Step> {
+    let egress = target.egress.as_ref();
+    let removals = Removals::of(list, egress);
+    let by_id: BTreeMap<WhitelistEntryId, &Entry> =
+        list.entries.iter().map(|entry| (entry.id, entry)).collect();
+    let may = |step: &&Step| match step {
+        Step::Remove(id) => by_id.get(id).is_some_and(|e| removals.permits(e, egress)),
+        Step::Add(_) | Step::Change(..) => false,
+    };
+    let is_end_covered = egress.is_none_or(|egress| end(list, target).covers_all(egress));
+    let foreign: &[Step] = match is_end_covered || is_free {
+        true => &work.foreign,
+        false => &[],
+    };
+    let of_others: &[Step] = match is_acknowledged {
+        true => &work.of_others,
+        false => &[],
+    };
+    let all = || work.surplus.iter().chain(foreign).chain(of_others);
+    all().find(may).or_else(|| all().next().filter(|_| is_free))
 }
 
 /// The steps by what they are for.
@@ -70,11 +105,23 @@ struct Work {
     build_up: Vec<Step>,
     /// Entries of ours that are not wished for.
     surplus: Vec<Step>,
-    /// Entries of others.
+    /// Entries of people.
     foreign: Vec<Step>,
+    /// Entries of other objects.
+    of_others: Vec<Step>,
 }
 
 impl Work {
+    fn is_done(&self) -> bool {
+        let all = [
+            &self.build_up,
+            &self.surplus,
+            &self.foreign,
+            &self.of_others,
+        ];
+        all.into_iter().all(Vec::is_empty)
+    }
+
     fn of(list: &List, target: &Target) -> Self {
         let unmet: Vec<&Wished> = target
             .entries
@@ -83,8 +130,9 @@ impl Work {
             .collect();
         let goal = with_all(list, &unmet);
         let (mut adds, mut changes) = (Vec::new(), Vec::new());
+        let removals = Removals::of(&goal, target.egress.as_ref());
         for wished in &unmet {
-            match replacement(list, &goal, target, wished) {
+            match replacement(list, &removals, target, wished) {
                 Some(change) => changes.push(change),
                 None => adds.push(Step::Add((*wished).clone())),
             }
@@ -98,20 +146,23 @@ impl Work {
                 Step::Add(_) | Step::Remove(_) => None,
             })
             .collect();
+        let kept = kept(list, target);
         let mut surplus: Vec<&Entry> = list
             .own()
-            .filter(|entry| !is_kept(list, target, entry) && !changed.contains(&entry.id))
+            .filter(|entry| !kept.contains(&entry.id) && !changed.contains(&entry.id))
             .collect();
         surplus.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let is_exclusive = target.mode == WhitelistMode::Exclusive && !target.is_end;
         let mut foreign: Vec<&Entry> = list.foreign().filter(|_| is_exclusive).collect();
         foreign.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
+        let (of_others, foreign) = foreign.into_iter().partition(|entry| entry.is_of_other);
         let remove = |entries: Vec<&Entry>| entries.iter().map(|e| Step::Remove(e.id)).collect();
         let build_up = bridge.into_iter().chain(adds).chain(changes);
         Self {
             build_up: build_up.collect(),
             surplus: remove(surplus),
             foreign: remove(foreign),
+            of_others: remove(of_others),
         }
     }
 }
@@ -119,7 +170,9 @@ impl Work {
 /// How an entry comes to be as wished where one of its name is there: by a change in place, or, None, by another one
 /// beside it, after which the old one goes. So it is where the change could uncover the operator on its way and the
 /// old one may go in the end.
-fn replacement(list: &List, goal: &List, target: &Target, wished: &Wished) -> Option<Step> {
+///
+/// `goal`: removals from the list with everything that is wished for.
+fn replacement(list: &List, goal: &Removals, target: &Target, wished: &Wished) -> Option<Step> {
     let egress = target.egress.as_ref();
     let of_name = || list.own().filter(|e| e.name.as_ref() == Some(&wished.name));
     let in_place = |entry: &Entry| Step::Change(entry.id, wished.clone());
@@ -127,7 +180,7 @@ fn replacement(list: &List, goal: &List, target: &Target, wished: &Wished) -> Op
     let permitted = of_name()
         .map(in_place)
         .find(|step| permits(list, egress, step));
-    let may_go = |entry: &Entry| permits(goal, egress, &Step::Remove(entry.id));
+    let may_go = |entry: &Entry| goal.permits(entry, egress);
     match permitted {
         Some(step) => Some(step),
         None if of_name().all(may_go) => None,
@@ -146,16 +199,15 @@ fn with_all(list: &List, unmet: &[&Wished]) -> List {
         active: Some(wished.active),
         comments: wished.comments.clone(),
         name: Some(wished.name.clone()),
+        is_of_other: false,
     }));
     List { entries }
 }
 
-/// Whether an entry of ours is the one by which a wish is met.
-fn is_kept(list: &List, target: &Target, entry: &Entry) -> bool {
-    target.entries.iter().any(|wished| {
-        let first = list.own().find(|other| wished.is_met_by(other));
-        first.is_some_and(|first| first.id == entry.id)
-    })
+/// The entries of ours by which wishes are met, one for each.
+fn kept(list: &List, target: &Target) -> BTreeSet<WhitelistEntryId> {
+    let met = |wished: &Wished| list.own().find(|entry| wished.is_met_by(entry));
+    target.entries.iter().filter_map(met).map(|e| e.id).collect()
 }
 
 /// Entries that admit the operator are added first.
@@ -211,7 +263,7 @@ pub fn end(list: &List, target: &Target) -> Addresses {
     };
     let left = list.entries.iter().filter(is_left);
     let left = left
-        .filter(|entry| entry.active == Some(true))
+        .filter(|entry| entry.is_certain())
         .filter_map(|entry| entry.range);
     let wished = target.entries.iter().filter(|wished| wished.active);
     left.chain(wished.map(|wished| wished.range)).collect()

@@ -194,6 +194,55 @@ impl Addresses {
         self.0.iter().any(is_met)
     }
 
+    /// The addresses that are in one of these ranges and in no other one.
+    pub fn in_one_only(ranges: &[Range]) -> Self {
+        // Where ranges start, and the last address of each, in order: between two of these places nothing changes.
+        let mut starts: Vec<(Family, u128)> = ranges.iter().map(|r| (r.family, r.first)).collect();
+        let mut lasts: Vec<(Family, u128)> = ranges.iter().map(|r| (r.family, r.last)).collect();
+        starts.sort_unstable();
+        lasts.sort_unstable();
+        let mut places = starts.clone();
+        let behind = |(family, last): &(Family, u128)| Some((*family, last.checked_add(1)?));
+        places.extend(lasts.iter().filter_map(behind));
+        places.sort_unstable();
+        places.dedup();
+        let next = places.iter().skip(1).map(Some).chain([None]);
+        let pieces = places.iter().zip(next).filter_map(|(place, next)| {
+            let (family, first) = *place;
+            let begun = starts.partition_point(|start| start <= place);
+            let over = lasts.partition_point(|last| last < place);
+            let last = match next {
+                Some((of, next)) if *of == family => next - 1,
+                // The last piece of a family, which is in a range where that has the family's last address.
+                _ => u128::MAX,
+            };
+            (begun == over + 1).then_some(Range {
+                family,
+                first,
+                last,
+            })
+        });
+        pieces.collect()
+    }
+
+    /// The addresses that are in both sets.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let both = |a: &Range, b: &Range| Range {
+            family: a.family,
+            first: a.first.max(b.first),
+            last: a.last.min(b.last),
+        };
+        let each = |a: &Range| {
+            let a = *a;
+            let met = other.0.iter().filter(move |b| {
+                b.family == a.family && b.first <= a.last && a.first <= b.last
+            });
+            met.map(move |b| both(&a, b))
+        };
+        self.0.iter().flat_map(each).collect()
+    }
+
     /// The ranges that another set does not cover whole.
     pub fn not_covered_by(&self, other: &Self) -> Vec<Range> {
         let ranges = self.0.iter().filter(|range| !other.covers(range));
@@ -327,6 +376,11 @@ mod tests {
                 (some.iter().copied().collect(), others.iter().copied().collect());
             let (plain, other_plain) = (bits(&some), bits(&others));
             prop_assert_eq!(bits(set.ranges()), plain.clone());
+            let in_one = |bit: &&(bool, u8)| some.iter().filter(|r| bits(&[**r]).contains(*bit)).count() == 1;
+            let singles: BTreeSet<_> = plain.iter().filter(in_one).copied().collect();
+            prop_assert_eq!(bits(Addresses::in_one_only(&some).ranges()), singles);
+            let both: BTreeSet<_> = plain.intersection(&other_plain).copied().collect();
+            prop_assert_eq!(bits(set.and(&other).ranges()), both);
             prop_assert_eq!(set.covers_all(&other), other_plain.is_subset(&plain));
             prop_assert_eq!(set.is_empty(), plain.is_empty());
             for range in &others {

@@ -44,6 +44,10 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
+fn connection() -> Option<String> {
+    View::usable().connection
+}
+
 fn cluster() -> ClusterId {
     ClusterId::parse("0123456789abcdef").unwrap()
 }
@@ -75,6 +79,15 @@ fn entry(id: u64, wished: &Wished) -> Entry {
         active: Some(wished.active),
         comments: wished.comments.clone(),
         name: Some(wished.name.clone()),
+        is_of_other: false,
+    }
+}
+
+/// An entry of another object.
+fn of_other(id: u64, range: Range) -> Entry {
+    Entry {
+        is_of_other: true,
+        ..foreign(id, range)
     }
 }
 
@@ -143,6 +156,7 @@ impl Case {
             subject,
             rivals: Rivals::default(),
             is_home: true,
+            is_listed: true,
         });
         case.shows(entries, NOW)
     }

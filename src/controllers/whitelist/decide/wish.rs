@@ -103,7 +103,7 @@ pub fn entries(spec: &IpWhitelistSpec, mark: &Mark) -> Result<Vec<Wished>, Inval
         let comment = entry.comment.as_deref();
         if comment.is_some_and(|comment| !is_comment(comment)) {
             let why =
-                format!("use 1 to {MOST_COMMENT} printable ASCII characters without {MARK_START}");
+                format!("use 1 to {MOST_COMMENT} printable ASCII characters without {MARK_START}, blanks at an end, or two in a row");
             return Err(at("comment", why));
         }
         let (form, range) = addresses(entry).map_err(|(field, why)| at(field, why))?;
@@ -122,6 +122,8 @@ fn is_comment(comment: &str) -> bool {
     let is_plain = |c: char| c == ' ' || c.is_ascii_graphic();
     (1..=MOST_COMMENT).contains(&comment.len())
         && comment.trim() == comment
+        // Who shows one blank for two never shows the entry as it was sent.
+        && !comment.contains("  ")
         && comment.chars().all(is_plain)
         && !comment.contains(MARK_START)
 }
@@ -227,6 +229,19 @@ pub struct Target {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_comment_that_a_provider_could_show_otherwise_is_refused() {
+        for (comment, is_usable) in [
+            ("Office, 2nd floor", true),
+            ("two  blanks", false),
+            (" first", false),
+            ("last ", false),
+            ("", false),
+        ] {
+            assert_eq!(is_comment(comment), is_usable, "{comment:?}");
+        }
+    }
+
     fn mark() -> Mark {
         Mark::parse(&"a".repeat(24)).unwrap()
     }
@@ -301,11 +316,11 @@ mod tests {
             ),
             (
                 with(|e| e.comment = Some("[fmo-entry:x]".into())),
-                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-",
+                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-, blanks at an end, or two in a row",
             ),
             (
                 too_long,
-                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-",
+                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-, blanks at an end, or two in a row",
             ),
         ] {
             let read = entries(&spec(vec![entry]), &mark());

@@ -88,6 +88,9 @@ pub fn token(key: ApiKeyId, list: &List, target: &Target) -> String {
             .collect();
         foreign.sort_unstable();
         parts.append(&mut foreign);
+    } else if list.of_others().next().is_some() {
+        // Not which, as each of them is a step on the way.
+        parts.push("without those of others".to_owned());
     }
     let mut hash = Sha256::new();
     for part in parts {

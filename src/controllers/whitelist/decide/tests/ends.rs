@@ -66,11 +66,12 @@ fn a_spec_that_cannot_be_used_keeps_nobody_from_going() {
 fn a_key_that_is_gone_is_looked_for_twice() {
     let case = Case::new(&plain(), &[])
         .deleted()
-        .own(|own| own.found_no_key(NOW, secs(60)));
+        .own(|own| own.ends())
+        .own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
     assert_eq!(case.decide().effect, None);
     let case = case.at(NOW + secs(60));
     assert!(matches!(case.decide().effect, Some(Effect::Work { .. })));
-    let case = case.own(|own| own.found_no_key(NOW + secs(60), secs(60)));
+    let case = case.own(|own| own.found_no_key(NOW + secs(60), secs(60), connection().as_deref()));
     assert_eq!(case.decide().effect, Some(Effect::LetGo));
 }
 
@@ -80,4 +81,49 @@ fn an_end_rests_on_a_list_of_its_own_time() {
     assert!(matches!(case.decide().effect, Some(Effect::Work { .. })));
     let case = case.object(|object| object.metadata.finalizers = None);
     assert_eq!(case.decide().effect, None);
+}
+
+#[test]
+fn a_list_that_is_suddenly_empty_ends_nothing() {
+    let there = [entry(5, &all()), foreign(6, range(0, 255))];
+    let case = Case::new(&plain(), &there).written().deleted().written();
+    assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(5))));
+    let blank = case.shows(&[], NOW + secs(10)).at(NOW + secs(10));
+    assert_eq!(blank.decide().effect, None);
+    assert_eq!(blank.cause().0, crate::kinds::Reason::OutcomeUnknown);
+    let again = blank.written().shows(&[], NOW + secs(70)).at(NOW + secs(70));
+    assert_eq!(again.decide().effect, Some(Effect::LetGo));
+    // What this process has removed itself is believed at once.
+    let case = Case::new(&plain(), &there).written().deleted().written();
+    let case = case.sent(Step::Remove(WhitelistEntryId(5)), true, NOW);
+    let case = case.shows(&there[1..], NOW + secs(1)).at(NOW + secs(1));
+    assert_eq!(case.decide().effect, Some(Effect::LetGo));
+}
+
+#[test]
+fn a_key_that_was_missing_before_or_over_another_connection_does_not_end_the_object() {
+    let looks = |case: Case, from: Duration| {
+        case.own(|own| own.found_no_key(from, secs(60), connection().as_deref()))
+            .own(|own| own.found_no_key(from + secs(60), secs(60), connection().as_deref()))
+            .at(from + secs(61))
+    };
+    let mut before = looks(Case::new(&plain(), &[]), NOW).deleted();
+    before.0.start();
+    assert_ne!(before.decide().effect, Some(Effect::LetGo));
+    let after = looks(before, NOW + secs(100));
+    assert_eq!(after.decide().effect, Some(Effect::LetGo));
+    let mut other = after;
+    if let AccountFacts::Found { view, .. } = &mut other.0.subject.account {
+        view.connection = Some("another".into());
+    }
+    other.0.start();
+    assert!(matches!(other.decide().effect, Some(Effect::Work { .. })));
+}
+
+#[test]
+fn without_the_account_the_message_names_how_to_let_go() {
+    let mut case = Case::new(&plain(), &[]).deleted();
+    case.0.subject.account = AccountFacts::Missing("ProviderAccount default".into());
+    let (_, message) = case.cause();
+    assert!(message.contains(OBJECT_FINALIZER), "{message}");
 }

@@ -34,7 +34,7 @@ fn every_reason_of_a_whitelist_is_documented() {
     let invalid = case().object(|object| object.spec.entries[0].cidr = None);
     let mut elsewhere = case();
     elsewhere.0.is_home = false;
-    let no_key = || case().own(|own| own.found_no_key(NOW, secs(60)));
+    let no_key = || case().own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
     let contested = || {
         let mut case = there().object(|object| object.metadata.finalizers = None);
         (1..6).for_each(|n| case.0.subject.memory.holds.put_back(NOW - secs(6 - n)));
@@ -43,6 +43,9 @@ fn every_reason_of_a_whitelist_is_documented() {
     let ending = there().object(|object| object.spec.lockout_guard = Some(false));
     let mut blind = there().deleted();
     blind.0.subject.kind_deleting = None;
+    let long = || case().own(|own| own.found_too_long(NOW));
+    let mut unlisted = case();
+    unlisted.0.is_listed = false;
     let rows = [
         ("present", there()),
         ("present", case()),
@@ -51,6 +54,8 @@ fn every_reason_of_a_whitelist_is_documented() {
         ("present", uncovered),
         ("present", unkept),
         ("present", no_key()),
+        ("present", long()),
+        ("present", unlisted),
         ("present", invalid),
         ("present", case().owned()),
         ("present", elsewhere),
@@ -59,6 +64,7 @@ fn every_reason_of_a_whitelist_is_documented() {
         ("present", waited),
         ("deleted", ending.deleted()),
         ("deleted", no_key().deleted()),
+        ("deleted", long().deleted()),
         ("deleted", blind),
     ];
     let rows: Vec<_> = rows.iter().map(|(stage, case)| read(stage, case)).collect();

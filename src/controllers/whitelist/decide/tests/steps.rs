@@ -166,8 +166,9 @@ fn a_hold_is_lifted_by_the_word_that_it_shows_and_the_word_is_used_up() {
     let token = command.split(' ').next().unwrap();
     let case = case.written();
     assert_eq!(case.sends(), None);
+    // A word for something else does not stay until it fits.
     let wrong = Case::new(&spec, &[]).annotated(ACKNOWLEDGE_LOCKOUT, "0123456789");
-    assert_eq!(wrong.cause().0, Reason::EgressUnknown);
+    assert_eq!((wrong.decide().effect, wrong.sends()), (Some(Effect::UseUp), None));
     let case = case.annotated(ACKNOWLEDGE_LOCKOUT, token);
     assert_eq!(case.sends(), Some(Step::Add(all())));
     let case = case.shows(&[entry(5, &all())], NOW + secs(1));
@@ -214,7 +215,7 @@ fn a_list_over_another_connection_says_nothing() {
         view.connection = Some("another".into());
     }
     assert!(is_work(&case.decide()));
-    let case = Case::new(&plain(), &[entry(5, &all())]).own(|own| own.found_no_key(NOW, secs(60)));
+    let case = Case::new(&plain(), &[entry(5, &all())]).own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
     let (reason, message) = case.cause();
     assert_eq!(reason, Reason::ApiKeyNotFound);
     assert!(
@@ -235,4 +236,103 @@ fn two_hundred_entries_are_told_in_parts() {
     assert_eq!(plan[0], "add e150: 10.0.150.0/24");
     assert_eq!(plan[16], "and 184 more");
     assert!(case.written().sends().is_some());
+}
+
+#[test]
+fn a_late_list_after_an_answered_change_is_waited_out() {
+    let mut old = all();
+    old.active = false;
+    let there = [entry(5, &old), foreign(6, range(0, 255))];
+    let change = Step::Change(WhitelistEntryId(5), all());
+    let mut case = Case::new(&plain(), &there).written();
+    for at in [NOW, NOW + secs(100)] {
+        assert_eq!(case.at(at).sends(), Some(change.clone()));
+        case = Case::new(&plain(), &there).written().sent(change.clone(), true, at);
+        case = case.shows(&there, at + secs(1)).at(at + secs(1));
+        assert_eq!((case.cause().0, case.sends()), (Reason::OutcomeUnknown, None));
+        case = case.shows(&there, at + secs(59)).at(at + secs(59));
+        assert_eq!(case.sends(), None);
+        case = case.shows(&there, at + secs(60)).at(at + secs(60));
+    }
+}
+
+#[test]
+fn what_was_not_kept_is_forgotten_once_it_is() {
+    let case = Case::new(&plain(), &[]).own(|own| own.unkept = Some((3, "no".into())));
+    assert_eq!(case.cause().0, Reason::EntryNotKept);
+    let case = case.shows(&[entry(5, &all())], NOW + secs(1));
+    assert_eq!(case.cause().0, Reason::Available);
+    let case = case.written().shows(&[foreign(6, range(0, 255))], NOW + secs(400));
+    assert_ne!(case.at(NOW + secs(400)).cause().0, Reason::EntryNotKept);
+}
+
+#[test]
+fn before_all_whitelists_are_known_nothing_is_changed() {
+    let mut case = Case::new(&plain(), &[]).written();
+    assert!(case.sends().is_some());
+    case.0.is_listed = false;
+    assert_eq!((case.cause().0, case.sends()), (Reason::WaitingForListing, None));
+    let early = case.at(secs(11));
+    assert_eq!((early.decide().cause, early.decide().effect), (None, None));
+    assert_eq!(early.deleted().decide().effect, None);
+}
+
+#[test]
+fn a_list_that_another_object_ruled_is_left_alone_until_its_steps_are_over() {
+    let mut case = Case::new(&plain(), &[]).written().owned();
+    case.0.start();
+    case.0.rivals = Rivals::default();
+    case.0.start();
+    let case = case.shows(&[], NOW + secs(1)).at(NOW + secs(1));
+    assert_eq!((case.cause().0, case.sends()), (Reason::OutcomeUnknown, None));
+    let case = case.shows(&[], NOW + secs(60)).at(NOW + secs(60));
+    assert!(case.sends().is_some());
+    // A process that starts then reads it from status.
+    let mut next = Case::new(&plain(), &[]).owned().written().own(|own| *own = Own::default());
+    next.0.rivals = Rivals::default();
+    next.0.subject.acting_since = NOW;
+    next.0.start();
+    let next = next.shows(&[], NOW + secs(1)).at(NOW + secs(1));
+    assert_eq!(next.cause().0, Reason::OutcomeUnknown);
+}
+
+#[test]
+fn a_key_that_is_not_there_is_looked_for_ever_less_often() {
+    let mut case = Case::new(&plain(), &[]).own(|own| own.look = None);
+    let (mut now, mut looks) = (NOW, 0);
+    while now < NOW + secs(600) {
+        let decision = case.decide();
+        let effect = is_work(&decision);
+        if effect {
+            looks += 1;
+            case = case.own(|own| own.found_no_key(now, secs(60), connection().as_deref()));
+        }
+        now += if effect { secs(0) } else { decision.again };
+        assert!(looks < 20, "a look each time at {now:?}");
+        case = case.at(now);
+        case.0.start();
+    }
+    assert!((3..=8).contains(&looks), "{looks} looks");
+}
+
+#[test]
+fn a_list_too_long_is_not_changed_and_not_read_all_the_time() {
+    let case = Case::new(&plain(), &[]).own(|own| own.found_too_long(NOW));
+    assert_eq!(case.cause().0, Reason::ListTooLong);
+    assert_eq!(case.decide().again, secs(300));
+    assert!(is_work(&case.at(NOW + secs(300)).decide()));
+}
+
+#[test]
+fn where_no_list_counts_nobody_knows_whether_the_operator_is_admitted() {
+    let case = Case::new(&plain(), &[entry(5, &all())]).owned();
+    let decision = case.decide();
+    assert_eq!(decision.conditions[0].status, None);
+    assert_eq!(decision.conditions[0].reason, Reason::OwnershipConflict);
+}
+
+#[test]
+fn what_the_last_list_took_is_allowed_for() {
+    let case = Case::new(&plain(), &[]).own(|own| own.calls = 40);
+    assert_eq!(case.0.calls_of_list(), 41);
 }
