@@ -3,10 +3,10 @@
 use super::{
     WhitelistContext,
     decide::{
-        Effect,
+        Effect, MOST_ENTRIES,
         guard::Step,
         list::{Entry, List},
-        MOST_ENTRIES, sendable,
+        sendable,
     },
     facts::Facts,
     memory::{Answer, Look, Own},
@@ -170,10 +170,7 @@ async fn read(permit: &Mutex<Permit>, facts: &Facts, key: ApiKeyId) -> Result<Re
             return Ok(Read::TooLong);
         }
     }
-    Ok(Read::Whole(
-        List { entries },
-        calls.load(Ordering::Relaxed),
-    ))
+    Ok(Read::Whole(List { entries }, calls.load(Ordering::Relaxed)))
 }
 
 /// What follows where the list could not be read.

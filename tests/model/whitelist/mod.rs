@@ -75,7 +75,11 @@ fn walk(scene: &Scene) -> Result<usize, (String, Vec<Move>)> {
     match checker.discoveries().into_iter().next() {
         None => Ok(states),
         Some((name, path)) => {
-            let why = path.last_state().broken.unwrap_or(name);
+            let last = path.last_state();
+            if std::env::var_os("MODEL_STATES").is_some() {
+                walk::show(scene, last);
+            }
+            let why = last.broken.unwrap_or(name);
             Err((why.to_owned(), path.into_actions()))
         }
     }

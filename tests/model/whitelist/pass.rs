@@ -276,6 +276,9 @@ fn note(scene: &Scene, own: &mut Own, step: &Step, list: &List, ends: Ends, now:
 }
 
 fn send(scene: &Scene, state: &mut State, slot: usize, step: &Step, ends: Ends) {
+    if !scene.may_touch(state, slot, step) {
+        state.broken = Some("an entry of others was touched");
+    }
     match ends {
         Ends::LostBefore => {}
         Ends::Ok | Ends::LostAfter => scene.effect(state, slot, step, false),

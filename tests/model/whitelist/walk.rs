@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Most rounds of one tick each.
-const ROUNDS: u64 = 40;
+const ROUNDS: u64 = 20;
 /// Most passes of an object within a tick.
 const PASSES: usize = 60;
 /// One of so many states is walked from.
@@ -26,11 +26,22 @@ pub fn ends(scene: &Scene, state: &State) -> bool {
         return true;
     }
     scene.walks.fetch_add(1, Ordering::Relaxed);
-    let mut state = state.clone();
+    is_ended(scene, state.clone(), false)
+}
+
+/// The same, told.
+pub fn show(scene: &Scene, state: &State) {
+    is_ended(scene, state.clone(), true);
+}
+
+fn is_ended(scene: &Scene, mut state: State, is_told: bool) -> bool {
     for round in 1..=ROUNDS {
         // A person has locked the operator out.
         if scene.addresses(state.egress).any(|a| state.refuses(a)) {
             return true;
+        }
+        if state.broken.is_some() {
+            return false;
         }
         let mut at_rest = state.wire.is_empty();
         while let Some(late) = state.wire.pop() {
@@ -38,6 +49,9 @@ pub fn ends(scene: &Scene, state: &State) -> bool {
         }
         for slot in 0..scene.objects {
             at_rest &= rests(scene, &mut state, slot);
+        }
+        if is_told {
+            println!("round {round}: {state:#?}");
         }
         if at_rest {
             scene.longest.fetch_max(round, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The end of an object: what it added goes, but for what the operator needs to stay admitted.
 
 use super::{
-    super::facts::Facts, Decision, Effect, going_on, hold, look_at, status, too_long, unlisted, unsettled,
-    work,
+    super::facts::Facts, Decision, Effect, going_on, hold, look_at, status, too_long, unlisted,
+    unsettled, work,
 };
 use crate::{
     controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN},

@@ -96,10 +96,7 @@ impl List {
         &'a self,
         keep: impl Fn(&Entry) -> bool + 'a,
     ) -> impl Iterator<Item = Range> + 'a {
-        let active = self
-            .entries
-            .iter()
-            .filter(|entry| entry.is_certain());
+        let active = self.entries.iter().filter(|entry| entry.is_certain());
         active
             .filter(move |entry| keep(entry))
             .filter_map(|entry| entry.range)

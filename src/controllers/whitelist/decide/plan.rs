@@ -207,7 +207,12 @@ fn with_all(list: &List, unmet: &[&Wished]) -> List {
 /// The entries of ours by which wishes are met, one for each.
 fn kept(list: &List, target: &Target) -> BTreeSet<WhitelistEntryId> {
     let met = |wished: &Wished| list.own().find(|entry| wished.is_met_by(entry));
-    target.entries.iter().filter_map(met).map(|e| e.id).collect()
+    target
+        .entries
+        .iter()
+        .filter_map(met)
+        .map(|e| e.id)
+        .collect()
 }
 
 /// Entries that admit the operator are added first.

@@ -235,9 +235,10 @@ impl Addresses {
         };
         let each = |a: &Range| {
             let a = *a;
-            let met = other.0.iter().filter(move |b| {
-                b.family == a.family && b.first <= a.last && a.first <= b.last
-            });
+            let met = other
+                .0
+                .iter()
+                .filter(move |b| b.family == a.family && b.first <= a.last && a.first <= b.last);
             met.map(move |b| both(&a, b))
         };
         self.0.iter().flat_map(each).collect()

@@ -91,7 +91,10 @@ fn a_list_that_is_suddenly_empty_ends_nothing() {
     let blank = case.shows(&[], NOW + secs(10)).at(NOW + secs(10));
     assert_eq!(blank.decide().effect, None);
     assert_eq!(blank.cause().0, crate::kinds::Reason::OutcomeUnknown);
-    let again = blank.written().shows(&[], NOW + secs(70)).at(NOW + secs(70));
+    let again = blank
+        .written()
+        .shows(&[], NOW + secs(70))
+        .at(NOW + secs(70));
     assert_eq!(again.decide().effect, Some(Effect::LetGo));
     // What this process has removed itself is believed at once.
     let case = Case::new(&plain(), &there).written().deleted().written();

@@ -219,7 +219,11 @@ fn a_long_list_is_planned_quickly() {
         let began = std::time::Instant::now();
         let held = plan(&list(&there), &target, false);
         assert_eq!(held.steps.len(), 2001);
-        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(1),
+            "{:?}",
+            began.elapsed()
+        );
     }
 }
 

@@ -168,7 +168,10 @@ fn a_hold_is_lifted_by_the_word_that_it_shows_and_the_word_is_used_up() {
     assert_eq!(case.sends(), None);
     // A word for something else does not stay until it fits.
     let wrong = Case::new(&spec, &[]).annotated(ACKNOWLEDGE_LOCKOUT, "0123456789");
-    assert_eq!((wrong.decide().effect, wrong.sends()), (Some(Effect::UseUp), None));
+    assert_eq!(
+        (wrong.decide().effect, wrong.sends()),
+        (Some(Effect::UseUp), None)
+    );
     let case = case.annotated(ACKNOWLEDGE_LOCKOUT, token);
     assert_eq!(case.sends(), Some(Step::Add(all())));
     let case = case.shows(&[entry(5, &all())], NOW + secs(1));
@@ -215,7 +218,8 @@ fn a_list_over_another_connection_says_nothing() {
         view.connection = Some("another".into());
     }
     assert!(is_work(&case.decide()));
-    let case = Case::new(&plain(), &[entry(5, &all())]).own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
+    let case = Case::new(&plain(), &[entry(5, &all())])
+        .own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
     let (reason, message) = case.cause();
     assert_eq!(reason, Reason::ApiKeyNotFound);
     assert!(
@@ -247,9 +251,14 @@ fn a_late_list_after_an_answered_change_is_waited_out() {
     let mut case = Case::new(&plain(), &there).written();
     for at in [NOW, NOW + secs(100)] {
         assert_eq!(case.at(at).sends(), Some(change.clone()));
-        case = Case::new(&plain(), &there).written().sent(change.clone(), true, at);
+        case = Case::new(&plain(), &there)
+            .written()
+            .sent(change.clone(), true, at);
         case = case.shows(&there, at + secs(1)).at(at + secs(1));
-        assert_eq!((case.cause().0, case.sends()), (Reason::OutcomeUnknown, None));
+        assert_eq!(
+            (case.cause().0, case.sends()),
+            (Reason::OutcomeUnknown, None)
+        );
         case = case.shows(&there, at + secs(59)).at(at + secs(59));
         assert_eq!(case.sends(), None);
         case = case.shows(&there, at + secs(60)).at(at + secs(60));
@@ -262,7 +271,9 @@ fn what_was_not_kept_is_forgotten_once_it_is() {
     assert_eq!(case.cause().0, Reason::EntryNotKept);
     let case = case.shows(&[entry(5, &all())], NOW + secs(1));
     assert_eq!(case.cause().0, Reason::Available);
-    let case = case.written().shows(&[foreign(6, range(0, 255))], NOW + secs(400));
+    let case = case
+        .written()
+        .shows(&[foreign(6, range(0, 255))], NOW + secs(400));
     assert_ne!(case.at(NOW + secs(400)).cause().0, Reason::EntryNotKept);
 }
 
@@ -271,7 +282,10 @@ fn before_all_whitelists_are_known_nothing_is_changed() {
     let mut case = Case::new(&plain(), &[]).written();
     assert!(case.sends().is_some());
     case.0.is_listed = false;
-    assert_eq!((case.cause().0, case.sends()), (Reason::WaitingForListing, None));
+    assert_eq!(
+        (case.cause().0, case.sends()),
+        (Reason::WaitingForListing, None)
+    );
     let early = case.at(secs(11));
     assert_eq!((early.decide().cause, early.decide().effect), (None, None));
     assert_eq!(early.deleted().decide().effect, None);
@@ -284,11 +298,17 @@ fn a_list_that_another_object_ruled_is_left_alone_until_its_steps_are_over() {
     case.0.rivals = Rivals::default();
     case.0.start();
     let case = case.shows(&[], NOW + secs(1)).at(NOW + secs(1));
-    assert_eq!((case.cause().0, case.sends()), (Reason::OutcomeUnknown, None));
+    assert_eq!(
+        (case.cause().0, case.sends()),
+        (Reason::OutcomeUnknown, None)
+    );
     let case = case.shows(&[], NOW + secs(60)).at(NOW + secs(60));
     assert!(case.sends().is_some());
     // A process that starts then reads it from status.
-    let mut next = Case::new(&plain(), &[]).owned().written().own(|own| *own = Own::default());
+    let mut next = Case::new(&plain(), &[])
+        .owned()
+        .written()
+        .own(|own| *own = Own::default());
     next.0.rivals = Rivals::default();
     next.0.subject.acting_since = NOW;
     next.0.start();
