@@ -324,7 +324,7 @@ fn while_a_call_is_under_way_no_look_is_asked_for_and_it_is_asked_ever_more_rare
 fn what_another_object_deleted_is_not_taken_for_stored() {
     let shown = Case::new().shows(1, ONE, "another object's", 10);
     let leaves = |case: &Case, posting| {
-        let leaving = |f: &mut Facts| drop(f.leaving.insert(uuid(1), posting));
+        let leaving = |f: &mut Facts| f.leaving = [(uuid(1), posting)].into();
         case.clone().facts(leaving).decide()
     };
     for told in [shown.clone(), shown.clone().recorded(1, ONE, false)] {
