@@ -151,6 +151,8 @@ mod tests {
         assert!(posts.start(HERE, &key, looked).is_none());
         assert_eq!(posts.of(HERE, &key), Posting::InFlight(clock::now().mono));
         drop(first);
+        let ended = posts.of(HERE, &key);
+        assert_eq!(ended, Posting::Ended(clock::now().mono));
         assert!(
             posts.start(HERE, &key, looked).is_none(),
             "the look is older"
@@ -158,7 +160,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         let unsent = posts.start(HERE, &key, clock::now().mono).unwrap();
         drop(unsent);
-        assert_eq!(posts.of(HERE, &key), Posting::None, "nothing was sent");
+        assert_eq!(posts.of(HERE, &key), ended, "nothing was sent since");
     }
 
     #[tokio::test(start_paused = true)]
