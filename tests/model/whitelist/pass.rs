@@ -106,7 +106,7 @@ pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> Fact
     if scene.variant == Variant::Unguarded {
         spec.lockout_guard = Some(false);
     }
-    let deleted = object.deleting.then(|| Time(jiff::Timestamp::UNIX_EPOCH));
+    let deleted = object.deleting.then_some(Time(jiff::Timestamp::UNIX_EPOCH));
     let mut made = IpWhitelist::new(name(slot), spec);
     made.metadata = ObjectMeta {
         name: Some(name(slot).into()),
@@ -182,6 +182,8 @@ fn rivals(scene: &Scene, state: &State, slot: usize) -> Rivals {
 }
 
 /// What a pass came to.
+// Each lives for one move; a box would save nothing.
+#[allow(clippy::large_enum_variant)]
 pub enum Done {
     /// Nothing was sent; the world may have changed all the same.
     Rested(Decision),

@@ -22,7 +22,7 @@ const ONE_OF: u64 = 16;
 pub fn ends(scene: &Scene, state: &State) -> bool {
     let mut hash = DefaultHasher::new();
     state.hash(&mut hash);
-    if hash.finish() % ONE_OF != 0 {
+    if !hash.finish().is_multiple_of(ONE_OF) {
         return true;
     }
     scene.walks.fetch_add(1, Ordering::Relaxed);

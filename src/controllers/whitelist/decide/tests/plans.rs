@@ -230,7 +230,7 @@ fn a_long_list_is_planned_quickly() {
 #[test]
 fn what_came_twice_goes_once_it_is_not_needed() {
     let me = wished("me", range(0, 15));
-    let target = target(&[me.clone()], &[range(8, 8)]);
+    let target = target(std::slice::from_ref(&me), &[range(8, 8)]);
     let there = [
         entry(1, &me),
         entry(2, &me),
@@ -274,7 +274,7 @@ fn a_word_stands_for_the_end_and_not_for_the_way() {
     let swapped = target(&[b.clone(), a.clone()], &[range(50, 50)]);
     assert_eq!(token(&List::default(), &swapped), empty);
     for other in [
-        target(&[a.clone()], &[range(50, 50)]),
+        target(std::slice::from_ref(&a), &[range(50, 50)]),
         target(&[a.clone(), b.clone()], &[range(51, 51)]),
         target(&[a, b], &[]),
     ] {
