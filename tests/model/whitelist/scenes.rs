@@ -407,16 +407,12 @@ pub fn two() -> Scene {
     Scene::new("two", specs, left).two()
 }
 
-/// Two objects of two clusters.
+/// Two objects of two clusters, which both go.
 pub fn strangers() -> Scene {
-    let specs = vec![
-        exclusive(spec(&[("me", 0, 1)])),
-        exclusive(spec(&[("me", 0, 0)])),
-    ];
+    let specs = vec![exclusive(spec(&[("me", 0, 1)])), spec(&[("me", 0, 0)])];
     let left = Budget {
         faults: 1,
         edits: 2,
-        ticks: 4,
         ..Budget::default()
     };
     Scene::new("strangers", specs, left).strangers()

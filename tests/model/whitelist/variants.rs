@@ -50,5 +50,5 @@ fn a_step_that_rests_on_an_old_list_is_noticed() {
 
 #[test]
 fn objects_that_count_on_the_entries_of_each_other_are_noticed() {
-    breaks(&scenes::two().with(Variant::Trusting));
+    breaks(&scenes::strangers().with(Variant::Trusting));
 }
