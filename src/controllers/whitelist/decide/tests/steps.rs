@@ -19,7 +19,7 @@ fn a_step_is_told_before_it_is_sent_and_seen_before_the_next() {
     assert!(is_work(&case.decide()));
     assert_eq!(case.sends(), Some(Step::Add(all())));
 
-    let case = case.sent(Step::Add(all()), true, NOW).at(NOW + secs(1));
+    let case = case.sent(&Step::Add(all()), true, NOW).at(NOW + secs(1));
     assert_eq!(case.sends(), None, "the step before is not seen yet");
     assert!(is_work(&case.decide()), "the list is read again at once");
     let case = case
@@ -51,7 +51,7 @@ fn without_the_finalizer_nothing_is_added() {
 #[test]
 fn a_lost_answer_is_waited_out_and_not_sent_again() {
     let case = Case::new(&plain(), &[]).written();
-    let lost = |case: Case| case.sent(Step::Add(all()), false, NOW);
+    let lost = |case: Case| case.sent(&Step::Add(all()), false, NOW);
     // It had its effect after all.
     let seen = lost(case)
         .shows(&[entry(5, &all())], NOW + secs(1))
@@ -98,7 +98,7 @@ fn an_entry_that_loses_its_mark_is_not_added_again() {
     let mut cut = entry(5, &all());
     (cut.name, cut.comments) = (None, "[fmo-ent".into());
     let case = Case::new(&plain(), &[]).written();
-    let case = case.sent(Step::Add(all()), true, NOW);
+    let case = case.sent(&Step::Add(all()), true, NOW);
     let case = case.shows(&[cut.clone()], NOW + secs(1)).at(NOW + secs(1));
     let (reason, message) = case.cause();
     assert_eq!(reason, Reason::EntryNotKept);
@@ -127,7 +127,7 @@ fn what_is_answered_and_not_kept_twice_in_a_row_needs_a_person() {
     for at in [100, 200] {
         let at = NOW + secs(at);
         assert!(case.sends().is_some() || at > NOW + secs(100));
-        case = case.sent(Step::Add(all()), true, at);
+        case = case.sent(&Step::Add(all()), true, at);
         let mut shown = other.clone();
         shown.id = WhitelistEntryId(at.as_secs());
         case = case.shows(&[shown], at + secs(1)).at(at + secs(1));
@@ -253,7 +253,7 @@ fn a_late_list_after_an_answered_change_is_waited_out() {
         assert_eq!(case.at(at).sends(), Some(change.clone()));
         case = Case::new(&plain(), &there)
             .written()
-            .sent(change.clone(), true, at);
+            .sent(&change, true, at);
         case = case.shows(&there, at + secs(1)).at(at + secs(1));
         assert_eq!(
             (case.cause().0, case.sends()),
