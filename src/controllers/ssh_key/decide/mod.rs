@@ -1,6 +1,6 @@
 //! The decision: facts in, one decision out. No I/O, no clock, no randomness.
 //!
-//! A living object keeps its key stored, [`keep`]; one that is being deleted lets go of it, [`end`].
+//! A living object keeps its key stored, `keep`; one that is being deleted lets go of it, `end`.
 
 mod end;
 mod keep;
