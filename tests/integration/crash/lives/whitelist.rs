@@ -57,12 +57,27 @@ fn judge<'a>(
         };
         let mut shown = active(proxied).await;
         shown.sort();
+        if step == Step::Delete {
+            clear(proxied).await;
+        }
         match shown == wanted {
             true => Findings::new(),
             false => vec![format!("the list admits {shown:?}, not {wanted:?}")],
         }
     }
     .boxed_local()
+}
+
+/// What the object has left is taken off, as a person does: the object of the next life has another name, and leaves
+/// the entries of others alone.
+async fn clear(proxied: &ProxiedWorld) {
+    let keys = proxied.world.simulator.keys().await;
+    let list = keys.first().and_then(|key| key["whitelist"].as_array());
+    for entry in list.expect("the first key has a list") {
+        let path = format!("/v3/account/apiKey/1/whitelist/{}", entry["id"]);
+        let (status, answer) = proxied.world.simulator.call("DELETE", &path, None).await;
+        assert_eq!(status, 204, "{answer}");
+    }
 }
 
 /// The ranges of the active entries.
