@@ -40,14 +40,20 @@ const QUEUED: Duration = Duration::from_secs(600);
 const LISTED: Duration = Duration::from_secs(1);
 
 /// What follows a decision.
-pub enum Next {
+pub enum Next<'a, E> {
     /// Write the decided status, and look again then.
     Say(Again),
     /// Nothing now, not even a status: look again then.
     Rest(Again),
     /// Carry the effect out, by this permit where it calls the provider.
-    Act(Option<Permit>),
+    Act(&'a E, Option<Permit>),
 }
+
+/// The turns that people wait for or must act on, of a kind that has no words of its own for them.
+pub const TURNS: [(Type, Severity, &str); 2] = [
+    (Type::Ready, Severity::Normal, "Apply"),
+    (Type::Stalled, Severity::Warning, "Hold"),
+];
 
 /// How an effect ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,13 +144,13 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
 
     /// Passes the wishes of a decision on to the account, and asks for the turn of its effect. `turn` gives the
     /// lane of an effect and the number of its calls; None: it calls nobody but the API server.
-    pub fn prepare<E>(
+    pub fn prepare<'a, E>(
         &self,
         subject: &Subject<K, T>,
         account: Option<&Account>,
-        decision: &Decision<K::Status, E>,
+        decision: &'a Decision<K::Status, E>,
         turn: impl FnOnce(&E) -> Option<(Lane, u32)>,
-    ) -> Next {
+    ) -> Next<'a, E> {
         let (uid, now) = (subject.uid(), subject.now.mono);
         self.objects.remember(uid, |memory| {
             memory.patience.note(decision.patience_for(), now);
@@ -168,7 +174,7 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
             return Next::Say(Again::After(rest));
         }
         let Some((lane, calls)) = turn(effect) else {
-            return Next::Act(None);
+            return Next::Act(effect, None);
         };
         let asked = match account {
             Some(account) => account.turn(lane, calls, &caller(subject)),
@@ -179,7 +185,7 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
             Ok(Turn::Now(permit)) => {
                 let word = subject.view().and_then(|view| view.connection.as_deref());
                 match account.is_some_and(|account| account.stands_on(&permit, word)) {
-                    true => Next::Act(Some(permit)),
+                    true => Next::Act(effect, Some(permit)),
                     false => Next::Rest(Again::AtOnce),
                 }
             }

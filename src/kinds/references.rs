@@ -102,6 +102,11 @@ impl PinnedAccount {
         let name = name.unwrap_or("default").to_owned();
         Self { kind, name }
     }
+
+    /// The account of an object: the one that its status has pinned, else what its reference stands for.
+    pub fn in_force(pinned: Option<&Self>, reference: Option<&AccountRef>) -> Self {
+        pinned.map_or_else(|| Self::of(reference), Self::clone)
+    }
 }
 
 /// One key of a Secret or ConfigMap in the same namespace.

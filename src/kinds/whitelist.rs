@@ -223,8 +223,8 @@ pub enum EntryState {
 impl IpWhitelist {
     /// The account through which it is changed.
     pub fn account(&self) -> PinnedAccount {
-        let pinned = self.status.as_ref().and_then(|s| s.account.clone());
-        pinned.unwrap_or_else(|| PinnedAccount::of(self.spec.account_ref.as_ref()))
+        let pinned = self.status.as_ref().and_then(|s| s.account.as_ref());
+        PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())
     }
 }
 

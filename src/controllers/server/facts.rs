@@ -208,8 +208,8 @@ pub fn has_finalizer(object: &BareMetalServer) -> bool {
 
 /// The account that pays. That of the order stays it, whatever the reference says by now.
 pub fn account_of(object: &BareMetalServer) -> PinnedAccount {
-    let pinned = object.status.as_ref().and_then(|s| s.account.clone());
-    pinned.unwrap_or_else(|| PinnedAccount::of(object.spec.account_ref.as_ref()))
+    let pinned = object.status.as_ref().and_then(|s| s.account.as_ref());
+    PinnedAccount::in_force(pinned, object.spec.account_ref.as_ref())
 }
 
 /// Whether two texts are the same UUID: case does not matter.

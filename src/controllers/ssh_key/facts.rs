@@ -290,8 +290,8 @@ fn tail_of(key: &Fingerprint) -> String {
 
 /// The account of an object. The first one stays it, whatever the reference says by now.
 pub fn account_of(object: &SshKey) -> PinnedAccount {
-    let pinned = object.status.as_ref().and_then(|s| s.account.clone());
-    pinned.unwrap_or_else(|| PinnedAccount::of(object.spec.account_ref.as_ref()))
+    let pinned = object.status.as_ref().and_then(|s| s.account.as_ref());
+    PinnedAccount::in_force(pinned, object.spec.account_ref.as_ref())
 }
 
 /// What an object stands for, as far as it says so itself: two of them share one stored key.

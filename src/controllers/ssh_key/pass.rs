@@ -37,10 +37,7 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
     let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Rest(again) => return again,
         Next::Say(again) => again,
-        Next::Act(permit) => {
-            let Some(effect) = &decision.effect else {
-                return Again::AtOnce;
-            };
+        Next::Act(effect, permit) => {
             let (ended, observation) = act(&ctx, &shared, &facts, effect, permit).await;
             return ctx
                 .concluded(subject, ended, |memory| memory.note(observation))

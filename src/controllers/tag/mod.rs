@@ -9,14 +9,13 @@ use super::{
     again::Again,
     context::{Context, Process},
     drive::drive,
-    events::Severity,
     objects::{Objects, Seen, Traits},
     ownership::Rivals,
-    pass::{Memory, Next, Subject},
+    pass::{Memory, Next, Subject, TURNS},
 };
 use crate::{
     account::{Account, AccountKey, Lane},
-    kinds::{ServerTag, conditions::Type},
+    kinds::ServerTag,
 };
 use act::act;
 use decide::{Effect, decide};
@@ -25,12 +24,6 @@ use std::sync::Arc;
 
 /// What the passes over tags use.
 type TagContext = Context<ServerTag, Memory<TagMemory>>;
-
-/// The turns that people wait for or must act on.
-const TURNS: [(Type, Severity, &str); 2] = [
-    (Type::Ready, Severity::Normal, "Apply"),
-    (Type::Stalled, Severity::Warning, "Hold"),
-];
 
 /// The controller of tags.
 pub struct Controller {
@@ -78,19 +71,15 @@ async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
     let (facts, account) = observe(&ctx, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    match (
-        ctx.prepare(subject, account.as_ref(), &decision, turn),
-        &decision.effect,
-    ) {
-        (Next::Act(permit), Some(effect)) => {
+    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+        Next::Act(effect, permit) => {
             let observation = act(&ctx, &facts, effect, permit).await;
             let mut own = subject.memory.own.clone();
             let ended = own.note(observation);
             ctx.concluded(subject, ended, |kept| *kept = own).await
         }
-        (Next::Say(again), _) => ctx.say(subject, &decision, again, &TURNS).await,
-        (Next::Rest(again), _) => again,
-        (Next::Act(_), None) => Again::Backoff,
+        Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
+        Next::Rest(again) => again,
     }
 }
 

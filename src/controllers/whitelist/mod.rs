@@ -10,14 +10,13 @@ use super::{
     again::Again,
     context::{Context, Process},
     drive::drive,
-    events::Severity,
     objects::{Claimant, Objects, Seen, Traits},
     ownership::Rivals,
-    pass::{Memory, Next},
+    pass::{Memory, Next, TURNS},
 };
 use crate::{
     account::{Account, AccountKey, Lane},
-    kinds::{IpWhitelist, conditions::Type, references::AccountKind},
+    kinds::{IpWhitelist, references::AccountKind},
 };
 use act::act;
 use decide::{Effect, decide};
@@ -27,12 +26,6 @@ use std::sync::Arc;
 
 /// What the passes over whitelists use.
 type WhitelistContext = Context<IpWhitelist, Memory<Own>>;
-
-/// The turns that people wait for or must act on.
-const TURNS: [(Type, Severity, &str); 2] = [
-    (Type::Ready, Severity::Normal, "Apply"),
-    (Type::Stalled, Severity::Warning, "Hold"),
-];
 
 /// The controller of whitelists.
 pub struct Controller {
@@ -80,17 +73,13 @@ async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
     let (facts, account) = observe(&ctx, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    match (
-        ctx.prepare(subject, account.as_ref(), &decision, turn),
-        &decision.effect,
-    ) {
-        (Next::Act(permit), Some(effect)) => {
+    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+        Next::Act(effect, permit) => {
             let (own, ended) = act(&ctx, &facts, effect, permit).await;
             ctx.concluded(subject, ended, |kept| *kept = own).await
         }
-        (Next::Say(again), _) => ctx.say(subject, &decision, again, &TURNS).await,
-        (Next::Rest(again), _) => again,
-        (Next::Act(_), None) => Again::Backoff,
+        Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
+        Next::Rest(again) => again,
     }
 }
 
