@@ -6,6 +6,7 @@ mod closed;
 mod helm;
 mod install;
 mod pod;
+mod policies;
 mod render;
 mod rights;
 mod rights_proxy;

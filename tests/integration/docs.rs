@@ -31,6 +31,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     let mut files = vec![
         Path::new(ROOT).join("README.md"),
         Path::new(ROOT).join("CONTRIBUTING.md"),
+        Path::new(ROOT).join("SECURITY.md"),
         Path::new(ROOT).join("benchmarks/README.md"),
     ];
     files.extend(files_below(&Path::new(ROOT).join("docs"), "md"));
@@ -111,26 +112,45 @@ fn every_link_leads_to_a_file() {
     }
 }
 
-#[test]
-fn every_test_that_a_guarantee_names_exists() {
-    let page = fs::read_to_string(Path::new(ROOT).join("docs/guarantees.md")).unwrap();
+/// Fails unless every test that the page names exists, and each of its rows that starts like this names one.
+fn is_held_by_tests(page: &str, row: &str) -> Vec<String> {
+    let text = fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
     let mut named = 0;
-    for path in paths(&page) {
+    for path in paths(&text) {
         let Some((file, test)) = path.split_once("::") else {
             continue;
         };
         let source = fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
         assert!(
             source.contains(&format!("fn {test}(")),
-            "docs/guarantees.md names {test} in {file}"
+            "{page} names {test} in {file}"
         );
         named += 1;
     }
-    assert!(named >= 9, "only {named} tests are named");
-    let rows = page.lines().filter(|line| line.starts_with("| G"));
-    for row in rows {
-        assert!(row.contains("::"), "no test holds: {row}");
-    }
+    assert!(named >= 9, "{page}: only {named} tests are named");
+    let rows = text.lines().filter(|line| line.starts_with(row));
+    rows.map(|line| {
+        assert!(line.contains("::"), "{page}: no test holds: {line}");
+        line.split('|').nth(1).unwrap().trim().to_owned()
+    })
+    .collect()
+}
+
+#[test]
+fn every_test_that_a_guarantee_names_exists() {
+    let rows = is_held_by_tests("docs/guarantees.md", "| G");
+    assert_eq!(rows.len(), 10, "{rows:?}");
+}
+
+#[test]
+fn every_threat_is_held_by_a_test_that_exists() {
+    let mut rows = is_held_by_tests("docs/security.md", "| H");
+    rows.retain(|row| row != "Harm");
+    rows.extend(is_held_by_tests("docs/security.md", "| S"));
+    let threats = [
+        "H1", "H2", "H3", "H4", "H5", "H6", "S1", "S2", "S3", "S4", "S5", "S6",
+    ];
+    assert_eq!(rows, threats);
 }
 
 #[test]

@@ -71,6 +71,10 @@ resourceNames: ["flexmetal-operator-{{ . }}"]
 {{- end }}
 
 {{- define "flexmetal.rules.cluster" -}}
+# No request has this verb: the admission policies ask for it, to let operators and cluster admins through.
+- apiGroups: ["flexmetal.dev"]
+  resources: ["baremetalservers"]
+  verbs: ["operate"]
 # The identifier of the cluster is a hash of this namespace's UID.
 - apiGroups: [""]
   resources: ["namespaces"]

@@ -14,6 +14,7 @@ fn unknown_and_impossible_values_are_refused_by_both_helms() {
         ("image.reposittory=x", "reposittory"),
         ("image.digest=sha256:12", "digest"),
         ("crds.install=true", "install"),
+        ("admissionPolicies.mode=Warn", "mode"),
         ("rbac.clusterRole=true", "clusterRole"),
         ("serviceAccount.token=x", "token"),
         ("simulator.image.digest=sha256:12", "digest"),

@@ -1,0 +1,306 @@
+//! The admission policies of the chart on the real API server, tried by those whom they hold back: the operator's own
+//! account on Secrets, and people of a namespace on servers.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use super::helm::{documents, helms, said};
+use super::install::SOON;
+use super::{checkout, of_kind};
+use crate::crds;
+use lab::rig::{Cluster, eventually};
+
+const FINALIZER: &str = "flexmetal.dev/account-in-use";
+const SERVER_FINALIZER: &str = "flexmetal.dev/server";
+const ORDER: &str = "flexmetal.dev/order";
+
+/// The policies and the roles of a release, in force, with a namespace of their own.
+struct InForce {
+    cluster: &'static Cluster,
+    namespace: String,
+}
+
+/// Somebody who writes with kubectl.
+struct Person<'a> {
+    on: &'a InForce,
+    user: Option<String>,
+}
+
+impl InForce {
+    /// Puts into the cluster what the chart renders beside the workload and the definitions.
+    async fn start() -> Self {
+        let cluster = crds::installed().await;
+        let namespace = cluster.namespace("policies").await;
+        let [helm, _] = helms();
+        let chart = checkout("deploy/chart");
+        let rendered = helm.run(&[
+            "template",
+            "trial",
+            chart.to_str().unwrap(),
+            "--namespace",
+            &namespace,
+            "--kube-version=1.36.0",
+        ]);
+        assert!(rendered.status.success(), "{}", said(&rendered));
+        let objects = documents(&String::from_utf8(rendered.stdout).unwrap());
+        let kinds = [
+            ("ValidatingAdmissionPolicy", 2),
+            ("ValidatingAdmissionPolicyBinding", 2),
+            ("ClusterRole", 1),
+            ("ClusterRoleBinding", 1),
+        ];
+        let in_force = Self { cluster, namespace };
+        for (kind, count) in kinds {
+            let of_kind: Vec<&Value> = of_kind(&objects, kind).collect();
+            assert!(of_kind.len() >= count, "{kind}");
+            for object in of_kind {
+                in_force.admin().apply(object).await.unwrap();
+            }
+        }
+        in_force
+    }
+
+    fn admin(&self) -> Person<'_> {
+        Person {
+            on: self,
+            user: None,
+        }
+    }
+
+    fn operator(&self) -> Person<'_> {
+        let namespace = &self.namespace;
+        Person {
+            on: self,
+            user: Some(format!(
+                "system:serviceaccount:{namespace}:trial-flexmetal-operator"
+            )),
+        }
+    }
+
+    /// Somebody who may do everything in the namespace, and nothing elsewhere.
+    async fn tenant(&self) -> Person<'_> {
+        let namespace = &self.namespace;
+        let user = format!("tenant-of-{namespace}");
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "everything", "namespace": namespace},
+            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "everything", "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "everything"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        for object in [role, binding] {
+            self.admin().apply(&object).await.unwrap();
+        }
+        Person {
+            on: self,
+            user: Some(user),
+        }
+    }
+}
+
+impl Person<'_> {
+    async fn kubectl(&self, arguments: &[&str], input: &str) -> Result<(), String> {
+        let mut all = vec!["-n", &self.on.namespace];
+        if let Some(user) = &self.user {
+            all.extend(["--as", user]);
+        }
+        all.extend(arguments);
+        let output: Output = self.on.cluster.kubectl_with_input(&all, input).await;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8(output.stderr).unwrap()),
+        }
+    }
+
+    async fn apply(&self, object: &Value) -> Result<(), String> {
+        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        self.kubectl(&apply, &object.to_string()).await
+    }
+
+    async fn patch(&self, kind: &str, name: &str, patch: &Value) -> Result<(), String> {
+        let patch = format!("--patch={patch}");
+        self.kubectl(&["patch", kind, name, "--type=merge", &patch], "")
+            .await
+    }
+
+    /// Fails unless a policy refuses the patch with these words.
+    async fn is_refused(&self, kind: &str, name: &str, patch: &Value, words: &str) {
+        let refused = self.patch(kind, name, patch).await.expect_err(words);
+        assert!(refused.contains("ValidatingAdmissionPolicy"), "{refused}");
+        assert!(refused.contains(words), "{refused}");
+    }
+
+    /// Waits until a policy is in force: it refuses this patch.
+    async fn is_refused_soon(&self, kind: &str, name: &str, patch: &Value) {
+        eventually("the policy is in force", SOON, async || {
+            self.patch(kind, name, patch).await.err()
+        })
+        .await;
+    }
+}
+
+fn finalizers(names: &[&str]) -> Value {
+    json!({"metadata": {"finalizers": names}})
+}
+
+fn annotation(value: &Value) -> Value {
+    json!({"metadata": {"annotations": {ORDER: value}}})
+}
+
+#[tokio::test]
+async fn the_operator_changes_nothing_of_a_secret_but_its_finalizer() {
+    let in_force = InForce::start().await;
+    let (admin, operator) = (in_force.admin(), in_force.operator());
+    for (name, kind) in [("key", "flexmetal.dev/api-key"), ("other", "Opaque")] {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": kind,
+            "metadata": {
+                "name": name, "labels": {"app": "web"}, "annotations": {"note": "theirs"},
+                "finalizers": ["example.com/theirs"],
+            },
+            "stringData": {"apiKey": "secret"},
+        });
+        admin.apply(&secret).await.unwrap();
+    }
+    let more = json!({"stringData": {"more": "of it"}});
+    operator.is_refused_soon("secret", "key", &more).await;
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]);
+    let changes = [
+        more,
+        json!({"data": {"apiKey": null}}),
+        json!({"immutable": true}),
+        json!({"metadata": {"labels": {"app": "mine"}}}),
+        json!({"metadata": {"labels": null}}),
+        json!({"metadata": {"annotations": {"mine": "too"}}}),
+        json!({"metadata": {"ownerReferences": owner}}),
+        finalizers(&[]),
+        finalizers(&[FINALIZER]),
+        finalizers(&["example.com/theirs", "example.com/another"]),
+    ];
+    for name in ["key", "other"] {
+        for change in &changes {
+            let words = "changes nothing of a Secret but its own finalizer";
+            operator.is_refused("secret", name, change, words).await;
+        }
+    }
+    // Its finalizer: on, unchanged, and off again, on a Secret of the right type alone.
+    let (with, without) = (
+        finalizers(&["example.com/theirs", FINALIZER]),
+        finalizers(&["example.com/theirs"]),
+    );
+    let words = "of type flexmetal.dev/api-key only";
+    operator.is_refused("secret", "other", &with, words).await;
+    for patch in [&with, &with, &without] {
+        operator.patch("secret", "key", patch).await.unwrap();
+    }
+    // One that is there from former times can be taken off, of a Secret that is being deleted too.
+    admin.patch("secret", "other", &with).await.unwrap();
+    let delete = ["delete", "secret", "other", "--wait=false"];
+    admin.kubectl(&delete, "").await.unwrap();
+    operator.patch("secret", "other", &without).await.unwrap();
+    // Everybody else is left alone.
+    let mine = json!({"metadata": {"labels": {"app": "mine"}}});
+    let tenant = in_force.tenant().await;
+    tenant.patch("secret", "key", &mine).await.unwrap();
+    for name in ["key", "other"] {
+        admin.patch("secret", name, &finalizers(&[])).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
+    let in_force = InForce::start().await;
+    let (admin, operator) = (in_force.admin(), in_force.operator());
+    let tenant = in_force.tenant().await;
+    let intent = json!({
+        "cluster": "0123456789abcdef", "uid": "u", "mark": "0123456789abcdef01234567", "epoch": 1, "attempt": "a",
+        "sendBy": "2026-01-01T00:00:00Z",
+    });
+    let mut closed = intent.clone();
+    closed["outcome"] = json!("Refused");
+    let server = |name: &str, note: Option<&Value>| {
+        let mut server = lab::rig::server(name);
+        server["metadata"]["finalizers"] = json!([SERVER_FINALIZER]);
+        if let Some(note) = note {
+            server["metadata"]["annotations"] = json!({ORDER: note.to_string()});
+        }
+        server
+    };
+    let record = |outcome: Option<&str>| {
+        let mut order = intent.clone();
+        if let Some(outcome) = outcome {
+            order["outcome"] = json!(outcome);
+        }
+        json!({"status": {"order": order}})
+    };
+    // By its annotation, and by its status.
+    for (name, note) in [
+        ("noted", Some(&intent)),
+        ("open", None),
+        ("made", None),
+        ("closed", Some(&closed)),
+        ("refused", None),
+        ("unordered", None),
+    ] {
+        admin.apply(&server(name, note)).await.unwrap();
+    }
+    for (name, outcome) in [
+        ("open", None),
+        ("made", Some("Created")),
+        ("refused", Some("Refused")),
+    ] {
+        let patch = format!("--patch={}", record(outcome));
+        let arguments = ["patch", "bms", name, "--subresource=status", "--type=merge"];
+        let arguments = [&arguments[..], &[&patch]].concat();
+        admin.kubectl(&arguments, "").await.unwrap();
+    }
+    tenant
+        .is_refused_soon("bms", "noted", &finalizers(&[]))
+        .await;
+    for name in ["noted", "open", "made"] {
+        let words = "finalizer flexmetal.dev/server stays";
+        for without in [finalizers(&[]), finalizers(&["example.com/theirs"])] {
+            tenant.is_refused("bms", name, &without, words).await;
+        }
+        // What is theirs they change as before.
+        for patch in [
+            json!({"metadata": {"labels": {"app": "web"}}}),
+            json!({"spec": {"deletionPolicy": "Retain"}}),
+            finalizers(&[SERVER_FINALIZER, "example.com/theirs"]),
+        ] {
+            tenant.patch("bms", name, &patch).await.unwrap();
+        }
+    }
+    for value in [json!(null), json!(""), json!("{"), json!(closed.to_string())] {
+        let words = "annotation flexmetal.dev/order shows an order";
+        tenant
+            .is_refused("bms", "noted", &annotation(&value), words)
+            .await;
+    }
+    // Nor of an object that is being deleted, which is when it is most tempting.
+    for name in ["noted", "made"] {
+        let delete = ["delete", "bms", name, "--wait=false"];
+        tenant.kubectl(&delete, "").await.unwrap();
+        let words = "finalizer flexmetal.dev/server stays";
+        tenant
+            .is_refused("bms", name, &finalizers(&["example.com/theirs"]), words)
+            .await;
+    }
+    // Where no machine can be, people help themselves.
+    for name in ["closed", "refused", "unordered"] {
+        tenant.patch("bms", name, &finalizers(&[])).await.unwrap();
+        let none = annotation(&Value::Null);
+        tenant.patch("bms", name, &none).await.unwrap();
+    }
+    // The operator and a cluster admin may do all of it.
+    let none = annotation(&Value::Null);
+    operator.patch("bms", "noted", &none).await.unwrap();
+    for (person, name) in [(&operator, "noted"), (&admin, "open"), (&operator, "made")] {
+        person.patch("bms", name, &finalizers(&[])).await.unwrap();
+    }
+}
