@@ -131,11 +131,12 @@ async fn a_replace_and_a_delete_lose_no_machine_in_any_state() {
         world.delete(name).await;
         assert!(world.get(name).await.is_some(), "{name} is gone");
     }
-    world.simulator.key(&key, true).await;
     let back = json!({"tags": marks});
     world.simulator.alter(&uuid("unmarked").await, &back).await;
     let shown = json!({"hidden": false});
     world.simulator.alter(&uuid("hidden").await, &shown).await;
+    // Last: a few more looks that do not show the machine would prove that it is gone.
+    world.simulator.key(&key, true).await;
     for name in names {
         world.wait_gone(name, SOON).await;
     }

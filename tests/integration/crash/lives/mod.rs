@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::call_trace::Place;
 use super::fault_point::{FaultPoint, inject};
 use super::judge::Findings;
-use super::proxied_world::ProxiedWorld;
+use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 
 /// Every kind whose objects are tried.
 pub(crate) const ALL: [&dyn Life; 5] = [
@@ -108,7 +108,10 @@ pub(crate) async fn record(
         proxied.arm(name, None);
         life.start(proxied, name, phase).await;
         before = judged(life, proxied, name, phase, &before, None).await;
-        let seen = all_seen(proxied).await;
+        let expected = life.expected().iter();
+        let expected = expected.filter(|(of, _)| *of == life.phases()[phase]);
+        let expected: Vec<&str> = expected.map(|(_, place)| *place).collect();
+        let seen = all_seen(proxied, &expected).await;
         let counted = (0..seen.len()).filter(|index| life.counts(phase, &seen, *index));
         places.push(counted.map(|index| seen[index].clone()).collect());
     }
@@ -134,13 +137,19 @@ async fn judged(
     after
 }
 
-/// All effects of a phase, those included that follow the awaited state, such as events.
-async fn all_seen(proxied: &ProxiedWorld) -> Vec<Place> {
+/// All effects of a phase, those included that follow the awaited state, such as events. On a busy machine what is
+/// expected of them may come after a time that is quiet.
+async fn all_seen(proxied: &ProxiedWorld, expected: &[&str]) -> Vec<Place> {
     // Looks go on when all is done.
     let effects = |seen: &[Place]| seen.iter().filter(|place| !place.is_look()).count();
+    let misses = |seen: &[Place]| {
+        let places: Vec<String> = seen.iter().map(Place::to_string).collect();
+        expected.iter().any(|it| !places.iter().any(|p| p == it))
+    };
     let mut seen = proxied.trace.seen();
-    let mut since = Instant::now();
-    while since.elapsed() < QUIET {
+    let start = Instant::now();
+    let mut since = start;
+    while since.elapsed() < QUIET || misses(&seen) && start.elapsed() < AT_ITS_END {
         sleep(Duration::from_millis(50)).await;
         let now = proxied.trace.seen();
         if effects(&now) != effects(&seen) {
