@@ -98,7 +98,7 @@ fn saying(text: &str) -> String {
 
 #[tokio::test]
 async fn what_is_shown_of_a_refusal_is_short() {
-    let entry = json!({"property": "p".repeat(2000), "message": "m".repeat(2000)});
+    let entry = json!({"property": "p".repeat(1500), "message": "m".repeat(1500)});
     let record =
         json!({"errorCode": 1, "errorMessage": "x".repeat(2000), "errors": vec![entry; 16]});
     let long = error(answer(422, record.to_string())).await;
