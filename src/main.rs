@@ -11,6 +11,7 @@ use flexmetal_operator::{
         telemetry::{self, LogFormat},
     },
 };
+use hosting::BaseUrl;
 use std::{collections::BTreeSet, error::Error, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 /// glibc's allocator keeps a pool for each thread and gives little of it back: after a burst of passes
@@ -41,6 +42,10 @@ struct Flags {
     /// Identity of the cluster, 16 hex digits; default: a hash of the UID of the namespace kube-system.
     #[arg(long)]
     cluster_id: Option<String>,
+    /// Send keys to this base URL only; may be repeated. It may be plain http or private, and a key Secret need not
+    /// name it. Default: where the key Secrets say, by https and to public addresses only.
+    #[arg(long, value_name = "URL", value_parser = BaseUrl::parse)]
+    allowed_base_url: Vec<BaseUrl>,
     /// Address of the health endpoints.
     #[arg(long, default_value = "0.0.0.0:8081")]
     listen: SocketAddr,
@@ -91,6 +96,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
             true => Minimum::Lifted,
             false => Minimum::Kept,
         },
+        allowed_base_urls: flags.allowed_base_url,
         listen: flags.listen,
     };
     Ok(Box::pin(operator::run(clients, options)).await?)

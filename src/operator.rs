@@ -7,6 +7,7 @@ use crate::{
         context::{Process, Watched},
         events::Events,
         mark::ClusterId,
+        reach::Reach,
     },
     kinds::timing::Minimum,
     runtime::{
@@ -16,6 +17,7 @@ use crate::{
         shutdown,
     },
 };
+use hosting::BaseUrl;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};
 use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -43,6 +45,8 @@ pub struct Options {
     pub cluster: Option<ClusterId>,
     /// Whether the minimum of each time of an account holds.
     pub minimum: Minimum,
+    /// The only URLs that keys may be sent to. None: public addresses by https, as the key Secrets say.
+    pub allowed_base_urls: Vec<BaseUrl>,
     /// Address of the health endpoints.
     pub listen: SocketAddr,
 }
@@ -67,6 +71,12 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
             "--short-intervals: what spec.timing of an account says is in force however short it is; for tests and demonstrations only"
         );
     }
+    if !options.allowed_base_urls.is_empty() {
+        tracing::info!(
+            allowed = ?options.allowed_base_urls,
+            "--allowed-base-url: keys are sent to these URLs alone, and a Secret need not name one"
+        );
+    }
     let stop = CancellationToken::new();
     let candidate = Candidate {
         cluster: cluster.as_str().to_owned(),
@@ -86,6 +96,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         namespace: options.namespace,
         watched: options.watched,
         minimum: options.minimum,
+        reach: Reach::new(options.allowed_base_urls),
         leadership: leadership.clone(),
         shutdown: stop.clone(),
     };

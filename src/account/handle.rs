@@ -146,6 +146,15 @@ impl Account {
         is_news
     }
 
+    /// It leads nowhere any more.
+    pub(crate) fn disconnect(&self) {
+        let mut state = self.state();
+        let connected = state.connected.take();
+        state.word = None;
+        drop(state);
+        drop(connected);
+    }
+
     /// The object is gone.
     pub(crate) fn end(&self) {
         let mut state = self.state();

@@ -197,6 +197,18 @@ impl Accounts {
         }
     }
 
+    /// The account object leads nowhere any more: its key may not be sent where it was. Nothing happens if this object
+    /// is not the present one.
+    pub fn disconnect(&self, key: &AccountKey, uid: &str) {
+        let mut entries = self.entries();
+        let Some(entry) = entries.get_mut(key).filter(|e| e.account.uid() == uid) else {
+            return;
+        };
+        let former = entry.disconnect();
+        drop(entries);
+        self.tell(key, former);
+    }
+
     /// Says whether account and Secret are kept from vanishing. Without that nothing is ordered.
     pub fn set_held(&self, key: &AccountKey, uid: &str, held: bool) {
         let account = self.get(key).filter(|a| a.uid() == uid);
@@ -313,6 +325,12 @@ impl Entry {
             _ => Former::default(),
         };
         ((live, client), former)
+    }
+
+    fn disconnect(&mut self) -> Former {
+        let former = self.place.take();
+        self.account.disconnect();
+        former.map(|place| self.left(place)).unwrap_or_default()
     }
 
     /// The object is gone.

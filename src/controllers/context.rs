@@ -3,7 +3,9 @@
 use super::{account_facts::AccountFacts, again::Again, objects::Objects};
 use crate::{
     account::{Account, Accounts, Resolution},
-    controllers::{events::Events, mark::ClusterId, stored_keys::StoredKeys, streams::Guarded},
+    controllers::{
+        events::Events, mark::ClusterId, reach::Reach, stored_keys::StoredKeys, streams::Guarded,
+    },
     kinds::{
         Kind,
         references::{AccountKind, PinnedAccount},
@@ -37,6 +39,8 @@ pub struct Process {
     pub watched: Watched,
     /// Whether the minimum of each time of an account holds.
     pub minimum: Minimum,
+    /// Where keys may be sent.
+    pub reach: Reach,
     /// Where servers and the keys that they name find each other.
     pub stored_keys: StoredKeys,
     /// Where events go.

@@ -106,6 +106,7 @@ impl Floor {
             namespace: "n".into(),
             watched: Watched::All,
             minimum: crate::kinds::timing::Minimum::Kept,
+            reach: Default::default(),
             leadership: crate::runtime::lease::Leadership::always(),
             shutdown: CancellationToken::new(),
         };

@@ -20,6 +20,7 @@ pub mod once;
 pub mod ownership;
 pub mod pass;
 pub mod patience;
+pub mod reach;
 pub mod report;
 pub mod stored_keys;
 pub mod streams;

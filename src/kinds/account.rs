@@ -60,9 +60,9 @@ use sha2::{Digest as _, Sha256};
     printcolumn(
         name = "URL",
         type_ = "string",
-        json_path = ".spec.baseURL",
+        json_path = ".status.endpoint.baseURL",
         priority = 1,
-        description = "Base URL of the hosting API."
+        description = "Base URL of the hosting API, as last seen to lead to this account."
     ),
     printcolumn(
         name = "Message",
@@ -125,9 +125,9 @@ pub struct ProviderAccountSpec {
     printcolumn(
         name = "URL",
         type_ = "string",
-        json_path = ".spec.baseURL",
+        json_path = ".status.endpoint.baseURL",
         priority = 1,
-        description = "Base URL of the hosting API."
+        description = "Base URL of the hosting API, as last seen to lead to this account."
     ),
     printcolumn(
         name = "Message",
@@ -153,22 +153,20 @@ pub struct ClusterProviderAccountSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountSpec {
-    /// Base URL of the hosting API, without `/v3`, for example `https://api.example.com`. Always given; https, unless the
-    /// host is loopback or `allowPlainHTTP` is true. No user information, query or fragment. Mutable.
-    #[serde(rename = "baseURL")]
+    /// Base URL of the hosting API, without `/v3`, for example `https://api.example.com`. Default: that of the key
+    /// Secret. Where both say one, they must be equal. Https to a public address, or one that the operator's
+    /// `--allowed-base-url` lists. No user information, query or fragment. Mutable.
+    #[serde(default, rename = "baseURL", skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
-    pub base_url: String,
-
-    /// Whether the base URL may be plain http to a host that is not loopback. Default: false. Mutable.
-    #[serde(default, rename = "allowPlainHTTP")]
-    pub allow_plain_http: bool,
+    pub base_url: Option<String>,
 
     /// PEM certificates to trust beside the system's, for a private root. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 131072))]
     pub ca_bundle: Option<String>,
 
-    /// The Secret that holds the API key. It is read by name and never listed. Mutable.
+    /// The Secret that holds the API key, of the type `flexmetal.dev/api-key`: the key in the entry `apiKey`, and in
+    /// `baseURL` the only URL that it may be sent to. It is read by name and never listed. Mutable.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub api_key_secret_ref: ApiKeySecretRef,
 
@@ -206,14 +204,6 @@ pub struct ApiKeySecretRef {
     /// Name of the Secret: in the same namespace, or in the operator's for the cluster kind.
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: String,
-    /// Key inside the Secret. Default: `apiKey`.
-    #[serde(default = "default_key")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
-    pub key: String,
-}
-
-fn default_key() -> String {
-    "apiKey".into()
 }
 
 /// Limits on what is ordered.

@@ -11,6 +11,12 @@ pub const SERVER_FINALIZER: &str = "flexmetal.dev/server";
 pub const OBJECT_FINALIZER: &str = "flexmetal.dev/object";
 /// Finalizer on an account and on its key Secret until their last user is gone.
 pub const ACCOUNT_FINALIZER: &str = "flexmetal.dev/account-in-use";
+/// Type of a Secret with the API key of an account. No other one is sent anywhere.
+pub const API_KEY_SECRET: &str = "flexmetal.dev/api-key";
+/// Entry of such a Secret with the API key.
+pub const API_KEY_ENTRY: &str = "apiKey";
+/// Entry of such a Secret with the base URL that the key may be sent to.
+pub const BASE_URL_ENTRY: &str = "baseURL";
 /// Annotation on an account with the name of the Secret that bears the finalizer for it.
 pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";
 /// Annotation with the order intent (JSON, written by the operator).

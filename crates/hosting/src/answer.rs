@@ -11,7 +11,6 @@ use super::hidden::Hidden;
 use super::page::PageToken;
 use super::record::{self, Body, Misfit, Record};
 use super::refusal::Refusal;
-use super::text;
 use super::transport::{Caps, Cause, Cut, Response, TransportError};
 
 /// The most entries of `errors` that are kept.
@@ -144,27 +143,13 @@ fn refusal(status: StatusCode, body: &[u8], cap: usize, hidden: &Hidden) -> Refu
         retry_after: None,
         idempotent: false,
     };
-    match body::read(body, cap) {
-        Ok(value) => {
-            if let Some(record) = first(&value, hidden) {
-                refusal.code = record.number("errorCode");
-                refusal.message = words(&record);
-                refusal.fields = fields(&record);
-            } else if let Value::String(words) = &value {
-                refusal.message = hidden.message(words);
-            } else if let Value::Number(number) = &value {
-                refusal.message = number.to_string();
-            }
-        }
-        Err(_) => {
-            let words = String::from_utf8_lossy(body);
-            let words = if words.trim_start().starts_with('<') {
-                text::without_markup(&words)
-            } else {
-                words.into_owned()
-            };
-            refusal.message = hidden.message(&words);
-        }
+    // Of any other body nothing is told: the base URL may lead to what its writer cannot read.
+    if let Ok(value) = body::read(body, cap)
+        && let Some(record) = first(&value, hidden).filter(is_error)
+    {
+        refusal.code = record.number("errorCode");
+        refusal.message = record.message("errorMessage");
+        refusal.fields = fields(&record);
     }
     if refusal.message.is_empty() && refusal.fields.is_empty() {
         refusal.message = status.canonical_reason().unwrap_or("no text").to_owned();
@@ -180,14 +165,9 @@ fn first<'a>(value: &'a Value, hidden: &'a Hidden) -> Option<Record<'a>> {
     }
 }
 
-/// The text of the record. A gateway or filter in front of the API may send a
-/// text of its own.
-fn words(record: &Record<'_>) -> String {
-    ["errorMessage", "message", "error", "detail"]
-        .iter()
-        .find(|field| !record.raw_text(field).is_empty())
-        .map(|field| record.message(field))
-        .unwrap_or_default()
+/// Whether it is the error record of the API (2.2).
+fn is_error(record: &Record<'_>) -> bool {
+    record.number("errorCode").is_some() || !record.raw_text("errorMessage").is_empty()
 }
 
 fn fields(record: &Record<'_>) -> Vec<(String, String)> {

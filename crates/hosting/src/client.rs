@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
 
 use super::answer::{self, Answer};
+use super::dial::Dial;
 use super::endpoint::BaseUrl;
 use super::error::{Error, NotSent};
 use super::hidden::Hidden;
@@ -33,6 +34,8 @@ pub struct ClientOptions {
     pub base_url: BaseUrl,
     /// The key of the account.
     pub key: ApiKey,
+    /// Which addresses may be dialled: public ones.
+    pub dial: Dial,
     /// PEM certificates that are trusted as roots besides those of the system.
     pub ca_bundle: Option<Vec<u8>>,
     /// How long an order may take; 180 s. Orders are slow, and giving one up
@@ -45,11 +48,12 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// The usual time-outs and the roots of the system.
+    /// The usual time-outs, the roots of the system, and public addresses only.
     pub fn new(base_url: BaseUrl, key: ApiKey) -> Self {
         Self {
             base_url,
             key,
+            dial: Dial::default(),
             ca_bundle: None,
             order_timeout: Timeouts::USUAL.order,
             read_timeout: Timeouts::USUAL.read,
@@ -99,10 +103,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ClientError`] where the CA bundle cannot be read or TLS cannot be set
-    /// up.
+    /// [`ClientError`] where the base URL may not be dialled, the CA bundle
+    /// cannot be read or TLS cannot be set up.
     pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
-        let transport = HttpTransport::new(&options.base_url, options.ca_bundle.as_deref())?;
+        let transport = HttpTransport::new(
+            &options.base_url,
+            options.ca_bundle.as_deref(),
+            options.dial,
+        )?;
         let timeouts = Timeouts {
             order: options.order_timeout,
             read: options.read_timeout,

@@ -4,6 +4,9 @@ use std::fmt;
 
 use url::{Host, Url};
 
+/// The longest base URL that is accepted, in bytes: it is shown in status.
+const LONGEST: usize = 2048;
+
 /// The base URL of the hosting API, without the version: `https://host[/prefix]`.
 ///
 /// Kept without a slash at the end, so that two spellings of one address are
@@ -24,11 +27,9 @@ pub enum BaseUrlError {
     /// Neither https nor http.
     #[error("baseURL has a scheme other than https: write it as https://host")]
     Scheme,
-    /// http to another machine, and not allowed.
-    #[error(
-        "baseURL is plain http, so the key would travel in the clear: use https, or set allowPlainHTTP"
-    )]
-    PlainHttp,
+    /// More than 2048 bytes.
+    #[error("baseURL is longer than {LONGEST} bytes: write it as https://host")]
+    TooLong,
     /// A user name or password in front of the host.
     #[error("baseURL holds user information: remove it, the key belongs in the Secret")]
     UserInfo,
@@ -41,21 +42,22 @@ pub enum BaseUrlError {
 }
 
 impl BaseUrl {
-    /// Reads a base URL: https, or http to the loopback or where
-    /// `allow_plain_http` says so.
+    /// Reads a base URL: https or http. Whether it may be dialled is another question: see
+    /// [`dial`](crate::dial).
     ///
     /// # Errors
     ///
     /// [`BaseUrlError`] names the field and the remedy.
-    pub fn parse(text: &str, allow_plain_http: bool) -> Result<Self, BaseUrlError> {
+    pub fn parse(text: &str) -> Result<Self, BaseUrlError> {
+        if text.len() > LONGEST {
+            return Err(BaseUrlError::TooLong);
+        }
         let mut url = Url::parse(text.trim()).map_err(|_| BaseUrlError::NotAUrl)?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(BaseUrlError::UserInfo);
         }
         match url.scheme() {
-            "https" => {}
-            "http" if allow_plain_http || is_loopback(&url) => {}
-            "http" => return Err(BaseUrlError::PlainHttp),
+            "https" | "http" => {}
             _ => return Err(BaseUrlError::Scheme),
         }
         if url.query().is_some() || url.fragment().is_some() {
@@ -78,6 +80,11 @@ impl BaseUrl {
     /// Whether it is plain http.
     pub(super) fn is_plain(&self) -> bool {
         self.url.scheme() == "http"
+    }
+
+    /// Its host: a name or an address.
+    pub(super) fn host(&self) -> Option<Host<&str>> {
+        self.url.host()
     }
 
     /// The URL of `/v3/` and the segments, each encoded as one segment.
@@ -107,14 +114,5 @@ impl fmt::Display for BaseUrl {
 impl fmt::Debug for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BaseUrl({})", self.text)
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
     }
 }

@@ -192,7 +192,7 @@ impl Error {
     }
 
     /// The message with all its causes in one line, for people; cleaned, and at
-    /// most 4 KiB.
+    /// most 1 KiB.
     pub fn explain(&self) -> String {
         // A cause may contain what the other side sent.
         let mut line = self.to_string();
@@ -202,6 +202,6 @@ impl Error {
             line = format!("{line}: {words}");
             cause = next.source();
         }
-        text::clean(&line, 4 * text::MESSAGE)
+        text::shorten(&text::clean(&line, 4 * text::MESSAGE), text::MESSAGE)
     }
 }

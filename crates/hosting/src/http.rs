@@ -1,11 +1,13 @@
 //! The transport of the product: HTTP over TLS.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
 
+use super::dial::{self, Dial, DialError, PublicResolver};
 use super::endpoint::BaseUrl;
 use super::transport::{Cut, Request, Response, Transport, TransportError};
 
@@ -22,6 +24,9 @@ const USER_AGENT: &str = concat!("flexmetal-operator/", env!("CARGO_PKG_VERSION"
 /// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// The base URL may not be dialled.
+    #[error(transparent)]
+    Dial(#[from] DialError),
     /// The CA bundle cannot be read.
     #[error("caBundle does not hold readable certificates: give the PEM text of the root")]
     CaBundle(#[source] reqwest::Error),
@@ -42,7 +47,29 @@ pub(super) struct HttpTransport {
 impl HttpTransport {
     /// `ca_bundle` is PEM text, and its roots are trusted besides those of the system. A system without any
     /// is no obstacle then.
-    pub(super) fn new(base_url: &BaseUrl, ca_bundle: Option<&[u8]>) -> Result<Self, ClientError> {
+    pub(super) fn new(
+        base_url: &BaseUrl,
+        ca_bundle: Option<&[u8]>,
+        dial: Dial,
+    ) -> Result<Self, ClientError> {
+        let resolver = match dial {
+            Dial::Anywhere => None,
+            Dial::PublicOnly(lookups) => {
+                // The resolver is not asked about a host that is an address.
+                dial::check(base_url)?;
+                Some(PublicResolver::new(lookups))
+            }
+        };
+        Self::with(base_url, ca_bundle, resolver)
+    }
+
+    /// With a resolver of one's own.
+    pub(super) fn with(
+        base_url: &BaseUrl,
+        ca_bundle: Option<&[u8]>,
+        resolver: Option<PublicResolver>,
+    ) -> Result<Self, ClientError> {
+        let resolver = resolver.map(Arc::new);
         let roots = ca_bundle.map(certificates).transpose()?.unwrap_or_default();
         let common = || {
             let builder = ClientBuilder::new()
@@ -55,6 +82,10 @@ impl HttpTransport {
                 // and a proxy for plain http would read it.
                 .no_proxy()
                 .connect_timeout(CONNECT);
+            let builder = match &resolver {
+                Some(resolver) => builder.dns_resolver(resolver.clone()),
+                None => builder,
+            };
             match &*roots {
                 // Plain http needs none of the system's, and an image without any must work there. What is wrong
                 // with a bundle is said all the same.

@@ -35,6 +35,7 @@ mod text;
 pub mod capacity;
 pub mod catalogue;
 pub mod command;
+pub mod dial;
 pub mod endpoint;
 pub mod error;
 pub mod health;
@@ -57,6 +58,7 @@ pub mod whitelist;
 mod tests;
 
 pub use client::{Client, ClientOptions};
+pub use dial::Dial;
 pub use endpoint::{BaseUrl, BaseUrlError};
 pub use error::Error;
 pub use http::ClientError;

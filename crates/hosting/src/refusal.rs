@@ -1,12 +1,17 @@
 //! An answer with an error status, and which statuses make it certain that
 //! nothing was done.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::time::Duration;
+
+use super::text;
+
+/// The most bytes that a refusal takes where it is shown: it stands in conditions, events and logs.
+const SHOWN: usize = 512;
 
 /// An answer with an error status (2.2, section 7).
 ///
-/// All texts are cleaned: no control characters, at most 1 KiB, our key
+/// Its texts are those of the API's error record; of another body there are none. All texts are cleaned: no control characters, at most 1 KiB, our key
 /// replaced.
 #[derive(Debug, Clone, Eq)]
 pub struct Refusal {
@@ -14,7 +19,7 @@ pub struct Refusal {
     pub status: u16,
     /// `errorCode`, where the body holds one.
     pub code: Option<i64>,
-    /// `errorMessage`, or the text of a body in another form; may be empty.
+    /// `errorMessage`, or what the status means.
     pub message: String,
     /// `errors`: property and message.
     pub fields: Vec<(String, String)>,
@@ -37,24 +42,24 @@ impl PartialEq for Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "status {}", self.status)?;
+        let mut told = format!("status {}", self.status);
         if let Some(code) = self.code {
-            write!(f, ", code {code}")?;
+            write!(told, ", code {code}")?;
         }
         if !self.message.is_empty() {
-            write!(f, ": {}", self.message)?;
+            write!(told, ": {}", self.message)?;
         }
         for (index, (property, message)) in self.fields.iter().enumerate() {
-            f.write_str(if index == 0 { " (" } else { "; " })?;
+            told.push_str(if index == 0 { " (" } else { "; " });
             if !property.is_empty() {
-                write!(f, "{property}: ")?;
+                write!(told, "{property}: ")?;
             }
-            f.write_str(message)?;
+            told.push_str(message);
         }
         if !self.fields.is_empty() {
-            f.write_str(")")?;
+            told.push(')');
         }
-        Ok(())
+        f.write_str(&text::shorten(&told, SHOWN))
     }
 }
 

@@ -35,40 +35,32 @@ pub(super) fn has_words_of(raw: &str, cleaned: &str) -> bool {
     !cleaned.is_empty() && words(raw).eq(words(cleaned))
 }
 
-/// Invisible characters that reorder or hide the text around them.
+/// The begin of a text that is safe already; a longer one ends with an ellipsis.
+pub(super) fn shorten(text: &str, cap: usize) -> String {
+    if text.len() <= cap {
+        return text.to_owned();
+    }
+    format!("{}…", clean(text, cap))
+}
+
+/// Invisible characters that reorder or hide the text around them, or carry a text of their own.
 fn is_invisible(letter: char) -> bool {
     matches!(
         letter,
         '\u{00AD}'
+            | '\u{034F}'
+            | '\u{061C}'
+            | '\u{115F}'..='\u{1160}'
+            | '\u{17B4}'..='\u{17B5}'
+            | '\u{180B}'..='\u{180F}'
             | '\u{200B}'..='\u{200F}'
             | '\u{202A}'..='\u{202E}'
-            | '\u{2060}'..='\u{2069}'
+            | '\u{2060}'..='\u{206F}'
+            | '\u{3164}'
+            | '\u{FE00}'..='\u{FE0F}'
             | '\u{FEFF}'
-            | '\u{FFF9}'..='\u{FFFB}'
+            | '\u{FFA0}'
+            | '\u{FFF0}'..='\u{FFFB}'
+            | '\u{E0000}'..='\u{E0FFF}'
     )
-}
-
-/// The readable text of a page of HTML: the text between the tags, without scripts
-/// and styles.
-pub(super) fn without_markup(page: &str) -> String {
-    // Once for the whole page. ASCII lowering keeps all byte positions.
-    let lower = page.to_ascii_lowercase();
-    let mut text = String::new();
-    let mut at = 0;
-    while let Some(open) = lower[at..].find('<').map(|before| at + before) {
-        text.push_str(&page[at..open]);
-        text.push(' ');
-        let tag = &lower[open..];
-        let end = if tag.starts_with("<script") {
-            tag.find("</script")
-        } else if tag.starts_with("<style") {
-            tag.find("</style")
-        } else {
-            Some(0)
-        };
-        let close = end.and_then(|end| Some(open + end + tag[end..].find('>')? + 1));
-        at = close.unwrap_or(page.len());
-    }
-    text.push_str(&page[at..]);
-    text
 }

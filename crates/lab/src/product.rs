@@ -111,13 +111,14 @@ impl Product {
         Err(ProductError::Silent { log })
     }
 
-    /// Starts an operator that uses `kubeconfig` and serves its health on `port`. The simulator's clock
-    /// runs fast, so the times of the accounts are short.
+    /// Starts an operator that uses `kubeconfig`, serves its health on `port` and sends keys to this
+    /// simulator only. The simulator's clock runs fast, so the times of the accounts are short.
     pub(crate) fn start_operator(
         &self,
         supervisor: &mut Supervisor,
         kubeconfig: &Path,
         port: u16,
+        simulator: &Simulator,
     ) -> Result<(), ProductError> {
         let flags = [
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -125,6 +126,7 @@ impl Product {
             // Started again, it need not wait for the lease of the process before.
             "--pod=laboratory".to_owned(),
             format!("--listen=127.0.0.1:{port}"),
+            format!("--allowed-base-url={}", simulator.api),
             "--log-format=text".to_owned(),
             "--short-intervals".to_owned(),
         ];

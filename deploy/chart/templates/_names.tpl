@@ -25,6 +25,13 @@
 {{- printf "%s-simulator" (include "flexmetal.fullname" .) }}
 {{- end }}
 
+{{- /* Where the simulator answers, as the operator sees it. */ -}}
+{{- define "flexmetal.simulatorURL" -}}
+{{- $port := int .Values.simulator.service.port }}
+{{- printf "http://%s.%s.svc" (include "flexmetal.simulatorName" .) .Release.Namespace }}
+{{- if ne $port 80 }}{{ printf ":%d" $port }}{{ end }}
+{{- end }}
+
 {{- define "flexmetal.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "flexmetal.fullname" .) .Values.serviceAccount.name }}

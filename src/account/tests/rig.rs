@@ -145,7 +145,7 @@ impl Rig {
 
     /// A connection to the fake with this key.
     pub(super) fn connection(&self, api_key: &str) -> Connection {
-        let base_url = BaseUrl::parse("https://api.example.com", false).unwrap();
+        let base_url = BaseUrl::parse("https://api.example.com").unwrap();
         let api_key = ApiKey::parse(api_key.as_bytes()).unwrap();
         let client = Client::with_transport(
             base_url.clone(),

@@ -132,7 +132,7 @@ async fn a_member_whose_client_reaches_nothing_blinds_no_other() {
     // As with a wrong CA bundle: the API answers, and this object's client does not get there.
     let unreached = Provider::default();
     unreached.world().down = true;
-    let base_url = BaseUrl::parse("https://api.example.com", false).unwrap();
+    let base_url = BaseUrl::parse("https://api.example.com").unwrap();
     let key = ApiKey::parse(b"key-one").unwrap();
     let transport = Arc::new(unreached.clone());
     let connection = Connection {

@@ -8,7 +8,7 @@ use crate::{
     },
     kinds::{Reason, account::Limits, references::PinnedAccount},
 };
-use hosting::{ApiKey, BaseUrl, Client, ClientOptions};
+use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Dial};
 use serde_json::{Value, json};
 use simulator::{self, ClockMode, Options, Running};
 use std::time::Duration;
@@ -35,9 +35,11 @@ async fn simulator() -> Simulator {
 }
 
 fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account {
-    let base_url = BaseUrl::parse(&simulator.running.api_url(), false).unwrap();
+    let base_url = BaseUrl::parse(&simulator.running.api_url()).unwrap();
     let api_key = ApiKey::parse(api_key.as_bytes()).unwrap();
-    let client = Client::new(ClientOptions::new(base_url.clone(), api_key.clone())).unwrap();
+    let mut options = ClientOptions::new(base_url.clone(), api_key.clone());
+    options.dial = Dial::Anywhere;
+    let client = Client::new(options).unwrap();
     let times = Times {
         active_poll_interval: Duration::from_millis(200),
         idle_poll_interval: Duration::from_secs(1),

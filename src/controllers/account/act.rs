@@ -1,6 +1,6 @@
 //! The effects of the account controller: finalizers on the account and its Secret.
 
-use super::{decide::Effect, object::AccountObject, pass::AccountContext};
+use super::{decide::Effect, object::AccountObject, pass::AccountContext, secret::is_key_secret};
 use crate::{
     controllers::{
         context::Process,
@@ -108,6 +108,10 @@ async fn write_secret(
     if has == held {
         return Ok(());
     }
+    // Another Secret of that name may be there by now. The next pass says what is wrong with it.
+    if held && !is_key_secret(&fresh) {
+        return Ok(());
+    }
     let mut finalizers = without_finalizer(&fresh, ACCOUNT_FINALIZER);
     if held {
         finalizers.push(ACCOUNT_FINALIZER.into());
@@ -150,13 +154,30 @@ pub fn explain(failure: &Failure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::floor_tests::{Answer, Floor, no};
+    use crate::{
+        controllers::floor_tests::{Answer, Floor, no},
+        kinds::names::API_KEY_SECRET,
+    };
+
+    #[tokio::test]
+    async fn a_secret_of_another_type_gets_no_finalizer_and_loses_it() {
+        let secret = |finalizers: &[&str]| {
+            let metadata = json!({"name": "s", "namespace": "n", "finalizers": finalizers});
+            Answer::Says(200, json!({ "metadata": metadata, "type": "Opaque" }))
+        };
+        let answers = [secret(&[]), secret(&[ACCOUNT_FINALIZER]), secret(&[])];
+        let floor = Floor::start(answers).await;
+        write_secret(&floor.ctx, "n", "s", true).await.unwrap();
+        assert_eq!(floor.asked().len(), 1, "it was only read");
+        write_secret(&floor.ctx, "n", "s", false).await.unwrap();
+        assert_eq!(floor.asked().len(), 3, "read and written");
+    }
 
     #[tokio::test]
     async fn a_finalizer_that_meets_no_secret_is_not_taken_for_written() {
         let secret = |finalizers: &[&str]| {
             let metadata = json!({"name": "s", "namespace": "n", "finalizers": finalizers});
-            Answer::Says(200, json!({ "metadata": metadata }))
+            Answer::Says(200, json!({ "metadata": metadata, "type": API_KEY_SECRET }))
         };
         let answers = [
             secret(&[]),

@@ -31,8 +31,8 @@ pub struct Facts {
     pub secret_namespace: String,
     /// The key Secret, as last read.
     pub secret: SecretFact,
-    /// Base URL and CA bundle: where the account is, or what is wrong.
-    pub endpoint: Result<String, String>,
+    /// Base URL and CA bundle: whether they can be used, or what is wrong.
+    pub endpoint: Result<(), String>,
     /// Objects that use the account; None while nobody knows.
     pub users: Option<usize>,
     /// Whether another account object that is in use stands on the Secret that bears the finalizer for this one.
@@ -80,6 +80,8 @@ pub enum SecretFact {
 /// Why a Secret gives no key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyFault {
+    /// The Secret is of another type than key Secrets.
+    OtherType,
     /// It has no such entry.
     Absent,
     /// The entry is no key. Says why, without the entry.

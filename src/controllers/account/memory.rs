@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Memory of one account object.
 #[derive(Clone, Default)]
 pub struct Memory {
-    /// The Secret as last read, its name and entry, and when.
-    pub(super) reading: Option<(Duration, (String, String), Reading)>,
+    /// The Secret as last read, its name, and when.
+    pub(super) reading: Option<(Duration, String, Reading)>,
     /// How old that may be at the next pass.
     pub(super) secret_age: Duration,
     /// What the present connection was made of.

@@ -10,6 +10,7 @@
 //! objects that use them are gone.
 
 pub mod decide;
+mod destination;
 pub mod facts;
 pub mod object;
 

@@ -2,11 +2,12 @@
 
 use super::{
     decide::lineage,
+    destination::Destination,
     facts::{Facts, SecretFact},
     memory::{Ingredients, Memory},
     object::{self, AccountObject},
     pass::AccountContext,
-    secret::{self, Secrets},
+    secret::{self, Reading, Secrets},
 };
 use crate::{
     account::{AccountKey, Connection, OnRecord, view::Times},
@@ -17,7 +18,7 @@ use crate::{
     },
     runtime::clock,
 };
-use hosting::{ApiKey, BaseUrl, Client, ClientOptions};
+use hosting::{ApiKey, Client, ClientOptions, Dial};
 use kube::ResourceExt as _;
 use std::time::Duration;
 
@@ -41,14 +42,22 @@ pub async fn observe<K: AccountObject>(
     let spec = object.spec();
     let secret_namespace = object::secret_namespace(&key, &ctx.namespace);
     read_secret(ctx, memory, spec, &secret_namespace).await;
-    let (secret, api_key) = match &memory.reading {
-        Some((_, _, reading)) => (reading.fact.clone(), reading.key.clone()),
-        None => (SecretFact::Unread("not read yet".into()), None),
+    let reading = match &memory.reading {
+        Some((_, _, reading)) => reading.clone(),
+        None => Reading::none(SecretFact::Unread("not read yet".into())),
     };
-    let timing = spec.timing.in_force(ctx.minimum);
-    let (endpoint, connection) = connect(memory, spec, &uid, Times::from(timing), api_key);
-    let is_new = connection.is_some();
     let name = &spec.api_key_secret_ref.name;
+    let destination = Destination::of(
+        spec.base_url.as_deref(),
+        &reading.declared,
+        &format!("Secret {secret_namespace}/{name}"),
+        &ctx.reach,
+    );
+    disconnect(ctx, memory, &destination, &key, &uid);
+    let timing = spec.timing.in_force(ctx.minimum);
+    let way = (destination, ctx.reach.dial(key.namespace.as_deref()));
+    let (endpoint, connection) = connect(memory, spec, &uid, Times::from(timing), reading.key, way);
+    let is_new = connection.is_some();
     secrets.note(&uid, &key, &secret_namespace, name);
     let held = object.annotations().get(HELD_SECRET).unwrap_or(name);
     let status = object.status().cloned().unwrap_or_default();
@@ -80,7 +89,7 @@ pub async fn observe<K: AccountObject>(
         spec: spec.clone(),
         timing,
         status,
-        secret,
+        secret: reading.fact,
         endpoint,
         users: ctx.accounts.users(&key),
         secret_is_shared: secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held),
@@ -196,15 +205,14 @@ fn fresh_word() -> String {
 
 async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec, namespace: &str) {
     let age = memory.secret_age;
-    let reference = &spec.api_key_secret_ref;
-    let wanted = (reference.name.clone(), reference.key.clone());
+    let wanted = spec.api_key_secret_ref.name.clone();
     let now = clock::now().mono;
     let is_fresh =
         |(at, which, _): &(Duration, _, _)| *which == wanted && now.saturating_sub(*at) < age;
     if memory.reading.as_ref().is_some_and(is_fresh) {
         return;
     }
-    let reading = secret::read(process, namespace, &wanted.0, &wanted.1).await;
+    let reading = secret::read(process, namespace, &wanted).await;
     let had_one = memory
         .reading
         .as_ref()
@@ -215,13 +223,28 @@ async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec,
         // A silent API server says nothing of the Secret: what was read holds.
         tracing::debug!(
             namespace,
-            name = wanted.0,
+            name = wanted,
             why,
             "the Secret could not be read again"
         );
         return;
     }
     memory.reading = Some((now, wanted, reading));
+}
+
+/// Ends a connection to where the key may not be sent any more.
+fn disconnect<K: AccountObject>(
+    ctx: &AccountContext<K>,
+    memory: &mut Memory,
+    destination: &Destination,
+    key: &AccountKey,
+    uid: &str,
+) {
+    let connected = memory.connected.as_ref();
+    if connected.is_some_and(|of| !destination.permits(&of.base_url)) {
+        memory.connected = None;
+        ctx.accounts.disconnect(key, uid);
+    }
 }
 
 /// Makes a client where something that it is made of has changed.
@@ -231,28 +254,28 @@ fn connect(
     uid: &str,
     times: Times,
     key: Option<ApiKey>,
-) -> (Result<String, String>, Option<Connection>) {
-    let base_url = match BaseUrl::parse(&spec.base_url, spec.allow_plain_http) {
-        Ok(base_url) => base_url,
-        Err(error) => return (Err(error.to_string()), None),
+    (destination, dial): (Destination, Dial),
+) -> (Result<(), String>, Option<Connection>) {
+    let base_url = match destination {
+        Destination::To(base_url) => base_url,
+        Destination::Nowhere(why) => return (Err(why), None),
+        Destination::Unknown(_) => return (Ok(()), None),
     };
-    let text = base_url.as_str().to_owned();
+    let Some(key) = key else {
+        return (Ok(()), None);
+    };
     let order_timeout = times.order_timeout;
-    let ingredients = |key_hash| Ingredients {
-        base_url: text.clone(),
-        key_hash,
+    let wanted = Ingredients {
+        base_url: base_url.as_str().to_owned(),
+        key_hash: key.fingerprint(),
         ca_bundle: spec.ca_bundle.clone(),
         order_timeout,
     };
-    // Without a key the CA bundle is checked all the same: all that is wrong should be shown at once.
-    let Some(key) = key else {
-        return (Ok(text), None);
-    };
-    let wanted = ingredients(key.fingerprint());
     if memory.connected.as_ref() == Some(&wanted) {
-        return (Ok(text), None);
+        return (Ok(()), None);
     }
     let mut options = ClientOptions::new(base_url.clone(), key.clone());
+    options.dial = dial;
     options.ca_bundle = spec.ca_bundle.clone().map(String::into_bytes);
     options.order_timeout = order_timeout;
     match Client::new(options) {
@@ -265,9 +288,9 @@ fn connect(
                 client,
                 word,
             };
-            (Ok(text), Some(connection))
+            (Ok(()), Some(connection))
         }
-        Err(error) => (Err(explain(&error)), None),
+        Err(error) => (Err(format!("spec.{}", explain(&error))), None),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::{
     act,
+    destination::Declared,
     facts::{KeyFault, SecretFact},
 };
 use crate::{
     account::{AccountKey, Accounts},
     controllers::context::Process,
-    kinds::names::ACCOUNT_FINALIZER,
+    kinds::names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
 };
 use hosting::ApiKey;
 use k8s_openapi::api::core::v1::Secret;
@@ -24,30 +25,48 @@ pub struct Reading {
     pub fact: SecretFact,
     /// The key, where there is one.
     pub key: Option<ApiKey>,
+    /// Where it may be sent.
+    pub declared: Declared,
 }
 
 impl Reading {
     /// Nothing was read.
     pub fn none(fact: SecretFact) -> Self {
-        Self { fact, key: None }
+        Self {
+            fact,
+            key: None,
+            declared: Declared::Unknown,
+        }
     }
 }
 
-/// Reads a Secret and the key in one entry of it.
-pub async fn read(process: &Process, namespace: &str, name: &str, entry: &str) -> Reading {
+/// Reads a Secret and the key in it.
+pub async fn read(process: &Process, namespace: &str, name: &str) -> Reading {
     match process.secret(namespace, name).await {
-        Ok(Some(secret)) => found(&secret, entry),
+        Ok(Some(secret)) => found(&secret),
         Ok(None) => Reading::none(SecretFact::Missing),
         Err(failure) => Reading::none(SecretFact::Unread(act::explain(&failure))),
     }
 }
 
-fn found(secret: &Secret, entry: &str) -> Reading {
-    let bytes = secret.data.as_ref().and_then(|data| data.get(entry));
-    let key = match bytes.map(|bytes| ApiKey::parse(&bytes.0)) {
+/// Whether a Secret is meant for us: whoever made it gave it the type, which cannot be changed.
+pub fn is_key_secret(secret: &Secret) -> bool {
+    secret.type_.as_deref() == Some(API_KEY_SECRET)
+}
+
+fn found(secret: &Secret) -> Reading {
+    let entry = |name| secret.data.as_ref().and_then(|data| data.get(name));
+    let is_key_secret = is_key_secret(secret);
+    let key = match entry(API_KEY_ENTRY).map(|bytes| ApiKey::parse(&bytes.0)) {
+        _ if !is_key_secret => Err(KeyFault::OtherType),
         None => Err(KeyFault::Absent),
         Some(Err(fault)) => Err(KeyFault::Invalid(fault.to_string())),
         Some(Ok(key)) => Ok(key),
+    };
+    let declared = match entry(BASE_URL_ENTRY) {
+        _ if !is_key_secret => Declared::Unknown,
+        None => Declared::Nothing,
+        Some(bytes) => Declared::To(String::from_utf8_lossy(&bytes.0).into_owned()),
     };
     Reading {
         fact: SecretFact::Found {
@@ -56,6 +75,7 @@ fn found(secret: &Secret, entry: &str) -> Reading {
             has_finalizer: secret.finalizers().iter().any(|f| f == ACCOUNT_FINALIZER),
         },
         key: key.ok(),
+        declared,
     }
 }
 
@@ -107,21 +127,32 @@ mod tests {
     use k8s_openapi::ByteString;
     use serde_json::json;
 
-    fn secret(value: &[u8]) -> Secret {
+    fn secret(entry: &str, value: &[u8]) -> Secret {
         Secret {
             metadata: serde_json::from_value(
                 json!({"name": "s", "finalizers": [ACCOUNT_FINALIZER]}),
             )
             .unwrap(),
-            data: Some([("apiKey".to_owned(), ByteString(value.to_vec()))].into()),
+            type_: Some(API_KEY_SECRET.into()),
+            data: Some([(entry.to_owned(), ByteString(value.to_vec()))].into()),
             ..Secret::default()
+        }
+    }
+
+    fn fault(reading: &Reading) -> KeyFault {
+        match &reading.fact {
+            SecretFact::Found {
+                key: Err(fault), ..
+            } => fault.clone(),
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn a_key_is_taken_out_and_only_its_hash_is_a_fact() {
-        let reading = found(&secret(b"canary-key\n"), "apiKey");
+        let reading = found(&secret(API_KEY_ENTRY, b"canary-key\n"));
         assert!(reading.key.is_some());
+        assert_eq!(reading.declared, Declared::Nothing);
         assert!(!format!("{:?}", reading.fact).contains("canary"));
         let SecretFact::Found {
             key, has_finalizer, ..
@@ -135,18 +166,28 @@ mod tests {
 
     #[test]
     fn a_missing_entry_and_a_broken_key_are_told_apart() {
-        let absent = found(&secret(b"k"), "other");
-        let broken = found(&secret(b"canary\nkey"), "apiKey");
-        let fault = |r: Reading| match r.fact {
-            SecretFact::Found {
-                key: Err(fault), ..
-            } => fault,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(fault(absent), KeyFault::Absent);
-        let KeyFault::Invalid(text) = fault(broken) else {
+        let absent = found(&secret("other", b"k"));
+        let broken = found(&secret(API_KEY_ENTRY, b"canary\nkey"));
+        assert_eq!(fault(&absent), KeyFault::Absent);
+        let KeyFault::Invalid(text) = fault(&broken) else {
             panic!("invalid")
         };
         assert!(text.contains("line break") && !text.contains("canary"));
+        let declares = found(&secret(BASE_URL_ENTRY, b"https://h"));
+        assert_eq!(declares.declared, Declared::To("https://h".into()));
+    }
+
+    #[test]
+    fn of_a_secret_of_another_type_nothing_is_taken() {
+        for of_type in [None, Some("Opaque"), Some("kubernetes.io/basic-auth")] {
+            for (entry, value) in [(API_KEY_ENTRY, "canary"), (BASE_URL_ENTRY, "https://h")] {
+                let mut secret = secret(entry, value.as_bytes());
+                secret.type_ = of_type.map(str::to_owned);
+                let reading = found(&secret);
+                assert!(reading.key.is_none());
+                assert_eq!(fault(&reading), KeyFault::OtherType);
+                assert_eq!(reading.declared, Declared::Unknown);
+            }
+        }
     }
 }

@@ -38,7 +38,7 @@ const LINEAGE: &str = "11111111aaaa";
 const FRESH: &str = "22222222bbbb";
 const URL: &str = "https://api.example.com";
 /// The command that repairs the key.
-const PUT_KEY: &str = "kubectl create secret generic api -n n --from-file=apiKey=FILE --dry-run=client -o yaml | kubectl apply -f -";
+const PUT_KEY: &str = "kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://HOST --from-file=apiKey=FILE --dry-run=client -o yaml | kubectl apply -f -";
 
 fn endpoint(hash: &str) -> Endpoint {
     Endpoint {
@@ -120,13 +120,9 @@ fn facts() -> Facts {
         }))
         .unwrap(),
         spec: AccountSpec {
-            base_url: URL.into(),
-            allow_plain_http: false,
+            base_url: Some(URL.into()),
             ca_bundle: None,
-            api_key_secret_ref: ApiKeySecretRef {
-                name: "api".into(),
-                key: "apiKey".into(),
-            },
+            api_key_secret_ref: ApiKeySecretRef { name: "api".into() },
             timing: Timing::default(),
             defaults: None,
             egress_cidrs: Vec::new(),
@@ -144,7 +140,7 @@ fn facts() -> Facts {
             deleting: false,
             has_finalizer: true,
         },
-        endpoint: Ok(URL.into()),
+        endpoint: Ok(()),
         users: Some(2),
         secret_is_shared: false,
         connected: true,
@@ -214,8 +210,8 @@ fn every_trouble_names_its_field_and_remedy() {
         (
             Reason::InvalidEndpoint,
             true,
-            &["spec.baseURL", "allowPlainHTTP"],
-            |f| f.endpoint = Err("baseURL is plain http: use https, or set allowPlainHTTP".into()),
+            &["spec.baseURL", "use https"],
+            |f| f.endpoint = Err("spec.baseURL is plain http: use https".into()),
         ),
         (
             Reason::SecretNotFound,
@@ -229,7 +225,7 @@ fn every_trouble_names_its_field_and_remedy() {
             &[
                 "Secret n/api",
                 "\"apiKey\"",
-                "spec.apiKeySecretRef.key",
+                "spec.apiKeySecretRef",
                 PUT_KEY,
             ],
             |f| secret(f, Err(KeyFault::Absent), false, true),
@@ -246,6 +242,17 @@ fn every_trouble_names_its_field_and_remedy() {
                     true,
                 );
             },
+        ),
+        (
+            Reason::InvalidKey,
+            true,
+            &[
+                "Secret n/api",
+                "type flexmetal.dev/api-key",
+                "cannot be changed",
+                "kubectl delete secret api -n n && kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://HOST --from-file=apiKey=FILE",
+            ],
+            |f| secret(f, Err(KeyFault::OtherType), false, false),
         ),
         (
             Reason::KeyRejected,
@@ -436,6 +443,29 @@ fn another_secret_takes_the_finalizer_over() {
     facts.users = Some(0);
     facts.secret_is_shared = false;
     assert_eq!(decide(&facts).effect, moved(Some("api")));
+}
+
+#[test]
+fn a_secret_of_another_type_bears_no_finalizer_and_nothing_is_ordered() {
+    let mut facts = facts();
+    secret(&mut facts, Err(KeyFault::OtherType), false, false);
+    let decision = decide(&facts);
+    assert_eq!((decision.effect, decision.held), (None, Some(false)));
+    assert_eq!(decision.no_orders.unwrap().0, Reason::InvalidKey);
+    assert_eq!(decision.block, None, "the last good key goes on releasing");
+    facts.connected = false;
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::InvalidKey);
+
+    // With a finalizer it could not be made again.
+    secret(&mut facts, Err(KeyFault::OtherType), true, true);
+    let let_go = Effect::LetSecretGo { name: "api".into() };
+    let decision = decide(&facts);
+    assert_eq!(
+        (decision.effect, decision.held),
+        (Some(let_go), Some(false))
+    );
+    facts.secret_is_shared = true;
+    assert_eq!(decide(&facts).effect, None);
 }
 
 #[test]

@@ -41,6 +41,7 @@ fn process() -> Process {
         namespace: "n".into(),
         watched: Watched::All,
         minimum: crate::kinds::timing::Minimum::Kept,
+        reach: Default::default(),
         leadership: crate::runtime::lease::Leadership::always(),
         shutdown: CancellationToken::new(),
     }

@@ -27,7 +27,7 @@ impl Release<'_> {
         let folder = tempfile::tempdir().unwrap();
         let simulator = Simulator::start(&[], &folder.path().join("simulator.log"));
         let proxy = RightsProxy::start(self.cluster).await;
-        let mut operator = self.operator(&proxy, folder.path()).await;
+        let mut operator = self.operator(&proxy, simulator.api(), folder.path()).await;
         self.probes_answer(&operator).await;
 
         self.apply(&self.objects(&simulator)).await;
@@ -71,7 +71,7 @@ impl Release<'_> {
     }
 
     /// The operator as the Deployment says, with the token of its ServiceAccount.
-    async fn operator(&self, proxy: &RightsProxy, folder: &Path) -> Program {
+    async fn operator(&self, proxy: &RightsProxy, api: &str, folder: &Path) -> Program {
         let (_, account) = self.account().await;
         let create = ["-n", &self.system, "create", "token", &account];
         let token = self.cluster.kubectl_ok(&create).await;
@@ -84,6 +84,8 @@ impl Release<'_> {
         // The pod has its port to itself; here it is any free one, for this machine alone.
         arguments.retain(|a| a != "--listen=0.0.0.0:8081");
         arguments.push("--listen=127.0.0.1:0".to_owned());
+        // Its hosting API is on this machine too.
+        arguments.push(format!("--allowed-base-url={api}"));
         // A real pod finds its cluster through files that Kubernetes mounts.
         arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
         let environment: Vec<(String, String)> = container["env"]
@@ -148,7 +150,7 @@ impl Release<'_> {
         let mut shared = account.clone();
         shared["allowedNamespaces"] = json!([{"name": "work", "names": [self.work]}]);
         let key = |namespace: &str| {
-            json!({"apiVersion": "v1", "kind": "Secret",
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "flexmetal.dev/api-key",
                 "metadata": {"name": "key", "namespace": namespace},
                 "stringData": {"apiKey": simulator.api_key(), "ssh": SSH_KEY}})
         };

@@ -285,6 +285,38 @@ fn values_reach_the_operator() {
     }
 }
 
+#[test]
+fn the_operator_may_call_what_is_listed_and_the_simulator_and_nothing_wider() {
+    let allowed = |objects: &[Value]| {
+        let deployment = of_kind(objects, "Deployment").find(|deployment| {
+            let labels = &deployment["metadata"]["labels"];
+            labels["app.kubernetes.io/component"] != "simulator"
+        });
+        let container = &deployment.unwrap()["spec"]["template"]["spec"]["containers"][0];
+        let mut arguments = strings(&container["args"]);
+        arguments.retain(|argument| argument.starts_with("--allowed-base-url"));
+        arguments
+    };
+    for (name, objects) in rendered() {
+        let secret = of_kind(&objects, "Secret").next();
+        let expected: &[&str] = match name.as_str() {
+            "simulator" => {
+                let secret = secret.unwrap();
+                assert_eq!(secret["type"], "flexmetal.dev/api-key");
+                let url = secret["stringData"]["baseURL"].as_str().unwrap();
+                assert!(url.ends_with("-simulator.metal-system.svc:8080"), "{url}");
+                &[&format!("--allowed-base-url={url}")]
+            }
+            "namespaced" => &[
+                "--allowed-base-url=https://api.example.com",
+                "--allowed-base-url=http://10.0.0.7:8080/prefix",
+            ],
+            _ => &[],
+        };
+        assert_eq!(allowed(&objects), expected, "{name}");
+    }
+}
+
 /// Every values file, rendered.
 pub(super) fn rendered() -> Vec<(String, Vec<Value>)> {
     let [_, helm] = helms();

@@ -36,6 +36,7 @@ impl ProxiedWorld {
         let trace = Arc::new(CallTrace::new());
         let to_hosting = Proxy::to_hosting(world.simulator.api(), trace.clone()).await;
         let to_cluster = Proxy::to_cluster(cluster.access(), trace.clone()).await;
+        world.allow_base_url(&to_hosting.url());
         world.write_account(&to_hosting.url(), &timing).await;
         let path = world.folder().join("kubeconfig");
         let text = serde_json::to_string(&kubeconfig(&to_cluster.url())).expect("it is JSON");

@@ -8,6 +8,7 @@ use flexmetal_operator::controllers::{context::Watched, mark::ClusterId};
 use flexmetal_operator::kinds::timing::Minimum;
 use flexmetal_operator::operator::{self, Options};
 use flexmetal_operator::runtime::clients::{Clients, Source, WatchTimes};
+use hosting::BaseUrl;
 use lab::rig::{Plan, World, cluster, eventually, server};
 
 use super::proxy::Proxy;
@@ -77,6 +78,7 @@ async fn while_every_relist_is_swallowed_it_lives_and_is_not_ready() {
         watched: Watched::Namespaces(vec![world.namespace.clone()]),
         cluster: Some(ClusterId::parse(&world.cluster_id).unwrap()),
         minimum: Minimum::Lifted,
+        allowed_base_urls: vec![BaseUrl::parse(world.simulator.api()).unwrap()],
         listen: address,
     };
     let readiness = |expected: u16| async move {

@@ -188,10 +188,10 @@ async fn an_account_that_cannot_be_used_says_which_field() {
             &["baseURL", "scheme", "https://"],
         ),
         (
-            "plain",
+            "unlisted",
             url("http://api.example.com".into()),
             "InvalidEndpoint",
-            &["baseURL", "plain http", "allowPlainHTTP"],
+            &["spec.baseURL", "--allowed-base-url"],
         ),
         (
             "version",

@@ -5,31 +5,51 @@
 //! the kind itself comes last.
 
 use super::{disasters, leases, manifests, tenants};
-use lab::rig::{Cluster, Plan, World};
+use lab::rig::{Cluster, Plan, Simulator, World};
+use std::sync::Mutex;
+use tempfile::TempDir;
+
+/// Worlds that the host can serve.
+const GUESTS: usize = 24;
 
 /// A cluster with an operator for all its namespaces.
 pub(super) struct Host {
+    /// For the worlds to come: the operator is told all their URLs when it starts.
+    simulators: Mutex<Vec<Simulator>>,
     /// What the operator itself lives in.
     pub(super) world: World,
     // Dropped last.
     pub(super) cluster: Cluster,
+    _logs: TempDir,
 }
 
 impl Host {
     async fn start() -> Self {
         let cluster = Cluster::own();
+        let logs = tempfile::tempdir().expect("a folder for the logs");
+        let simulators: Vec<_> = (0..GUESTS)
+            .map(|number| Simulator::start(&[], &logs.path().join(format!("{number}.log"))))
+            .collect();
         let plan = Plan {
             watch_namespace: false,
+            allowed: simulators.iter().map(|s| s.api().to_owned()).collect(),
             ..Plan::default()
         };
         let mut world = World::prepare(&cluster, "host", plan).await;
         world.start_operator();
-        Self { world, cluster }
+        Self {
+            simulators: Mutex::new(simulators),
+            world,
+            cluster,
+            _logs: logs,
+        }
     }
 
     /// A world that the host's operator serves.
     pub(super) async fn guest(&self, prefix: &str) -> World {
-        World::prepare(&self.cluster, prefix, Plan::default()).await
+        let simulator = self.simulators.lock().unwrap().pop();
+        let simulator = simulator.expect("a simulator is left: make GUESTS larger");
+        World::with_simulator(&self.cluster, prefix, simulator).await
     }
 }
 

@@ -6,9 +6,10 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::{
-    SOON, account_says, apply, change_account, held, judge, looks, orders, secret, stuck, with,
+    SOON, account_says, apply, change_account, held, judge, looks, orders, secret_of_type, stuck,
+    with, with_other_account,
 };
-use lab::rig::{Plan, Simulator, World, cluster, condition, eventually, server};
+use lab::rig::{Plan, World, cluster, condition, eventually, server};
 
 #[tokio::test]
 async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
@@ -29,7 +30,7 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
     account_says(&world, "default", "KeyAccepted", "False", "SecretNotFound").await;
 
     let write = async |entry: &str, text: &str| {
-        let object = secret("account-key", entry, text);
+        let object = secret_of_type("flexmetal.dev/api-key", "account-key", &[(entry, text)]);
         apply(&world.client, Some(&world.namespace), &object).await;
     };
     write("other", "no-key-here").await;
@@ -113,7 +114,7 @@ async fn a_rejected_key_changes_no_object_that_is_ready() {
 
 #[tokio::test]
 async fn another_account_behind_the_same_object_changes_nothing() {
-    let world = World::start(cluster(), "changed").await;
+    let (world, other) = with_other_account("changed").await;
     world.create(&server("one")).await;
     world.wait_ready("one", SOON).await;
     let known = |account: &Value| account["status"]["knownMachines"][0]["uuid"].is_string();
@@ -124,8 +125,6 @@ async fn another_account_behind_the_same_object_changes_nothing() {
     .await;
     let settled = world.get("one").await.unwrap();
 
-    let key = format!("--api-key={}", world.simulator.api_key());
-    let other = Simulator::start(&[key], &world.folder().join("other.log"));
     change_account(
         &world,
         "default",

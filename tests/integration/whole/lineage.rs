@@ -2,17 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{ORDER_TAG, SERVERS, SOON, account_says, change_account, judge, orders, stuck, text};
-use lab::rig::{Fault, Simulator, World, cluster, condition, eventually, server};
+use super::{
+    ORDER_TAG, SERVERS, SOON, account_says, change_account, judge, orders, stuck, text,
+    with_other_account,
+};
+use lab::rig::{Fault, Simulator, World, condition, eventually, server};
 
 /// What stands before the word in the command by which a person says that a change is meant.
 const ACKNOWLEDGE: &str = "acknowledge-account=";
-
-/// Another account that the world's key opens too.
-fn another(world: &World) -> Simulator {
-    let key = format!("--api-key={}", world.simulator.api_key());
-    Simulator::start(&[key], &world.folder().join("other.log"))
-}
 
 async fn lead_to(world: &World, account: &Simulator) {
     change_account(
@@ -61,7 +58,7 @@ async fn listings_at(account: &Simulator, times: usize) {
 
 #[tokio::test]
 async fn an_order_lost_in_one_account_is_not_proved_absent_in_another() {
-    let world = World::start(cluster(), "lineage").await;
+    let (world, other) = with_other_account("lineage").await;
     let former = seen_at(&world, world.simulator.api()).await;
     // The machine is made, its answer is lost, and so is every look at it.
     let lost = Fault::new("dropAfter").on("POST", SERVERS).times(1);
@@ -83,7 +80,6 @@ async fn an_order_lost_in_one_account_is_not_proved_absent_in_another() {
     world.simulator.fault(blind).await;
 
     // The other account holds machines of this cluster, so its listings have a control.
-    let other = another(&world);
     let tag = format!("{ORDER_TAG}{}", "f".repeat(32));
     let mark = format!("fmo-cluster:{}", world.cluster_id);
     other
@@ -138,10 +134,9 @@ async fn an_order_lost_in_one_account_is_not_proved_absent_in_another() {
 
 #[tokio::test]
 async fn an_ordinary_rotation_stays_ordinary() {
-    let world = World::start(cluster(), "rotation").await;
+    let (world, other) = with_other_account("rotation").await;
     // On a young account nothing is on record.
     seen_at(&world, world.simulator.api()).await;
-    let other = another(&world);
     lead_to(&world, &other).await;
     let young = seen_at(&world, other.api()).await;
     world.create(&server("one")).await;

@@ -6,6 +6,7 @@ mod bad_things;
 mod cluster_wide;
 mod credentials;
 mod disasters;
+mod keys;
 mod leases;
 mod life;
 mod limits;
@@ -25,6 +26,7 @@ mod traces;
 mod watch_log;
 mod whitelists;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
@@ -34,7 +36,7 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use lab::rig::{World, condition, eventually, server};
+use lab::rig::{Plan, Simulator, World, cluster, condition, eventually, server};
 
 /// Everything that these tests wait for happens within this time, on a busy machine too.
 const SOON: Duration = Duration::from_secs(90);
@@ -77,12 +79,35 @@ async fn apply(client: &Client, namespace: Option<&str>, object: &Value) -> Valu
 }
 
 /// A Secret with one entry. As `data`: a later apply then removes entries that it does not name,
-/// which `stringData` does not do.
+/// which `stringData` does not do. With the entry of an API key it is of the type for these.
 fn secret(name: &str, entry: &str, text: &str) -> Value {
+    let of_type = match entry {
+        "apiKey" => "flexmetal.dev/api-key",
+        _ => "Opaque",
+    };
+    secret_of_type(of_type, name, &[(entry, text)])
+}
+
+/// A Secret of this type with these entries.
+fn secret_of_type(of_type: &str, name: &str, entries: &[(&str, &str)]) -> Value {
+    let data: BTreeMap<_, _> = entries
+        .iter()
+        .map(|(entry, text)| (*entry, ByteString(text.as_bytes().to_vec())))
+        .collect();
     json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": name}, "data": {entry: ByteString(text.as_bytes().to_vec())},
+        "apiVersion": "v1", "kind": "Secret", "type": of_type,
+        "metadata": {"name": name}, "data": data,
     })
+}
+
+/// A world, and another account at a simulator of its own that the world's key opens too.
+async fn with_other_account(prefix: &str) -> (World, Simulator) {
+    let mut world = World::prepare(cluster(), prefix, Plan::default()).await;
+    let key = format!("--api-key={}", world.simulator.api_key());
+    let other = Simulator::start(&[key], &world.folder().join("other.log"));
+    world.allow_base_url(other.api());
+    world.start_operator();
+    (world, other)
 }
 
 /// Waits until the object is not ready for this reason; returns the message.

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{SERVERS, SOON, judge, with};
-use lab::rig::{Fault, Simulator, World, cluster, condition, eventually, quick_timing, server};
+use lab::rig::{
+    Fault, Plan, Simulator, World, cluster, condition, eventually, quick_timing, server,
+};
 
 /// More than the calls that an account may have in flight.
 const MANY: usize = 64;
@@ -15,8 +17,10 @@ const SECONDS: Duration = Duration::from_secs(30);
 
 /// A world with a second account, `slow`, behind a simulator of its own.
 async fn with_slow_account(prefix: &str, timing: &Value) -> (World, Simulator) {
-    let world = World::start(cluster(), prefix).await;
+    let mut world = World::prepare(cluster(), prefix, Plan::default()).await;
     let slow = Simulator::start(&[], &world.folder().join("slow.log"));
+    world.allow_base_url(slow.api());
+    world.start_operator();
     world.write_secret("slow-key", slow.api_key()).await;
     world
         .write_account_as("slow", "slow-key", slow.api(), timing)

@@ -164,7 +164,7 @@ pub fn account(a: &Account) -> Facts {
             deleting: false,
             has_finalizer: true,
         },
-        endpoint: Ok(endpoint_now.base_url.clone()),
+        endpoint: Ok(()),
         users: Some(1),
         secret_is_shared: false,
         connected: true,

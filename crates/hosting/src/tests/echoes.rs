@@ -15,26 +15,34 @@ async fn refused(response: Response) -> String {
     format!("{error:?} {}", error.explain())
 }
 
+/// An error record with this text.
+fn saying(text: &str) -> String {
+    json!({"errorCode": 1, "errorMessage": text, "errors": []}).to_string()
+}
+
 #[tokio::test]
 async fn the_begin_of_the_key_is_hidden_as_the_whole_is() {
     let half = &KEY[..KEY.len() - 1];
     let bodies = [
-        // A JSON text whose end is cut off.
-        answer(422, json!(format!("{}{KEY}", "x".repeat(990))).to_string()),
-        answer(422, json!(format!("{}{KEY}", "x".repeat(4090))).to_string()),
+        // A text whose end is cut off.
+        answer(422, saying(&format!("{}{KEY}", "x".repeat(990)))),
+        answer(422, saying(&format!("{}{KEY}", "x".repeat(4090)))),
         // A body that breaks off within the key.
         cut(
             answer(422, format!("{{\"errorMessage\":\"bad key {half}")),
             Cut::Broken("reset".into()),
         ),
-        answer(403, format!("bad key {}", &KEY[..5])),
+        answer(403, saying(&format!("bad key {}", &KEY[..5]))),
         // Shortened in the echo.
         answer(
             403,
             json!({"errorMessage": format!("no key {}...", &KEY[..16])}).to_string(),
         ),
         // Percent-encoded, and longer than that encoding goes.
-        answer(403, format!("{}-and-more", KEY.replace('/', "\\/"))),
+        answer(
+            403,
+            saying(&format!("{}-and-more", KEY.replace('/', "\\/"))),
+        ),
     ];
     for body in bodies {
         let told = refused(body).await;
@@ -45,7 +53,7 @@ async fn the_begin_of_the_key_is_hidden_as_the_whole_is() {
 
 #[tokio::test]
 async fn words_that_only_resemble_the_key_stay() {
-    let told = refused(answer(422, format!("{} is not it", &KEY[..8]))).await;
+    let told = refused(answer(422, saying(&format!("{} is not it", &KEY[..8])))).await;
     assert!(told.contains(&KEY[..8]), "{told}");
 }
 
@@ -56,7 +64,7 @@ async fn a_secret_that_holds_the_key_is_hidden_to_its_end() {
         post_install_script: Some(SecretText::new(script.clone())),
         ..order()
     };
-    let (client, _) = Script::client(vec![Ok(answer(422, format!("bad: {script}")))]);
+    let (client, _) = Script::client(vec![Ok(answer(422, saying(&format!("bad: {script}"))))]);
     let outcome = format!("{:?}", client.order(&order, ORDER_TAG).await);
     assert!(
         !outcome.contains("c4nary") && !outcome.contains(&KEY[..5]),

@@ -34,7 +34,7 @@ mod wire;
 mod wire_server;
 
 use crate::server::SystemChoice;
-use crate::{ApiKey, BaseUrl, Order, ServerId};
+use crate::{ApiKey, BaseUrl, ClientOptions, Dial, Order, ServerId};
 
 const KEY: &str = "k3y/Of+an-Account=0123456789";
 const UUID: &str = "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f";
@@ -44,8 +44,15 @@ fn key() -> ApiKey {
     ApiKey::parse(KEY.as_bytes()).unwrap()
 }
 
+/// Options for a server on this machine.
+fn options(url: &str) -> ClientOptions {
+    let mut options = ClientOptions::new(base_url(url), key());
+    options.dial = Dial::Anywhere;
+    options
+}
+
 fn base_url(text: &str) -> BaseUrl {
-    BaseUrl::parse(text, false).unwrap()
+    BaseUrl::parse(text).unwrap()
 }
 
 fn id() -> ServerId {

@@ -11,9 +11,9 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::wire_server::http;
-use super::{ORDER_TAG, base_url, key, order, record};
+use super::{ORDER_TAG, order, record};
 use crate::error::NotSent;
-use crate::{Client, ClientError, ClientOptions, Error, OrderOutcome};
+use crate::{Client, ClientError, Error, OrderOutcome};
 
 fn certificate() -> CertifiedKey<KeyPair> {
     generate_simple_self_signed(["localhost".to_owned()]).unwrap()
@@ -52,7 +52,7 @@ async fn tls_server(own: &CertifiedKey<KeyPair>) -> String {
 }
 
 async fn order_from(url: &str, ca_bundle: Option<String>) -> OrderOutcome {
-    let mut options = ClientOptions::new(base_url(url), key());
+    let mut options = super::options(url);
     options.ca_bundle = ca_bundle.map(String::into_bytes);
     let client = Client::new(options).unwrap();
     client.order(&order(), ORDER_TAG).await
@@ -142,7 +142,7 @@ async fn a_server_without_tls_gets_no_request() {
 #[test]
 fn a_bad_bundle_is_told_at_once() {
     let build = |bundle: &str| {
-        let mut options = ClientOptions::new(base_url("https://localhost"), key());
+        let mut options = super::options("https://localhost");
         options.ca_bundle = Some(bundle.as_bytes().to_vec());
         Client::new(options).err().unwrap()
     };

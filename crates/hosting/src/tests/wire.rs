@@ -3,12 +3,8 @@
 use std::time::Duration;
 
 use super::wire_server::{Reply, WireServer, http, http_with};
-use super::{KEY, ORDER_TAG, base_url, id, key, order, record};
-use crate::{Client, ClientOptions, Error, OrderOutcome};
-
-fn options(url: &str) -> ClientOptions {
-    ClientOptions::new(base_url(url), key())
-}
+use super::{KEY, ORDER_TAG, id, options, order, record};
+use crate::{Client, Error, OrderOutcome};
 
 fn client(url: &str) -> Client {
     Client::new(options(url)).unwrap()

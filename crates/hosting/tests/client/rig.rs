@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use hosting::{ApiKey, BaseUrl, Client, ClientOptions};
+use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Dial};
 use serde_json::{Value, json};
 use simulator::{ClockMode, Delivery, Options, Running, start};
 
@@ -117,9 +117,10 @@ impl Rig {
 
     /// A client with this key whose calls end after this time.
     pub(crate) fn client(&self, key: &str, deadline: Duration) -> Client {
-        let base_url = BaseUrl::parse(&self.api, false).unwrap();
+        let base_url = BaseUrl::parse(&self.api).unwrap();
         let key = ApiKey::parse(key.as_bytes()).unwrap();
         let mut options = ClientOptions::new(base_url, key);
+        options.dial = Dial::Anywhere;
         options.order_timeout = deadline;
         options.read_timeout = deadline;
         options.mutation_timeout = deadline;

@@ -12,7 +12,7 @@ use std::iter;
 use std::time::Duration;
 
 use hosting::host::HostCursor;
-use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Error, Page, ServerFilter};
+use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Dial, Error, Page, ServerFilter};
 use peak_alloc::PeakAlloc;
 use serde_json::json;
 use simulator::{ClockMode, Options, Running, start};
@@ -231,12 +231,10 @@ async fn shaped(part: &str, first: &str, last: &str, long: usize) -> (usize, Res
 }
 
 fn client(url: &str) -> Client {
-    let base = BaseUrl::parse(url, true).unwrap();
-    Client::new(ClientOptions::new(
-        base,
-        ApiKey::parse(KEY.as_bytes()).unwrap(),
-    ))
-    .unwrap()
+    let base = BaseUrl::parse(url).unwrap();
+    let mut options = ClientOptions::new(base, ApiKey::parse(KEY.as_bytes()).unwrap());
+    options.dial = Dial::Anywhere;
+    Client::new(options).unwrap()
 }
 
 #[tokio::test]

@@ -181,7 +181,7 @@ async fn bring_up(
     let kubeconfig = folder.join("operator.kubeconfig");
     std::fs::write(&kubeconfig, serde_json::to_string(&config)?)?;
     let [port] = ports::free()?;
-    product.start_operator(parts, &kubeconfig, port)?;
+    product.start_operator(parts, &kubeconfig, port, &simulator)?;
     let operator = parts
         .processes()
         .into_iter()
@@ -207,10 +207,11 @@ fn objects(api: &str, key: &str) -> serde_json::Value {
           "metadata": { "name": OPERATOR },
           "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
           "subjects": [{ "kind": "ServiceAccount", "name": OPERATOR, "namespace": OPERATOR_NAMESPACE }] },
-        { "apiVersion": "v1", "kind": "Secret",
-          "metadata": { "name": "hosting-api", "namespace": NAMESPACE }, "stringData": { "apiKey": key } },
+        { "apiVersion": "v1", "kind": "Secret", "type": "flexmetal.dev/api-key",
+          "metadata": { "name": "hosting-api", "namespace": NAMESPACE },
+          "stringData": { "baseURL": api, "apiKey": key } },
         { "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
           "metadata": { "name": "default", "namespace": NAMESPACE },
-          "spec": { "baseURL": api, "apiKeySecretRef": { "name": "hosting-api" }, "timing": timing } },
+          "spec": { "apiKeySecretRef": { "name": "hosting-api" }, "timing": timing } },
     ]})
 }

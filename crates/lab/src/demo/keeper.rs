@@ -75,7 +75,7 @@ async fn bring_up(
         .run(&["create", "namespace", OPERATOR_NAMESPACE])
         .await?;
     let [port] = ports::free()?;
-    product.start_operator(parts, &folder.kubeconfig(), port)?;
+    product.start_operator(parts, &folder.kubeconfig(), port, &simulator)?;
     let mut running = plane.processes();
     running.extend(parts.processes());
     folder.write(&State {

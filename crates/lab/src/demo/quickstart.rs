@@ -61,8 +61,8 @@ pub(crate) fn key() -> Result<String, QuickstartError> {
 pub(crate) async fn apply(kubectl: &Kubectl, simulator: &Simulator) -> Result<(), QuickstartError> {
     let mut manifests = read()?;
     for object in &mut manifests {
-        if object["kind"] == "ProviderAccount" {
-            object["spec"]["baseURL"] = json!(simulator.api);
+        if object["stringData"]["baseURL"].is_string() {
+            object["stringData"]["baseURL"] = json!(simulator.api);
         }
     }
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": manifests });

@@ -22,6 +22,8 @@ pub struct Start {
     pub watched: Vec<String>,
     /// 16 hex digits.
     pub cluster_id: String,
+    /// The URLs that keys may be sent to.
+    pub allowed: Vec<String>,
     /// Whether times below their minima are in force.
     pub short_intervals: bool,
     /// Name of its pod: started again with the same one it need not wait for the lease of the process before.
@@ -113,6 +115,8 @@ fn launch(start: &Start, log: &Path) -> Program {
     }
     let watched = start.watched.iter();
     arguments.extend(watched.map(|namespace| format!("--watch-namespace={namespace}")));
+    let allowed = start.allowed.iter();
+    arguments.extend(allowed.map(|url| format!("--allowed-base-url={url}")));
     arguments.extend_from_slice(&start.flags);
     let words = start.log.map_or_else(
         || std::env::var("OPERATOR_LOG").unwrap_or_else(|_| "info,flexmetal_operator=debug".into()),

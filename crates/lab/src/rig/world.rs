@@ -32,6 +32,10 @@ pub struct Plan {
     pub short_intervals: bool,
     /// Whether the account's Secret is made, with the right key.
     pub secret: bool,
+    /// URLs that the operator may send keys to beside that of the world's simulator.
+    pub allowed: Vec<String>,
+    /// Whether the operator may send keys to the listed URLs only. Without it, to public addresses.
+    pub listed: bool,
     /// Whether the operator watches the world's namespace only. Without it no
     /// other world may be in the same cluster.
     pub watch_namespace: bool,
@@ -47,6 +51,8 @@ impl Default for Plan {
             timing: quick_timing(),
             short_intervals: true,
             secret: true,
+            allowed: Vec::new(),
+            listed: true,
             watch_namespace: true,
             log: None,
         }
@@ -102,10 +108,26 @@ impl World {
 
     /// A world without an operator yet.
     pub async fn prepare(cluster: &Cluster, prefix: &str, plan: Plan) -> Self {
-        let client = cluster.client().await;
-        install_kinds(&client).await;
         let folder = tempfile::tempdir().expect("a folder for the logs");
         let simulator = Simulator::start(&plan.simulator, &folder.path().join("simulator.log"));
+        Self::around(cluster, prefix, plan, simulator, folder).await
+    }
+
+    /// A world around a simulator that runs already, so that an operator that runs already can know its URL.
+    pub async fn with_simulator(cluster: &Cluster, prefix: &str, simulator: Simulator) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the logs");
+        Self::around(cluster, prefix, Plan::default(), simulator, folder).await
+    }
+
+    async fn around(
+        cluster: &Cluster,
+        prefix: &str,
+        plan: Plan,
+        simulator: Simulator,
+        folder: TempDir,
+    ) -> Self {
+        let client = cluster.client().await;
+        install_kinds(&client).await;
         let namespace = cluster.namespace(prefix).await;
         let cluster_id = format!("{:016x}", rand::random::<u64>());
         let start = Start {
@@ -117,6 +139,10 @@ impl World {
                 .into_iter()
                 .collect(),
             cluster_id: cluster_id.clone(),
+            allowed: match plan.listed {
+                true => [vec![simulator.api().to_owned()], plan.allowed].concat(),
+                false => Vec::new(),
+            },
             short_intervals: plan.short_intervals,
             pod: "first".to_owned(),
             flags: plan.operator,
@@ -143,6 +169,11 @@ impl World {
     /// Makes the operator use another kubeconfig from its next start on.
     pub fn reach_cluster_by(&mut self, kubeconfig: PathBuf) {
         self.start.kubeconfig = kubeconfig;
+    }
+
+    /// Lets the operator send keys to one more URL, from its next start by the world on.
+    pub fn allow_base_url(&mut self, url: &str) {
+        self.start.allowed.push(url.to_owned());
     }
 
     /// How the operator of this world is started.
@@ -174,11 +205,12 @@ impl World {
         self.write_secret("account-key", key).await;
     }
 
-    /// Writes a Secret with a key.
+    /// Writes a Secret with a key. It does not say where the key may go, as the operator is told that.
     pub async fn write_secret(&self, name: &str, key: &str) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": name},
+            "type": "flexmetal.dev/api-key",
             "stringData": {"apiKey": key},
         });
         apply(&self.secrets(), name, &secret).await;

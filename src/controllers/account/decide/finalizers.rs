@@ -1,7 +1,7 @@
 //! The finalizers that keep an account and its Secret for as long as anybody uses them.
 
 use super::{
-    super::facts::{Facts, SecretFact},
+    super::facts::{Facts, KeyFault, SecretFact},
     Effect,
 };
 
@@ -20,6 +20,13 @@ pub(super) fn finalizers(facts: &Facts) -> (Option<Effect>, Option<bool>) {
         } => (has_finalizer, deleting),
         _ => (false, false),
     };
+    let is_key_secret = !matches!(
+        facts.secret,
+        SecretFact::Found {
+            key: Err(KeyFault::OtherType),
+            ..
+        }
+    );
     if users > 0 {
         let effect = match (facts.has_finalizer(), facts.held_secret()) {
             // Nothing can be put on an object that is being deleted.
@@ -27,12 +34,18 @@ pub(super) fn finalizers(facts: &Facts) -> (Option<Effect>, Option<bool>) {
             (true, held) if held != Some(name) => Some(Effect::MoveHold {
                 from: held.filter(|_| !facts.secret_is_shared).map(str::to_owned),
             }),
+            // None of ours belongs there, and with it the Secret could not be made again.
+            (true, _) if !is_key_secret => (secret_held && !facts.secret_is_shared)
+                .then(|| Effect::LetSecretGo { name: name.clone() }),
             (true, _) => {
                 let can = matches!(facts.secret, SecretFact::Found { .. });
                 (can && !secret_held && !secret_deleting).then_some(Effect::HoldSecret)
             }
         };
-        let held = facts.has_finalizer() && facts.held_secret() == Some(name) && secret_held;
+        let held = facts.has_finalizer()
+            && facts.held_secret() == Some(name)
+            && secret_held
+            && is_key_secret;
         return (effect, Some(held));
     }
     let effect = match facts.held_secret() {

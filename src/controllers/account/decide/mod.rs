@@ -159,6 +159,7 @@ fn secret_is_awaited(reason: Reason) -> bool {
         reason,
         Reason::SecretNotFound
             | Reason::InvalidKey
+            | Reason::InvalidEndpoint
             | Reason::KeyRejected
             | Reason::AccountChanged
             | Reason::Pending

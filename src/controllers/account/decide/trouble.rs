@@ -7,7 +7,10 @@ use super::{
 use crate::{
     account::KeyState,
     controllers::cause::Cause,
-    kinds::{Reason, names::ACCOUNT_FINALIZER},
+    kinds::{
+        Reason,
+        names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
+    },
 };
 
 /// The first thing that is wrong, in the order in which a person would repair it.
@@ -16,9 +19,9 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     let waits = |reason, message: String| Some(Cause::waits(reason, message));
     let awaits = |reason, message: String| Some(Cause::missing(reason, message));
     if let Err(message) = &facts.endpoint {
-        return needs_person(Reason::InvalidEndpoint, format!("spec.{message}"));
+        return needs_person(Reason::InvalidEndpoint, message.clone());
     }
-    let entry = &facts.spec.api_key_secret_ref.key;
+    let entry = API_KEY_ENTRY;
     match &facts.secret {
         SecretFact::Unread(why) => {
             let text = format!("{} could not be read: {why}", facts.secret_name());
@@ -26,18 +29,29 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         }
         SecretFact::Missing => {
             let text = format!(
-                "{} does not exist: correct spec.apiKeySecretRef, or create it with the API key in {entry:?}: {}",
+                "{} does not exist: correct spec.apiKeySecretRef, or create it with the API key: {}",
                 facts.secret_name(),
                 put_key(facts)
             );
             return awaits(Reason::SecretNotFound, text);
         }
         SecretFact::Found {
+            key: Err(KeyFault::OtherType),
+            ..
+        } => {
+            let text = format!(
+                "{} is not of the type {API_KEY_SECRET}, and no other Secret is sent anywhere: correct spec.apiKeySecretRef, or make it again, since a type cannot be changed: {}",
+                facts.secret_name(),
+                make_again(facts)
+            );
+            return needs_person(Reason::InvalidKey, text);
+        }
+        SecretFact::Found {
             key: Err(KeyFault::Absent),
             ..
         } => {
             let text = format!(
-                "{} has no entry {entry:?}: correct spec.apiKeySecretRef.key, or add it: {}",
+                "{} has no entry {entry:?}: correct spec.apiKeySecretRef, or add it: {}",
                 facts.secret_name(),
                 put_key(facts)
             );
@@ -114,10 +128,26 @@ fn changed(facts: &Facts) -> String {
 
 /// The command that puts a key into the Secret, whether or not there is one.
 fn put_key(facts: &Facts) -> String {
+    let create = create(facts);
+    format!("{create} --dry-run=client -o yaml | kubectl apply -f -")
+}
+
+/// The command that makes another Secret in the place of the one that there is.
+fn make_again(facts: &Facts) -> String {
     let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
     format!(
-        "kubectl create secret generic {} -n {namespace} --from-file={}=FILE --dry-run=client -o yaml | kubectl apply -f -",
-        secret.name, secret.key
+        "kubectl delete secret {} -n {namespace} && {}",
+        secret.name,
+        create(facts)
+    )
+}
+
+/// The command that makes the Secret. The URL is left to the person: what stands in a spec is no text for a shell.
+fn create(facts: &Facts) -> String {
+    let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
+    format!(
+        "kubectl create secret generic {} -n {namespace} --type={API_KEY_SECRET} --from-literal={BASE_URL_ENTRY}=https://HOST --from-file={API_KEY_ENTRY}=FILE",
+        secret.name
     )
 }
 

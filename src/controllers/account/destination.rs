@@ -1,0 +1,232 @@
+//! Where the key of an account may be sent. Pure.
+//!
+//! The Secret says it, since whoever may write accounts need not be allowed to read Secrets: a URL in the spec alone
+//! would have any key sent to a place of one's own.
+
+use crate::{
+    controllers::reach::Reach,
+    kinds::names::{API_KEY_SECRET, BASE_URL_ENTRY},
+};
+use hosting::BaseUrl;
+
+/// What the key Secret says of where its key may be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Declared {
+    /// Nobody knows: it was not read, does not exist, or is no key Secret.
+    Unknown,
+    /// Nothing.
+    Nothing,
+    /// There.
+    To(String),
+}
+
+/// Where the key may be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// There and nowhere else.
+    To(BaseUrl),
+    /// Nowhere. Says why and what to do.
+    Nowhere(String),
+    /// What the Secret says is not known. The spec allows this URL, or any.
+    Unknown(Option<BaseUrl>),
+}
+
+impl Destination {
+    /// Judges by what spec and Secret say. `secret` is the Secret's name for messages.
+    pub fn of(spec: Option<&str>, declared: &Declared, secret: &str, reach: &Reach) -> Self {
+        let spec = match spec.map(|text| reach.judge(text)).transpose() {
+            Ok(spec) => spec,
+            Err(why) => return Self::Nowhere(format!("spec.{why}")),
+        };
+        let declared = match declared {
+            Declared::Unknown => return Self::Unknown(spec),
+            Declared::Nothing => None,
+            Declared::To(text) => match reach.judge(text) {
+                Ok(base_url) => Some(base_url),
+                Err(why) => return Self::Nowhere(format!("{secret}: {why}")),
+            },
+        };
+        match (spec, declared) {
+            (Some(spec), Some(declared)) if spec != declared => Self::Nowhere(format!(
+                "spec.baseURL is another URL than {BASE_URL_ENTRY:?} of {secret}, which says where its key may be sent: make them equal, or leave spec.baseURL out"
+            )),
+            (_, Some(declared)) => Self::To(declared),
+            (Some(spec), None) if reach.is_listed() => Self::To(spec),
+            (_, None) => Self::Nowhere(format!(
+                "{secret} has no entry {BASE_URL_ENTRY:?}, so its key is sent nowhere: add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
+            )),
+        }
+    }
+
+    /// Whether a connection to this URL may go on.
+    pub fn permits(&self, base_url: &str) -> bool {
+        match self {
+            Self::To(only) => only.as_str() == base_url,
+            Self::Nowhere(_) => false,
+            // The Secret that allowed it was lost or broken; the last good key goes on releasing.
+            Self::Unknown(spec) => spec.as_ref().is_none_or(|only| only.as_str() == base_url),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "https://one.example.com";
+    const OTHER: &str = "https://other.example.com";
+    const LOCAL: &str = "http://10.0.0.1:8480";
+
+    fn url(text: &str) -> BaseUrl {
+        BaseUrl::parse(text).unwrap()
+    }
+
+    fn to(text: &str) -> Declared {
+        Declared::To(text.into())
+    }
+
+    fn of(spec: Option<&str>, declared: &Declared, allowed: &[&str]) -> Destination {
+        let reach = Reach::new(allowed.iter().map(|text| url(text)).collect());
+        Destination::of(spec, declared, "Secret n/api", &reach)
+    }
+
+    #[test]
+    fn a_key_goes_where_its_secret_says_and_nowhere_else() {
+        let there = Destination::To(url(ONE));
+        assert_eq!(of(None, &to(ONE), &[]), there);
+        assert_eq!(of(Some(ONE), &to(ONE), &[]), there);
+        // Another spelling of the same URL, with the line end of an editor.
+        assert_eq!(
+            of(
+                Some("HTTPS://one.example.com:443/"),
+                &to("https://one.example.com/\n"),
+                &[]
+            ),
+            there
+        );
+    }
+
+    /// Each case: what spec and Secret say, which URLs are listed, and what the message holds.
+    #[test]
+    fn everything_else_is_nowhere_and_says_why() {
+        type Case<'a> = (Option<&'a str>, Declared, &'a [&'a str], &'a [&'a str]);
+        let local = "--allowed-base-url";
+        let cases: &[Case] = &[
+            (
+                Some(OTHER),
+                to(ONE),
+                &[],
+                &["spec.baseURL", "Secret n/api", "make them equal"],
+            ),
+            (
+                Some(OTHER),
+                to(ONE),
+                &[ONE, OTHER],
+                &["spec.baseURL", "make them equal"],
+            ),
+            (
+                Some(ONE),
+                Declared::Nothing,
+                &[],
+                &["Secret n/api", "\"baseURL\"", "add"],
+            ),
+            (
+                None,
+                Declared::Nothing,
+                &[],
+                &["Secret n/api", "\"baseURL\"", "add"],
+            ),
+            (
+                None,
+                Declared::Nothing,
+                &[ONE],
+                &["Secret n/api", "\"baseURL\"", "add"],
+            ),
+            (
+                None,
+                to(""),
+                &[],
+                &["Secret n/api: baseURL", "absolute URL"],
+            ),
+            (
+                None,
+                to("https://me:pw@one.example.com"),
+                &[],
+                &["user information"],
+            ),
+            (Some("ftp://x"), to(ONE), &[], &["spec.baseURL", "scheme"]),
+            (
+                Some("ftp://x"),
+                Declared::Unknown,
+                &[],
+                &["spec.baseURL", "scheme"],
+            ),
+            (None, to(LOCAL), &[], &["plain http", local]),
+            (None, to("https://10.0.0.1"), &[], &["not public", local]),
+            (
+                Some("https://127.1"),
+                Declared::Unknown,
+                &[],
+                &["spec.baseURL", "not public", local],
+            ),
+            // With a list, only what is on it, public or not.
+            (
+                None,
+                to(ONE),
+                &[OTHER],
+                &["Secret n/api: baseURL", "none of those", local],
+            ),
+            (
+                Some(ONE),
+                Declared::Nothing,
+                &[OTHER],
+                &["spec.baseURL", "none of those", local],
+            ),
+            (
+                Some(ONE),
+                to(ONE),
+                &[&format!("{ONE}/x")],
+                &["none of those"],
+            ),
+        ];
+        for (spec, declared, allowed, words) in cases {
+            match of(*spec, declared, allowed) {
+                Destination::Nowhere(why) => {
+                    for word in *words {
+                        assert!(why.contains(word), "{word:?} is not in {why:?}");
+                    }
+                    assert!(!why.contains("pw"), "{why}");
+                }
+                other => panic!("{spec:?} {declared:?} {allowed:?}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_listed_may_be_plain_and_private_and_stand_in_the_spec_alone() {
+        let there = Destination::To(url(LOCAL));
+        assert_eq!(of(None, &to(LOCAL), &[ONE, LOCAL]), there);
+        assert_eq!(of(Some(LOCAL), &Declared::Nothing, &[LOCAL]), there);
+    }
+
+    #[test]
+    fn a_connection_outlives_its_secret_only_where_the_spec_still_leads() {
+        let unknown = |spec| of(spec, &Declared::Unknown, &[]);
+        assert!(unknown(None).permits(ONE));
+        assert!(unknown(Some(ONE)).permits(ONE));
+        assert!(!unknown(Some(OTHER)).permits(ONE));
+        assert!(of(None, &to(ONE), &[]).permits(ONE));
+        for (spec, declared) in [
+            (None, to(OTHER)),
+            (Some(OTHER), to(ONE)),
+            (Some(ONE), to(OTHER)),
+            (None, Declared::Nothing),
+            (Some(ONE), Declared::Nothing),
+        ] {
+            assert!(
+                !of(spec, &declared, &[]).permits(ONE),
+                "{spec:?} {declared:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Where this process may send keys: what its flags say, and how addresses are dialled.
+
+use hosting::{
+    BaseUrl,
+    dial::{self, Dial, Lookups},
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The names that the accounts of one namespace look up at one time.
+const LOOKUPS: usize = 4;
+
+/// Where keys may be sent. A clone is the same one.
+#[derive(Clone, Default)]
+pub struct Reach {
+    allowed: Arc<[BaseUrl]>,
+    lookups: Arc<Mutex<HashMap<Option<String>, Lookups>>>,
+}
+
+impl Reach {
+    /// To these URLs and no others; without any, to public addresses by https.
+    pub fn new(allowed: Vec<BaseUrl>) -> Self {
+        Self {
+            allowed: allowed.into(),
+            lookups: Arc::default(),
+        }
+    }
+
+    /// Whether URLs are listed: then a Secret need not name one.
+    pub fn is_listed(&self) -> bool {
+        !self.allowed.is_empty()
+    }
+
+    /// Reads a base URL, and judges whether a key may be sent there.
+    ///
+    /// # Errors
+    /// What is wrong with it: the text begins with `baseURL` and ends with the remedy.
+    pub fn judge(&self, base_url: &str) -> Result<BaseUrl, String> {
+        let base_url = BaseUrl::parse(base_url).map_err(|error| error.to_string())?;
+        if !self.is_listed() {
+            dial::check(&base_url).map_err(|error| error.to_string())?;
+        } else if !self.allowed.contains(&base_url) {
+            return Err("baseURL is none of those that this operator may call: correct it, or let a cluster admin list it with --allowed-base-url".into());
+        }
+        Ok(base_url)
+    }
+
+    /// How the accounts of this namespace (None: those of the cluster) dial. Names that hang use up the look-ups of
+    /// their namespace and of no other.
+    pub fn dial(&self, namespace: Option<&str>) -> Dial {
+        if self.is_listed() {
+            return Dial::Anywhere;
+        }
+        let lookups = self.lookups.lock();
+        let mut lookups = lookups.unwrap_or_else(PoisonError::into_inner);
+        let lookups = lookups.entry(namespace.map(str::to_owned));
+        Dial::PublicOnly(lookups.or_insert_with(|| Lookups::new(LOOKUPS)).clone())
+    }
+}
