@@ -1,7 +1,7 @@
 //! What the controllers hold of an account object.
 
 use super::{
-    AccountKey, KeyState, List, Settings, Wake,
+    AccountKey, KeyState, List, Settings, Terms, Wake,
     limits::Reservations,
     live::Live,
     members::Member,
@@ -9,7 +9,7 @@ use super::{
     users::Audience,
     view::{Sighting, State, View},
 };
-use crate::kinds::Reason;
+use crate::kinds::{Reason, allowed::AllowedNamespaces};
 use hosting::{Client, Error, ServerId, error::NotSent};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -82,6 +82,28 @@ impl Account {
 
     pub(crate) fn settings(&self) -> Arc<Settings> {
         self.state().settings.clone()
+    }
+
+    /// What the account object offers a namespace.
+    pub fn terms(&self, namespace: &str) -> Terms {
+        self.terms_of(self.settings().allowed.as_deref(), namespace)
+    }
+
+    /// What an account object of this name would offer a namespace with these entries.
+    pub fn terms_of(&self, entries: Option<&[AllowedNamespaces]>, namespace: &str) -> Terms {
+        let labels = self.inner.audience.namespaces.labels(namespace);
+        Terms::of(self.key(), entries, namespace, labels.as_deref())
+    }
+
+    pub(crate) fn audience(&self) -> &Audience {
+        &self.inner.audience
+    }
+
+    /// Somebody uses the account.
+    pub(crate) fn mark_in_use(&self) {
+        if let Some((live, _)) = self.connected() {
+            live.core.mark_in_use();
+        }
     }
 
     pub(crate) fn connected(&self) -> Option<Connected> {

@@ -1,11 +1,21 @@
-//! How many orders may go out: what each account object has ordered, against the limits of the objects
-//! that stand on a live account.
+//! How many orders may go out: what is there and being ordered, against the limits of the account object that orders
+//! and of the entry that allows it the namespace.
 //!
-//! Orders belong to the account object and not to its connection: a new key forgets none of them.
+//! Orders belong to the account object and not to its connection: a new key forgets none of them. Other account
+//! objects with the same key have limits of their own, which say nothing here.
 
-use super::{AccountKey, machines::Snapshot, members::Member, view::Proof};
-use crate::runtime::Moment;
-use hosting::OrderOutcome;
+use super::{
+    AccountKey, Terms,
+    machines::{Snapshot, marks, sums},
+    namespaces::Namespaces,
+    owners::{Owner, Owners},
+    view::Proof,
+};
+use crate::{
+    kinds::{account::Limits, allowed::AllowedNamespaces},
+    runtime::Moment,
+};
+use hosting::{OrderOutcome, Server};
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -29,6 +39,8 @@ struct Inner {
 /// A reservation that has not been settled.
 struct Open {
     mark: String,
+    /// Namespace of the object.
+    namespace: Arc<str>,
     /// Tag and moment of the send, once it was sent.
     sent: Option<(String, Duration)>,
     /// Its call has ended, and what it made is not seen.
@@ -53,59 +65,167 @@ struct Attempt {
     id: u64,
     at: Duration,
     mark: String,
+    namespace: Arc<str>,
     /// Its tag, once it was sent.
     tag: Option<String>,
     /// A machine came of it.
     made: bool,
 }
 
-/// Whether an order of this object would keep within the limits of all account objects on the live
-/// account, that of the ordering one first. The error names the field, the numbers and the remedy; of
-/// another account than the ordering one it tells no name, which may be another tenant's.
-pub(super) fn check<'a>(
-    mark: &str,
-    snapshot: &Snapshot,
-    ordering: &AccountKey,
-    members: impl Iterator<Item = (&'a AccountKey, &'a Member)> + Clone,
-    now: Moment,
-) -> Result<(), String> {
-    let all = || members.clone().map(|(_, member)| member);
-    // Counted where a limit asks for it: many orders must not cost the square of their number.
-    let machines = all().any(|m| m.limits().max_servers.is_some()).then(|| {
-        let unseen = all().map(|m| m.reservations.unseen(mark, snapshot));
-        snapshot.sums().counts().live + unseen.sum::<usize>()
-    });
-    let by_hour = |m: &Member| m.limits().max_orders_per_hour.is_some();
-    let recent = all().any(by_hour).then(|| {
-        let attempts = all().map(|m| m.reservations.attempts(snapshot, now));
-        snapshot.sums().created_since(an_hour_before(now)) + attempts.sum::<usize>()
-    });
-    for (key, member) in members {
-        let own = (key == ordering).then_some(ordering);
-        let account = own.map_or("another account object with the same key".into(), |own| {
-            own.to_string()
-        });
-        let limits = member.limits();
-        let (machines, recent) = (machines.unwrap_or(0), recent.unwrap_or(0));
-        if let Some(most) = reached(limits.max_servers, machines) {
+/// An order that somebody wants to send, and what it is judged by.
+pub(super) struct Candidate<'a> {
+    /// Mark of the object.
+    pub(super) mark: &'a str,
+    /// The account object that orders.
+    pub(super) account: &'a AccountKey,
+    pub(super) limits: &'a Limits,
+    /// What it offers the namespace of the object.
+    pub(super) terms: &'a Terms,
+    pub(super) reservations: &'a Reservations,
+    pub(super) owners: &'a Owners,
+    /// The cluster's identity.
+    pub(super) cluster: &'a str,
+    pub(super) namespaces: &'a Namespaces,
+    pub(super) now: Moment,
+}
+
+impl Candidate<'_> {
+    /// Whether there is a limit on the number of machines.
+    pub(super) fn counts_machines(&self) -> bool {
+        self.limits.max_servers.is_some()
+            || self.limits.max_orders_per_hour.is_some()
+            || self.most_of_entry().is_some()
+    }
+
+    fn most_of_entry(&self) -> Option<i32> {
+        self.terms.entry()?.1.max_servers
+    }
+
+    /// Whether the order would keep within the limits. The error names the field, the numbers and the remedy.
+    pub(super) fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
+        let account = self.account;
+        let reached = self.reached(
+            self.limits.max_servers,
+            snapshot.sums().counts().live,
+            || {
+                let live = snapshot.ours().map(|s| &*s.server);
+                let live = live.filter(|server| server.status.is_live() && self.is_own(server));
+                live.count() + self.unseen(snapshot, |_| true)
+            },
+        );
+        if let Some((most, machines)) = reached {
             return Err(format!(
                 "spec.limits.maxServers of {account} is {most}, and {machines} machines are there or being ordered; raise it or delete servers{}",
-                raise(own, "maxServers", machines)
+                raise(account, "maxServers", machines)
             ));
         }
-        if let Some(most) = reached(limits.max_orders_per_hour, recent) {
+        let since = an_hour_before(self.now);
+        let made = snapshot.sums().created_since(since);
+        let reached = self.reached(self.limits.max_orders_per_hour, made, || {
+            let recent = |server: &&Server| sums::made_at(server).is_some_and(|at| at >= since);
+            let recent = snapshot.ours().map(|s| &*s.server).filter(recent);
+            let machines = recent.filter(|server| self.is_own(server)).count();
+            machines + self.reservations.attempts(snapshot, self.now)
+        });
+        if let Some((most, recent)) = reached {
             return Err(format!(
                 "spec.limits.maxOrdersPerHour of {account} is {most}, and {recent} orders were made within the last hour; raise it or wait{}",
-                raise(own, "maxOrdersPerHour", recent)
+                raise(account, "maxOrdersPerHour", recent)
             ));
         }
+        self.check_entry(snapshot)
     }
-    Ok(())
+
+    fn check_entry(&self, snapshot: &Snapshot) -> Result<(), String> {
+        let Terms::Entry(entry) = self.terms else {
+            return Ok(());
+        };
+        let live = snapshot.sums().counts().live;
+        let reached = self.reached(entry.limits.max_servers, live, || {
+            let left = self.marks_of_entry(entry);
+            let is_theirs = |server: &&Server| match self.owners.of(server) {
+                Some(owner) => {
+                    self.is_of_account(&owner) && self.is_of_entry(entry, &owner.namespace)
+                }
+                None => marks::retained_in(server).any(|mark| left.contains(mark)),
+            };
+            let live = snapshot.ours().map(|s| &*s.server);
+            let live = live.filter(|server| server.status.is_live());
+            let machines = live.filter(is_theirs).count();
+            machines + self.unseen(snapshot, |namespace| self.is_of_entry(entry, namespace))
+        });
+        let Some((most, machines)) = reached else {
+            return Ok(());
+        };
+        Err(format!(
+            "limits.maxServers of the entry {:?} of spec.allowedNamespaces of {} is {most}, and {machines} machines of its namespaces are there or being ordered; delete servers, or have it raised: {}",
+            entry.name,
+            self.account,
+            self.account.command("edit", "")
+        ))
+    }
+
+    /// The limit and the count, if the count reaches it. No count is above `most_seen` and the orders that are not
+    /// seen: below that nothing is counted, as many orders must not cost the square of their number.
+    fn reached(
+        &self,
+        limit: Option<i32>,
+        most_seen: usize,
+        count: impl FnOnce() -> usize,
+    ) -> Option<(i32, usize)> {
+        let limit = limit?;
+        let is_reached = |count| usize::try_from(limit).is_ok_and(|most| count >= most);
+        if !is_reached(most_seen + self.reservations.most()) {
+            return None;
+        }
+        let count = count();
+        is_reached(count).then_some((limit, count))
+    }
+
+    /// Orders whose machine is not seen yet, of namespaces of which this is so.
+    fn unseen(&self, snapshot: &Snapshot, counts: impl Fn(&str) -> bool) -> usize {
+        self.reservations.unseen(self.mark, snapshot, counts)
+    }
+
+    /// Whether a machine counts for the account object: not where an object of another one has ordered it. What
+    /// nobody claims counts for all of them, and what was left behind for those of its namespace.
+    fn is_own(&self, server: &Server) -> bool {
+        if let Some(owner) = self.owners.of(server) {
+            return self.is_of_account(&owner);
+        }
+        let Some(namespace) = &self.account.namespace else {
+            return true;
+        };
+        let own = marks::namespace_mark(self.cluster, namespace);
+        let mut left = marks::retained_in(server).peekable();
+        left.peek().is_none() || left.any(|mark| mark == own)
+    }
+
+    fn is_of_account(&self, owner: &Owner) -> bool {
+        let account = owner.account.as_ref();
+        account.is_none_or(|account| account == self.account)
+    }
+
+    /// Whether the entry speaks of a namespace.
+    fn is_of_entry(&self, entry: &AllowedNamespaces, namespace: &str) -> bool {
+        let labels = self.namespaces.labels(namespace);
+        entry.speaks_of(namespace, labels.as_deref()) == Some(true)
+    }
+
+    /// The marks of the namespaces that the entry speaks of: those that it names, and those that are there.
+    fn marks_of_entry(&self, entry: &AllowedNamespaces) -> HashSet<String> {
+        let there = |name: &str, labels: &_| entry.speaks_of(name, Some(labels)) == Some(true);
+        let there = self.namespaces.which(there).into_iter();
+        let named = entry.names.iter().cloned();
+        let mark = |namespace: String| marks::namespace_mark(self.cluster, &namespace);
+        there.chain(named).map(mark).collect()
+    }
 }
 
 impl Reservations {
     /// Reserves one order for an object.
-    pub(super) fn admit(&self, mark: &str, now: Duration) -> u64 {
+    pub(super) fn admit(&self, mark: &str, namespace: &str, now: Duration) -> u64 {
+        let namespace: Arc<str> = namespace.into();
         let inner = &mut *self.lock();
         // A new order of this object means that its former ones are settled.
         inner.open.retain(|_, o| !o.is_settled_for(mark));
@@ -114,6 +234,7 @@ impl Reservations {
         inner.next += 1;
         let open = Open {
             mark: mark.to_owned(),
+            namespace: namespace.clone(),
             sent: None,
             unknown: false,
         };
@@ -122,6 +243,7 @@ impl Reservations {
             id,
             at: now,
             mark: mark.to_owned(),
+            namespace,
             tag: None,
             made: false,
         });
@@ -180,6 +302,7 @@ impl Reservations {
             };
             inner.open.entry(attempt.id).or_insert_with(|| Open {
                 mark: attempt.mark.clone(),
+                namespace: attempt.namespace.clone(),
                 sent: Some((tag, attempt.at)),
                 unknown: true,
             });
@@ -200,12 +323,18 @@ impl Reservations {
         self.lock().open.values().map(|o| o.mark.clone()).collect()
     }
 
-    /// Orders whose machine is not seen yet.
-    fn unseen(&self, ordering: &str, snapshot: &Snapshot) -> usize {
+    /// How many orders there are at most that no machine shows.
+    fn most(&self) -> usize {
+        let inner = self.lock();
+        inner.open.len().max(inner.recent.len())
+    }
+
+    /// Orders whose machine is not seen yet, of namespaces of which this is so.
+    fn unseen(&self, ordering: &str, snapshot: &Snapshot, counts: impl Fn(&str) -> bool) -> usize {
         let inner = self.lock();
         let open = inner.open.values();
-        open.filter(|o| !o.is_settled_for(ordering) && o.is_unseen(snapshot))
-            .count()
+        let open = open.filter(|o| !o.is_settled_for(ordering) && o.is_unseen(snapshot));
+        open.filter(|o| counts(&o.namespace)).count()
     }
 
     /// The attempts of the last hour that are not counted as machines of it: by this process' own clock,
@@ -243,16 +372,8 @@ fn an_hour_before(now: Moment) -> i64 {
     now.wall - i64::try_from(HOUR.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The limit, if so many reach it.
-fn reached(limit: Option<i32>, count: usize) -> Option<i32> {
-    limit.filter(|most| usize::try_from(*most).is_ok_and(|most| count >= most))
-}
-
 /// How to raise a limit of this account so far that one more goes out.
-fn raise(account: Option<&AccountKey>, field: &str, count: usize) -> String {
-    let Some(account) = account else {
-        return String::new();
-    };
+fn raise(account: &AccountKey, field: &str, count: usize) -> String {
     let more = count + 1;
     let patch = format!("--type=merge -p '{{\"spec\":{{\"limits\":{{\"{field}\":{more}}}}}}}'");
     format!("; to raise it: {}", account.command("patch", &patch))

@@ -4,7 +4,7 @@ use super::{
     AccountKey, KeyState, Rate, Wake,
     key_state::Breaker,
     lists::Lists,
-    machines::{Machines, Touched},
+    machines::{Machines, Touched, marks},
     members::{Member, Members},
     schedule::Schedule,
     turns::{Lane, Turns},
@@ -25,6 +25,8 @@ pub(crate) struct Live {
 
 /// What the clones share with the tasks.
 pub(crate) struct Core {
+    /// The cluster's identity.
+    pub(crate) cluster: Arc<str>,
     pub(crate) cluster_tag: String,
     pub(crate) turns: Turns,
     pub(crate) lists: Lists,
@@ -46,7 +48,8 @@ pub(crate) struct State {
 }
 
 impl Live {
-    pub(crate) fn start(cluster_tag: String, rate: Rate, audience: Audience) -> Self {
+    pub(crate) fn start(cluster: Arc<str>, rate: Rate, audience: Audience) -> Self {
+        let cluster_tag = marks::cluster_tag(&cluster);
         let core = Arc::new(Core {
             turns: Turns::new(rate, audience.clone()),
             lists: Lists::default(),
@@ -59,6 +62,7 @@ impl Live {
                 members: Members::default(),
                 schedule: Schedule::new(clock::now().mono),
             }),
+            cluster,
             cluster_tag,
         });
         let mut tasks = JoinSet::new();
@@ -218,6 +222,14 @@ impl Core {
     /// The object of this mark is gone: no listing is made for it.
     pub(crate) fn forget_mark(&self, mark: &str) {
         self.state().schedule.forget(mark);
+    }
+
+    /// Whether the object of this mark has left a live machine, or an order whose outcome is not settled.
+    pub(crate) fn has_left(&self, mark: &str) -> bool {
+        let state = self.state();
+        let machines = state.machines.snapshot().by_mark(mark);
+        machines.iter().any(|s| s.server.status.is_live())
+            || state.members.ordering().contains(mark)
     }
 
     /// What was planned rests on something that has changed.

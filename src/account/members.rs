@@ -1,15 +1,7 @@
 //! The account objects that stand on one live account.
 
-use super::{
-    AccountKey, Settings,
-    limits::{self, Reservations},
-    machines::Snapshot,
-    view::Times,
-};
-use crate::{
-    kinds::account::{KnownMachine, Limits},
-    runtime::Moment,
-};
+use super::{AccountKey, Settings, limits::Reservations, view::Times};
+use crate::kinds::account::KnownMachine;
 use hosting::Client;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -29,7 +21,7 @@ pub(crate) struct Member {
     client: Client,
     settings: Arc<Settings>,
     /// What the account object has ordered.
-    pub(super) reservations: Reservations,
+    reservations: Reservations,
 }
 
 impl Member {
@@ -50,10 +42,6 @@ impl Member {
     /// The machines that the account object is known by.
     pub(super) fn known(&self) -> &[KnownMachine] {
         &self.settings.known
-    }
-
-    pub(super) fn limits(&self) -> &Limits {
-        &self.settings.limits
     }
 }
 
@@ -121,20 +109,6 @@ impl Members {
     pub(crate) fn known(&self) -> Vec<KnownMachine> {
         let known = self.all.values().flat_map(|m| &m.settings.known);
         known.cloned().collect()
-    }
-
-    /// Whether an order of the object with this mark keeps within the limits of all members.
-    pub(crate) fn check_limits(
-        &self,
-        mark: &str,
-        snapshot: &Snapshot,
-        ordering: &AccountKey,
-        now: Moment,
-    ) -> Result<(), String> {
-        // The account that orders goes first, so that a message speaks of it.
-        let own = self.all.get_key_value(ordering);
-        let others = self.all.iter().filter(|(key, _)| *key != ordering);
-        limits::check(mark, snapshot, ordering, own.into_iter().chain(others), now)
     }
 
     /// What the members have ordered.

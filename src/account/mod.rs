@@ -2,9 +2,9 @@
 //! among the calls, breaker, orphan scan, slow lists.
 //!
 //! [`Accounts`] knows the account objects. Each [`Account`] is a handle of one
-//! object; objects with the same base URL and key stand on one live
-//! account, so they share what is seen, what may be called and what may be
-//! ordered. Nothing here knows Kubernetes: the controllers bring keys in, and
+//! object; objects of one kind with the same base URL, key and roots stand on one live
+//! account, so they share what is seen and what may be called. What may be
+//! ordered each says for itself. Nothing here knows Kubernetes: the controllers bring keys in, and
 //! are told by [`Users::wake`] who should look again.
 //!
 //! Locks are taken in this order: the registry's entries, an account object,
@@ -21,8 +21,10 @@ mod lists;
 mod live;
 mod machines;
 mod members;
+mod namespaces;
 mod on_record;
 mod ordering;
+mod owners;
 mod pace;
 mod reading;
 mod registry;
@@ -31,6 +33,8 @@ mod resolution;
 mod rounds;
 mod schedule;
 mod settings;
+mod siblings;
+mod terms;
 mod turns;
 mod users;
 
@@ -44,9 +48,11 @@ pub use lists::List;
 pub use machines::{marks, orphans};
 pub use on_record::{OnRecord, RecordedMachine};
 pub use ordering::{Denied, OrderPermit, OrderTurn};
+pub use owners::Owner;
 pub use registry::{Accounts, Connection};
 pub use report::{AccountReport, Counts};
 pub use resolution::Resolution;
 pub use settings::Settings;
+pub use terms::Terms;
 pub use turns::{Caller, Lane, Permit, Rate, Turn};
 pub use users::{Claims, Users, Wake};

@@ -1,9 +1,10 @@
 //! Orders: may one go out, and the sending of it.
 
 use super::{
-    Account,
+    Account, Terms,
     handle::Connected,
-    limits::Reservations,
+    limits::{Candidate, Reservations},
+    owners::{Owner, marks_of},
     turns::{Caller, Lane, Permit},
     view::State,
 };
@@ -61,14 +62,35 @@ impl Account {
     fn try_order_turn(&self, mark: &str, caller: &Caller) -> Result<OrderTurn, Denied> {
         let ((live, client), connection) = self.may_order()?;
         let core = &live.core;
-        {
-            let state = core.state();
-            let snapshot = state.machines.snapshot();
-            state
-                .members
-                .check_limits(mark, snapshot, self.key(), clock::now())
-                .map_err(Denied::Limit)?;
+        let terms = match self.terms(&caller.namespace) {
+            Terms::Unknown(why) => return Err(Denied::Blocked(Reason::Pending, why)),
+            Terms::Refused(why) => return Err(Denied::Blocked(Reason::NamespaceNotAllowed, why)),
+            terms @ (Terms::Own | Terms::Entry(_)) => terms,
+        };
+        let settings = self.settings();
+        let audience = self.audience();
+        let candidate = || Candidate {
+            mark,
+            account: self.key(),
+            limits: &settings.limits,
+            terms: &terms,
+            reservations: self.reservations(),
+            owners: &audience.owners,
+            cluster: &core.cluster,
+            namespaces: &audience.namespaces,
+            now: clock::now(),
+        };
+        if candidate().counts_machines() {
+            let marks = {
+                let state = core.state();
+                let live = state.machines.snapshot().ours();
+                marks_of(live.filter(|s| s.server.status.is_live()))
+            };
+            audience.ask_owners(marks);
         }
+        candidate()
+            .check(core.state().machines.snapshot())
+            .map_err(Denied::Limit)?;
         if !core.turns.ask(Lane::Order, 1, caller) {
             return Ok(OrderTurn::Queued);
         }
@@ -76,10 +98,17 @@ impl Account {
         let reservation = {
             // Checked and reserved under one lock.
             let state = core.state();
-            let snapshot = state.machines.snapshot();
-            let now = clock::now();
-            let checked = state.members.check_limits(mark, snapshot, self.key(), now);
-            checked.map(|()| self.reservations().admit(mark, now.mono))
+            let candidate = candidate();
+            let checked = candidate.check(state.machines.snapshot());
+            checked.map(|()| {
+                let owner = Owner {
+                    namespace: caller.namespace.clone(),
+                    account: Some(self.key().clone()),
+                };
+                audience.owners.note(mark, owner);
+                let now = candidate.now.mono;
+                self.reservations().admit(mark, &caller.namespace, now)
+            })
         };
         let reservation = reservation.map_err(Denied::Limit)?;
         Ok(OrderTurn::Now(OrderPermit {

@@ -1,19 +1,16 @@
 //! All account objects, and the live accounts that they stand on.
 
 use super::{
-    Account, AccountKey, AccountReport, Claims, OnRecord, Rate, Settings, Users, Wake,
+    Account, AccountKey, AccountReport, Claims, OnRecord, Rate, Settings, Terms, Users, Wake,
     handle::Connected,
     live::{Core, Live},
-    machines::marks,
+    siblings::Destination,
     users::Audience,
 };
-use crate::kinds::{
-    account::KnownMachine,
-    allowed::{Allowed, AllowedNamespaces},
-};
+use crate::kinds::{account::KnownMachine, selector::Labels};
 use hosting::{ApiKey, BaseUrl, Client};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -24,7 +21,7 @@ pub struct Accounts {
 }
 
 struct Registry {
-    cluster_tag: String,
+    cluster: Arc<str>,
     rate: Rate,
     audience: Audience,
     entries: Mutex<HashMap<AccountKey, Entry>>,
@@ -34,13 +31,14 @@ struct Registry {
 /// late pass of a former object never touches its successor.
 struct Entry {
     account: Account,
-    /// Where it leads to. Equal URL and key: the same live account.
+    /// Where it leads to. Equal URL, key and roots, of objects of one kind: the same live account.
     place: Option<Place>,
 }
 
 struct Place {
     base_url: BaseUrl,
     key: ApiKey,
+    roots: Option<String>,
     live: Live,
 }
 
@@ -50,6 +48,8 @@ pub struct Connection {
     pub base_url: BaseUrl,
     /// Its key.
     pub key: ApiKey,
+    /// The certificates that it trusts beside the system's, as PEM.
+    pub roots: Option<String>,
     /// A client with both.
     pub client: Client,
     /// The word for all of it, which orders name.
@@ -69,7 +69,7 @@ impl Accounts {
     pub fn new(cluster: &str, rate: Rate) -> Self {
         Self {
             inner: Arc::new(Registry {
-                cluster_tag: marks::cluster_tag(cluster),
+                cluster: cluster.into(),
                 rate,
                 audience: Audience::default(),
                 entries: Mutex::default(),
@@ -87,9 +87,15 @@ impl Accounts {
         self.inner.audience.set_claims(claims);
     }
 
-    /// How many objects use an account, over all kinds; None while any of them does not know.
+    /// How many objects use an account, over all kinds; None while any of them does not know. Those of a namespace that
+    /// it does not serve use it only with something of their own on record there.
     pub fn users(&self, key: &AccountKey) -> Option<usize> {
-        self.inner.audience.count(key)
+        let account = self.get(key);
+        let serves = |namespace: &str| {
+            let terms = account.as_ref().map(|account| account.terms(namespace));
+            !matches!(terms, Some(Terms::Refused(_)))
+        };
+        self.inner.audience.count(key, &serves)
     }
 
     /// What all objects that name an account have on record there; None while that is not known.
@@ -102,35 +108,42 @@ impl Accounts {
         self.entries().get(key).map(|e| e.account.clone())
     }
 
-    /// Whether two names lead to the same account: they are one object, or two that stand on one live account.
+    /// Whether two names lead to the same account: they are one object, or two with the same URL and key.
     pub fn is_same(&self, one: &AccountKey, other: &AccountKey) -> bool {
-        let live = |key| Some(self.get(key)?.connected()?.0.core);
-        one == other
-            || live(one)
-                .zip(live(other))
-                .is_some_and(|(one, other)| Arc::ptr_eq(&one, &other))
+        self.inner.audience.siblings.are_same(one, other)
     }
 
     /// All names that lead to the same account as this one, itself included.
     pub fn names_of(&self, key: &AccountKey) -> Vec<AccountKey> {
-        let live = self.get(key).and_then(|account| account.connected());
-        let mut names = live.map_or_else(Vec::new, |(live, _)| live.core.state().members.keys());
-        if !names.contains(key) {
-            names.push(key.clone());
-        }
-        names
+        self.inner.audience.siblings.of(key)
     }
 
-    /// Whether objects of this namespace may use the account.
+    /// Whether objects of this namespace may use the account. Taken for granted while that is not known.
     pub fn allows(&self, key: &AccountKey, namespace: &str) -> bool {
-        let settings = self.get(key).map(|account| account.settings());
-        settings.is_some_and(|settings| match settings.allowed.as_deref() {
-            None => key.namespace.as_deref() == Some(namespace),
-            Some(entries) => matches!(
-                AllowedNamespaces::look_up(entries, namespace),
-                Allowed::By(_)
-            ),
+        let terms = self.get(key).map(|account| account.terms(namespace));
+        terms.is_some_and(|terms| match terms {
+            Terms::Own => key.namespace.as_deref() == Some(namespace),
+            Terms::Entry(_) | Terms::Unknown(_) => true,
+            Terms::Refused(_) => false,
         })
+    }
+
+    /// A namespace has these labels.
+    pub fn show_namespace(&self, namespace: &str, labels: Labels) {
+        let audience = &self.inner.audience;
+        if audience.namespaces.show(namespace, labels) {
+            audience.wake(&Wake::Namespace(namespace.to_owned()));
+        }
+    }
+
+    /// A namespace is gone.
+    pub fn forget_namespace(&self, namespace: &str) {
+        self.inner.audience.namespaces.forget(namespace);
+    }
+
+    /// There are no other namespaces than these.
+    pub fn keep_namespaces(&self, names: &HashSet<String>) {
+        self.inner.audience.namespaces.keep(names);
     }
 
     /// The account has a user more or less: its controller looks again.
@@ -149,7 +162,10 @@ impl Accounts {
                 entries.insert(key.clone(), entry);
                 return;
             }
-            Some(entry) => entry.end(),
+            Some(entry) => {
+                self.inner.audience.siblings.forget(key);
+                entry.end()
+            }
             None => Former::default(),
         };
         let audience = self.inner.audience.clone();
@@ -177,7 +193,14 @@ impl Accounts {
         if entries.get_mut(key).filter(is_present).is_none() {
             return;
         }
-        let live = connection.as_ref().map(|c| self.live(&entries, c));
+        let live = connection.as_ref().map(|c| self.live(&entries, key, c));
+        if let Some(connection) = &connection {
+            let destination = Destination {
+                base_url: connection.base_url.clone(),
+                key: connection.key.clone(),
+            };
+            self.inner.audience.siblings.note(key, destination);
+        }
         let Some(entry) = entries.get_mut(key) else {
             return;
         };
@@ -235,6 +258,7 @@ impl Accounts {
             return;
         }
         let former = entries.remove(key).map(Entry::end);
+        self.inner.audience.siblings.forget(key);
         drop(entries);
         self.tell(key, former.unwrap_or_default());
     }
@@ -248,8 +272,13 @@ impl Accounts {
 
     /// The object of this mark is gone: no listing is made for it any more.
     pub fn forget_mark(&self, mark: &str) {
+        let mut is_left = false;
         for core in self.cores() {
             core.forget_mark(mark);
+            is_left |= core.has_left(mark);
+        }
+        if !is_left {
+            self.inner.audience.owners.forget(mark);
         }
     }
 
@@ -275,16 +304,27 @@ impl Accounts {
         })
     }
 
-    /// The live account with this URL and key: one that another object stands on, or a new one.
-    fn live(&self, entries: &HashMap<AccountKey, Entry>, connection: &Connection) -> Live {
-        let places = entries.values().filter_map(|e| e.place.as_ref());
-        let mut same = places.filter(|place| {
-            place.base_url == connection.base_url && place.key.is_same_as(&connection.key)
-        });
+    /// The live account with this URL and key: one that another object of the kind stands on, or a new one. Those of
+    /// the cluster are kept apart from those of namespaces, and those that trust other roots from each other: nobody
+    /// else decides for an account what is believed or how often it is called.
+    fn live(
+        &self,
+        entries: &HashMap<AccountKey, Entry>,
+        key: &AccountKey,
+        connection: &Connection,
+    ) -> Live {
+        let of_kind = entries.iter().filter(|(other, _)| other.kind == key.kind);
+        let mut same = of_kind
+            .filter_map(|(_, e)| e.place.as_ref())
+            .filter(|place| {
+                place.base_url == connection.base_url
+                    && place.roots == connection.roots
+                    && place.key.is_same_as(&connection.key)
+            });
         let found = same.next().map(|place| place.live.clone());
         found.unwrap_or_else(|| {
             let audience = self.inner.audience.clone();
-            Live::start(self.inner.cluster_tag.clone(), self.inner.rate, audience)
+            Live::start(self.inner.cluster.clone(), self.inner.rate, audience)
         })
     }
 
@@ -312,12 +352,14 @@ impl Entry {
         let Connection {
             base_url,
             key,
+            roots,
             client,
             word: _,
         } = connection;
         let place = Place {
             base_url,
             key,
+            roots,
             live: live.clone(),
         };
         let former = match self.place.replace(place) {

@@ -144,8 +144,13 @@ impl Core {
         // The provider first, then the cluster: an object that is made meanwhile is seen, and its
         // machine is not reported as an orphan.
         let claims = self.audience.marks();
+        // Objects of account objects with the same key stand for machines here, too.
         let members = self.state().members.keys();
-        let disowned = self.audience.disowned(&proof, &members);
+        let siblings = members
+            .iter()
+            .flat_map(|key| self.audience.siblings.of(key));
+        let siblings: Vec<_> = siblings.collect();
+        let disowned = self.audience.disowned(&proof, &siblings);
         let (is_first, answered) = {
             let mut state = self.state();
             let (known, ordering) = (state.members.known(), state.members.ordering());

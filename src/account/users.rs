@@ -1,6 +1,9 @@
 //! Who uses the accounts: what is asked of them, and what they are told.
 
-use super::{AccountKey, List, OnRecord, machines::marks, view::Proof};
+use super::{
+    AccountKey, List, OnRecord, machines::marks, namespaces::Namespaces, owners::Owner,
+    owners::Owners, siblings::Siblings, view::Proof,
+};
 use std::{
     collections::HashSet,
     sync::{Arc, OnceLock, PoisonError, RwLock},
@@ -8,11 +11,12 @@ use std::{
 
 /// One kind of object that uses accounts, or is one.
 pub trait Users: Send + Sync {
-    /// How many objects of this kind name the account, the terminating ones included. An object that
-    /// does not decode may use any account and counts for each that it could name.
+    /// How many objects of this kind use the account, the terminating ones included: those that name it, in a namespace
+    /// that `serves` says yes to or with something of their own on record there. An object that does not decode may
+    /// use any account and counts for each that it could name.
     ///
     /// None: the first listing is not in yet. An account must not lose its finalizer before that.
-    fn count(&self, account: &AccountKey) -> Option<usize>;
+    fn count(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> Option<usize>;
 
     /// What the objects of this kind that name the account have on record there. None: the first listing is not
     /// in yet. Reads every such object, so it is asked while URL or key have changed, or an order is open elsewhere.
@@ -32,6 +36,9 @@ pub trait Claims: Send + Sync {
     /// Whether the object of this mark says that this machine is not its own: it uses none of these accounts, has
     /// another machine on record, and no order open. What it has on its own account it tells of itself.
     fn disowns(&self, mark: &str, accounts: &[AccountKey], uuid: &str) -> bool;
+
+    /// Where the object of this mark is, and the account that it names.
+    fn owner(&self, mark: &str) -> Option<Owner>;
 }
 
 /// Who should look again.
@@ -45,6 +52,8 @@ pub enum Wake {
     Account(AccountKey),
     /// Whoever looks at this list of the account: it is another one now.
     List(AccountKey, List),
+    /// Every object of this namespace that names an account of the cluster: what it offers may be another thing now.
+    Namespace(String),
 }
 
 /// All kinds that have made themselves known. A clone is the same audience.
@@ -52,6 +61,12 @@ pub enum Wake {
 pub(crate) struct Audience {
     kinds: Arc<RwLock<Vec<Arc<dyn Users>>>>,
     claims: Arc<OnceLock<Arc<dyn Claims>>>,
+    /// The namespaces of the cluster.
+    pub(crate) namespaces: Namespaces,
+    /// Whose machines there are.
+    pub(crate) owners: Owners,
+    /// Which account objects lead to the same account.
+    pub(crate) siblings: Siblings,
 }
 
 impl Audience {
@@ -83,13 +98,24 @@ impl Audience {
         disowned.map(|s| s.id.as_str().to_owned()).collect()
     }
 
+    /// Asks whose machines these are that are not known yet.
+    pub(crate) fn ask_owners(&self, marks: Vec<String>) {
+        if let Some(claims) = self.claims.get() {
+            self.owners.ask(marks, &**claims);
+        }
+    }
+
     /// The sum over the kinds; None while any of them does not know, or there is none.
-    pub(crate) fn count(&self, account: &AccountKey) -> Option<usize> {
+    pub(crate) fn count(
+        &self,
+        account: &AccountKey,
+        serves: &dyn Fn(&str) -> bool,
+    ) -> Option<usize> {
         let kinds = self.kinds();
         if kinds.is_empty() {
             return None;
         }
-        kinds.iter().map(|kind| kind.count(account)).sum()
+        kinds.iter().map(|kind| kind.count(account, serves)).sum()
     }
 
     /// What all kinds have on record; None while any of them does not know, or there is none.

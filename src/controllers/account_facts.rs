@@ -2,7 +2,10 @@
 
 use super::cause::Cause;
 use crate::{
-    account::view::{State, View},
+    account::{
+        Terms,
+        view::{State, View},
+    },
     kinds::Reason,
 };
 
@@ -15,12 +18,15 @@ pub enum AccountFacts {
     Missing(String),
     /// It is not for this operator. Says which.
     NotServed(String),
+    /// It does not serve the namespace, or that is not known yet, and nothing of the object is on record there: nothing
+    /// is asked of it. Says why.
+    Closed(Cause),
     /// There is one.
     Found {
         /// The account at this moment.
         view: View,
-        /// The account does not allow this namespace; it stops what is new, never what ends.
-        not_allowed: Option<String>,
+        /// What it offers this namespace. That it does not serve it stops what is new, never what ends.
+        terms: Terms,
     },
 }
 
@@ -40,7 +46,15 @@ impl AccountFacts {
     pub fn view(&self) -> Option<&View> {
         match self {
             Self::Found { view, .. } => Some(view),
-            Self::Missing(_) | Self::NotServed(_) => None,
+            Self::Missing(_) | Self::NotServed(_) | Self::Closed(_) => None,
+        }
+    }
+
+    /// What the account offers the namespace, where there is one that may be asked.
+    pub fn terms(&self) -> Option<&Terms> {
+        match self {
+            Self::Found { terms, .. } => Some(terms),
+            Self::Missing(_) | Self::NotServed(_) | Self::Closed(_) => None,
         }
     }
 
@@ -62,21 +76,31 @@ impl AccountFacts {
                      namespace out of that operator's --watch-namespace"
                 ),
             )),
-            Self::Found {
-                not_allowed: Some(why),
-                ..
-            } if purpose != Purpose::End => Err(Cause::needs_person(
-                Reason::NamespaceNotAllowed,
-                why.clone(),
-            )),
-            Self::Found { view, .. } => match (&view.state, &view.no_orders) {
-                (State::Blocked(reason, message), _) => Err(held(*reason, message.clone())),
-                (State::Usable, Some((reason, message))) if purpose == Purpose::Order => {
-                    Err(held(*reason, message.clone()))
+            Self::Closed(cause) => Err(cause.clone()),
+            Self::Found { view, terms } => {
+                let closed = closed(terms).filter(|_| purpose != Purpose::End);
+                closed.map_or(Ok(()), Err)?;
+                match (&view.state, &view.no_orders) {
+                    (State::Blocked(reason, message), _) => Err(held(*reason, message.clone())),
+                    (State::Usable, Some((reason, message))) if purpose == Purpose::Order => {
+                        Err(held(*reason, message.clone()))
+                    }
+                    (State::Usable, _) => Ok(view),
                 }
-                (State::Usable, _) => Ok(view),
-            },
+            }
         }
+    }
+}
+
+/// Why nothing new is begun on these terms; None: it may be.
+pub fn closed(terms: &Terms) -> Option<Cause> {
+    match terms {
+        Terms::Own | Terms::Entry(_) => None,
+        Terms::Unknown(why) => Some(Cause::waits(Reason::Pending, why.clone())),
+        Terms::Refused(why) => Some(Cause::needs_person(
+            Reason::NamespaceNotAllowed,
+            why.clone(),
+        )),
     }
 }
 

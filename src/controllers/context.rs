@@ -1,6 +1,10 @@
 //! What a pass may use, and the one gate before every effect.
 
-use super::{account_facts::AccountFacts, again::Again, objects::Objects};
+use super::{
+    account_facts::{AccountFacts, closed},
+    again::Again,
+    objects::Objects,
+};
 use crate::{
     account::{Account, Accounts, Resolution},
     controllers::{
@@ -77,31 +81,33 @@ impl<K: Kind, M> Context<K, M> {
 }
 
 impl Process {
-    /// The account that a reference leads to, as a fact, and to act through where there is one.
+    /// The account that a reference leads to, as a fact, and to act through where there is one that may be asked.
+    /// `on_record`: whether something of the object is on record there, which is looked after even where the account
+    /// does not serve the namespace.
     pub fn account_facts(
         &self,
         namespace: &str,
         reference: &PinnedAccount,
+        on_record: impl FnOnce(&Account) -> bool,
     ) -> (AccountFacts, Option<Account>) {
-        let (account, not_allowed) = match self.accounts.resolve(namespace, reference) {
-            Resolution::Missing => (None, None),
-            Resolution::NotAllowed { account, message } => (Some(account), Some(message)),
-            Resolution::Found(account) => (Some(account), None),
-        };
-        let facts = match &account {
-            Some(account) => AccountFacts::Found {
-                view: account.view(),
-                not_allowed,
-            },
-            None => {
+        let (account, terms) = match self.accounts.resolve(namespace, reference) {
+            Resolution::Found { account, terms } => (account, terms),
+            Resolution::Missing => {
                 let which = format!("{} {}", reference.kind.as_str(), reference.name);
-                match self.watched.serves(reference.kind) {
+                let facts = match self.watched.serves(reference.kind) {
                     true => AccountFacts::Missing(which),
                     false => AccountFacts::NotServed(which),
-                }
+                };
+                return (facts, None);
             }
         };
-        (facts, account)
+        match closed(&terms) {
+            Some(cause) if !on_record(&account) => (AccountFacts::Closed(cause), None),
+            _ => {
+                let view = account.view();
+                (AccountFacts::Found { view, terms }, Some(account))
+            }
+        }
     }
 
     /// The gate: whether an effect may start now on what is in this namespace (None: what has none).

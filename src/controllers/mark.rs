@@ -46,13 +46,12 @@ impl ClusterId {
 
     /// The mark of an object: a hash of this identity, namespace, name and UID.
     pub fn object_mark(&self, namespace: &str, name: &str, uid: &str) -> Mark {
-        let mut hash = Sha256::new();
-        // Kubernetes names hold no NUL, so the parts cannot run into each other.
-        for part in [self.0.as_str(), namespace, name, uid] {
-            hash.update(part.as_bytes());
-            hash.update([0]);
-        }
-        Mark(hex(&hash.finalize(), 24))
+        Mark(marks::mark(&self.0, namespace, name, uid))
+    }
+
+    /// The tag of a machine that the object of this namespace and name leaves behind.
+    pub fn tag_of_retained(&self, namespace: &str, name: &str) -> String {
+        marks::tag_of_retained(&self.0, namespace, name)
     }
 
     /// The mark of what stands at this place, whichever object that is: a hash of this identity, namespace and name.
@@ -135,6 +134,21 @@ mod tests {
                     .all(|b| b.is_ascii_alphanumeric() || b"_:-".contains(&b))
         );
         assert_eq!(parse_order_tag(&tag), Some((mark, 1_790_000_000)));
+    }
+
+    #[test]
+    fn the_tag_of_what_is_left_behind_tells_the_namespace_and_fits_the_api() {
+        let cluster = ClusterId::of_namespace_uid("u");
+        let tag = cluster.tag_of_retained("shop", "web");
+        assert!(tag.len() <= 64, "{tag}");
+        let namespace = marks::namespace_mark(cluster.as_str(), "shop");
+        let place = cluster.place_mark("shop", "web");
+        assert_eq!(tag, format!("fmo-retained:{namespace}{place}"));
+        assert_ne!(tag, cluster.tag_of_retained("shop", "db"));
+        assert_ne!(
+            namespace,
+            marks::namespace_mark(cluster.as_str(), "workshop")
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod context;
 pub mod drive;
 pub mod events;
 pub mod mark;
+mod namespaces;
 pub mod objects;
 pub mod once;
 pub mod ownership;
@@ -39,6 +40,7 @@ use futures::FutureExt as _;
 
 /// The table of kinds: what runs.
 pub struct Controllers {
+    process: Process,
     accounts: account::Controller,
     servers: server::Controller,
     tags: tag::Controller,
@@ -50,6 +52,7 @@ impl Controllers {
     /// Every kind, with no objects yet.
     pub fn new(process: &Process) -> Self {
         Self {
+            process: process.clone(),
             accounts: account::Controller::new(process),
             servers: server::Controller::new(process),
             tags: tag::Controller::new(process),
@@ -83,6 +86,7 @@ impl Controllers {
         // Waited for once, however many kinds do.
         let known = self.accounts.known().shared();
         tokio::join!(
+            namespaces::follow(&self.process),
             self.accounts.run(),
             self.servers.run(known.clone()),
             self.tags.run(known.clone()),

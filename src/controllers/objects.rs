@@ -43,7 +43,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{Notify, watch};
-use users::{Counted, Counts};
+use users::{Counted, Counts, User};
 
 /// UID of an object.
 pub type Uid = Arc<str>;
@@ -63,6 +63,9 @@ pub struct Traits<K> {
     pub claim: Option<fn(&K) -> Option<String>>,
     /// Adds what an object has on record at its account; None for a kind that has nothing there.
     pub on_record: Option<RecordOf<K>>,
+    /// Whether an object has something of its own at its account on record, for a kind that has no machine there. Read
+    /// from what only the operator writes.
+    pub has_record: fn(&K) -> bool,
     /// A second name by which an object is woken and claimed, such as its mark.
     pub alias: AliasOf,
     /// Called when an object is shown for the first time, before its first pass.
@@ -85,6 +88,7 @@ impl<K> Default for Traits<K> {
             account_of: None,
             claim: None,
             on_record: None,
+            has_record: |_| false,
             alias: Box::new(|_| None),
             first_sight: Box::new(|_| ()),
             refers: None,
@@ -342,7 +346,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     fn counted(&self, shown: &Shown<K>) -> Option<Counted> {
         let account_of = self.traits.account_of?;
         Some(match shown {
-            Shown::Decoded(object) => Counted::User(Arc::new(account_of(object))),
+            Shown::Decoded(object) => Counted::User(User {
+                account: Arc::new(account_of(object)),
+                namespace: object.meta().namespace.as_deref().map(Arc::from),
+                has_record: self.has_record(object),
+            }),
             Shown::Undecodable(object) => Counted::Undecodable(object.metadata.namespace.clone()),
         })
     }

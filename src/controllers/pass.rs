@@ -116,7 +116,8 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
             Some(_) => self.kind_is_deleting().await,
             None => Some(false),
         };
-        let (facts, account) = self.account_facts(namespace, account);
+        let (facts, account) =
+            self.account_facts(namespace, account, |_| self.objects.has_record(&object));
         let now = clock::now();
         let sight = self.objects.sight(uid);
         let subject = Subject {

@@ -142,10 +142,10 @@ pub struct ClusterProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
     pub account: AccountSpec,
-    /// Which namespaces may use the account, by named entries, at most 64. A namespace that two entries match is served
+    /// Which namespaces may use the account, by named entries, at most 16. A namespace that two entries match is served
     /// by neither. Default: none. Mutable; it stops orders, never releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub allowed_namespaces: Vec<AllowedNamespaces>,
 }
 

@@ -1,10 +1,14 @@
-//! Which namespaces a cluster account serves.
+//! Which namespaces a cluster account serves, and within which limits.
 
+use super::{
+    policies::DeletionPolicy,
+    selector::{Labels, NamespaceSelector},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Namespaces that may use a cluster account.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AllowedNamespaces {
     /// Name of the entry, which no other entry has. Required. Mutable.
@@ -13,10 +17,57 @@ pub struct AllowedNamespaces {
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub name: String,
-    /// Names of namespaces, at most 1000; `*` stands for every namespace. Default: none. Mutable.
+    /// Names of namespaces, at most 24; `*` stands for every namespace. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1000), inner(length(min = 1, max = 63), regex(pattern = r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 24), inner(length(min = 1, max = 63), regex(pattern = r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")), extend("x-kubernetes-list-type" = "set"))]
     pub names: Vec<String>,
+    /// Namespaces with these labels, beside those of `names`. One without a requirement selects none. Default: none.
+    /// Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "NamespaceSelector",
+        extend("x-kubernetes-map-type" = "atomic")
+    )]
+    pub selector: Option<NamespaceSelector>,
+    /// Limits on what these namespaces order. Default: none. Mutable; they stop orders, never releases.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub limits: NamespaceLimits,
+}
+
+/// Limits on what the namespaces of an entry order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceLimits {
+    /// Maximum number of live machines of these namespaces together, with retained ones and orders under way.
+    /// Default: no limit but the account's. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000000))]
+    pub max_servers: Option<i32>,
+    /// The instance types that may be ordered, at most 6. Default: none listed, which allows each. Mutable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 6), inner(length(min = 1, max = 40), regex(pattern = r"^[!-~]+( [!-~]+)*$")), extend("x-kubernetes-list-type" = "set"))]
+    pub instance_types: Vec<String>,
+    /// The locations where may be ordered, at most 6. Default: none listed, which allows each. Mutable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 6), inner(length(min = 1, max = 40), regex(pattern = r"^[!-~]+( [!-~]+)*$")), extend("x-kubernetes-list-type" = "set"))]
+    pub locations: Vec<String>,
+    /// The contracts that may be ordered from, at most 4: an order has to name one of them. Default: none listed, which
+    /// allows each, and none. Mutable.
+    #[serde(default, rename = "contractIDs", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Z0-9_.-]+$")), extend("x-kubernetes-list-type" = "set"))]
+    pub contract_ids: Vec<String>,
+    /// Whether an order may ask for `overflow`. Default: true. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflow: Option<bool>,
+    /// The deletion policies that a server may have: `Release`, `Retain`. A machine is not retained where `Retain` is
+    /// left out. Default: none listed, which allows both. Mutable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "set"))]
+    pub deletion_policies: Vec<DeletionPolicy>,
+}
+
+fn is_unset(limits: &NamespaceLimits) -> bool {
+    *limits == NamespaceLimits::default()
 }
 
 /// Which entries speak of a namespace.
@@ -28,20 +79,40 @@ pub enum Allowed<'a> {
     Nowhere,
     /// The first two of several: which one holds cannot be told.
     Twice(&'a AllowedNamespaces, &'a AllowedNamespaces),
+    /// An entry selects namespaces by their labels, and those of this one are not known yet.
+    Unknown,
 }
 
 impl AllowedNamespaces {
-    fn matches(&self, namespace: &str) -> bool {
-        self.names.iter().any(|n| n == "*" || n == namespace)
+    /// Whether the entry speaks of a namespace; None: that depends on its labels, which are not known.
+    pub fn speaks_of(&self, namespace: &str, labels: Option<&Labels>) -> Option<bool> {
+        if self.names.iter().any(|n| n == "*" || n == namespace) {
+            return Some(true);
+        }
+        match &self.selector {
+            None => Some(false),
+            Some(selector) => labels.map(|labels| selector.matches(labels)),
+        }
     }
 
-    /// What the entries of an account say of a namespace.
-    pub fn look_up<'a>(entries: &'a [Self], namespace: &str) -> Allowed<'a> {
-        let mut found = entries.iter().filter(|entry| entry.matches(namespace));
-        match (found.next(), found.next()) {
-            (None, _) => Allowed::Nowhere,
-            (Some(entry), None) => Allowed::By(entry),
-            (Some(first), Some(second)) => Allowed::Twice(first, second),
+    /// What the entries of an account say of a namespace with these labels; None: they are not known.
+    pub fn look_up<'a>(
+        entries: &'a [Self],
+        namespace: &str,
+        labels: Option<&Labels>,
+    ) -> Allowed<'a> {
+        let mut found = Vec::new();
+        for entry in entries {
+            match entry.speaks_of(namespace, labels) {
+                Some(true) => found.push(entry),
+                Some(false) => {}
+                None => return Allowed::Unknown,
+            }
+        }
+        match found[..] {
+            [] => Allowed::Nowhere,
+            [entry] => Allowed::By(entry),
+            [first, second, ..] => Allowed::Twice(first, second),
         }
     }
 }
@@ -50,12 +121,16 @@ impl AllowedNamespaces {
 mod tests {
     use super::*;
 
-    #[test]
-    fn one_entry_allows_two_do_not() {
-        let entry = |name: &str, names: &[&str]| AllowedNamespaces {
+    fn entry(name: &str, names: &[&str]) -> AllowedNamespaces {
+        AllowedNamespaces {
             name: name.into(),
             names: names.iter().map(|&n| n.into()).collect(),
-        };
+            ..AllowedNamespaces::default()
+        }
+    }
+
+    #[test]
+    fn one_entry_allows_two_do_not() {
         let (teams, all) = (entry("teams", &["a", "b"]), entry("all", &["*"]));
         let none = entry("none", &[]);
         let some = [teams.clone(), none.clone()];
@@ -69,10 +144,33 @@ mod tests {
             (&[], "a", Allowed::Nowhere),
         ] {
             assert_eq!(
-                AllowedNamespaces::look_up(entries, namespace),
+                AllowedNamespaces::look_up(entries, namespace, None),
                 allowed,
                 "{namespace}"
             );
         }
+    }
+
+    #[test]
+    fn labels_count_once_they_are_known() {
+        let mut blue = entry("blue", &["a"]);
+        let selector = serde_json::json!({"matchLabels": {"team": "blue"}});
+        blue.selector = Some(serde_json::from_value(selector).unwrap());
+        let others = entry("others", &["b"]);
+        let entries = [blue.clone(), others.clone()];
+        let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);
+        let look_up = |namespace: &str, labels: Option<&Labels>| {
+            AllowedNamespaces::look_up(&entries, namespace, labels)
+        };
+        assert_eq!(look_up("c", Some(&labels("blue"))), Allowed::By(&blue));
+        assert_eq!(look_up("c", Some(&labels("red"))), Allowed::Nowhere);
+        assert_eq!(look_up("b", Some(&labels("red"))), Allowed::By(&others));
+        let twice = Allowed::Twice(&blue, &others);
+        assert_eq!(look_up("b", Some(&labels("blue"))), twice);
+        for namespace in ["b", "c"] {
+            assert_eq!(look_up(namespace, None), Allowed::Unknown, "{namespace}");
+        }
+        // The one entry with a selector has it by name, and the other one selects nothing.
+        assert_eq!(look_up("a", None), Allowed::By(&blue));
     }
 }

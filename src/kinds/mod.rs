@@ -21,6 +21,7 @@ pub mod policies;
 pub mod reason;
 pub mod references;
 pub mod rfc3339;
+pub mod selector;
 pub mod server;
 pub mod ssh_key;
 pub mod tag;

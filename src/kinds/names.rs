@@ -46,8 +46,9 @@ pub const CLUSTER_TAG: &str = "fmo-cluster:";
 pub const ORDER_TAG: &str = "fmo-order:";
 /// What stands in the name of a stored key before the mark of its object, 24 hex digits, and 8 of the key.
 pub const KEY_MARK: &str = "fmo-key:";
-/// Tag of machines that were kept by `deletionPolicy: Retain`.
-pub const RETAINED_TAG: &str = "fmo-retained";
+/// What the tags of machines begin with that were kept by `deletionPolicy: Retain`; the operator's own go on with 24 hex
+/// digits of the namespace and 24 of the object. A person may put the bare word on.
+pub const RETAINED_PREFIX: &str = "fmo-retained";
 
 /// Adds what each of our definitions needs and the derive cannot express: the
 /// status default that makes a new object read as "not yet seen" instead of "done".

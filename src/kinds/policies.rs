@@ -10,7 +10,7 @@ pub enum DeletionPolicy {
     /// The machine is released; the object stays until the provider shows the release as finished.
     #[default]
     Release,
-    /// The machine stays, tagged `fmo-retained`.
+    /// The machine stays, with a tag that begins with `fmo-retained`.
     Retain,
 }
 

@@ -66,6 +66,8 @@ reasons! {
     AccountNotServed,
     /// The account does not allow this namespace.
     NamespaceNotAllowed,
+    /// The cluster account does not allow this namespace what the object asks for.
+    NotAllowed,
     /// The account is not ready; its own conditions say why.
     AccountNotReady,
     /// The account's key Secret, or the key in it, does not exist.

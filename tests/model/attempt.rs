@@ -53,6 +53,7 @@ impl Hand<'_> {
         };
         let mut facts = self.facts(&fresh);
         facts.set_live(LiveAccount {
+            terms: flexmetal_operator::account::Terms::Own,
             uid: real::ACCOUNT_UID.into(),
             lineage: self.world.account.lineage.map(real::lineage),
             defaults: real::defaults(&fresh),

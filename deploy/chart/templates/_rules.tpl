@@ -68,6 +68,10 @@ resourceNames: ["flexmetal-operator-{{ . }}"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["clusterprovideraccounts/status"]
   verbs: ["patch"]
+# Their allowedNamespaces may select namespaces by labels.
+- apiGroups: [""]
+  resources: ["namespaces"]
+  verbs: ["list", "watch"]
 {{- end }}
 
 {{- define "flexmetal.rules.cluster" -}}

@@ -1,7 +1,8 @@
 //! The tags by which machines are known as ours (see `docs/architecture.md`).
 
-use crate::kinds::names::{CLUSTER_TAG, ORDER_TAG, RETAINED_TAG};
+use crate::kinds::names::{CLUSTER_TAG, ORDER_TAG, RETAINED_PREFIX};
 use hosting::Server;
+use sha2::{Digest as _, Sha256};
 
 /// Hex digits of an object mark.
 const MARK: usize = 24;
@@ -45,7 +46,53 @@ pub fn order_tag(server: &Server) -> Option<&str> {
         .find(|tag| object_mark(tag).is_some())
 }
 
+/// A mark: 24 hex digits of a hash over the cluster's identity, a namespace, a name and a UID. Of an object all are
+/// given; of a namespace the name is empty, and of a place in it the UID.
+pub fn mark(cluster: &str, namespace: &str, name: &str, uid: &str) -> String {
+    let mut hash = Sha256::new();
+    // Kubernetes names hold no NUL, so the parts cannot run into each other.
+    for part in [cluster, namespace, name, uid] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let digits = hash.finalize();
+    digits[..MARK / 2]
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect()
+}
+
+/// The mark of a namespace, which no object has: no object has an empty name.
+pub fn namespace_mark(cluster: &str, namespace: &str) -> String {
+    mark(cluster, namespace, "", "")
+}
+
+/// The tag of a machine that the object of this namespace and name leaves behind.
+pub fn tag_of_retained(cluster: &str, namespace: &str, name: &str) -> String {
+    let place = mark(cluster, namespace, name, "");
+    format!(
+        "{RETAINED_PREFIX}:{}{place}",
+        namespace_mark(cluster, namespace)
+    )
+}
+
+/// The first tag by which a machine is known as retained.
+pub fn retained_tag(server: &Server) -> Option<&str> {
+    let mut tags = server.tags.iter().map(String::as_str);
+    tags.find(|tag| tag.starts_with(RETAINED_PREFIX))
+}
+
 /// Whether the machine was retained by policy.
 pub fn is_retained(server: &Server) -> bool {
-    server.has_tag(RETAINED_TAG)
+    retained_tag(server).is_some()
+}
+
+/// The marks of the namespaces whose objects left the machine behind; none where nothing tells.
+pub fn retained_in(server: &Server) -> impl Iterator<Item = &str> {
+    server.tags.iter().filter_map(|tag| {
+        let digits = tag.strip_prefix(RETAINED_PREFIX)?.strip_prefix(':')?;
+        let is_hex = |b| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        let is_own = digits.len() == 2 * MARK && digits.bytes().all(is_hex);
+        is_own.then(|| &digits[..MARK])
+    })
 }

@@ -5,7 +5,7 @@ pub mod orphans;
 
 mod known;
 mod snapshot;
-mod sums;
+pub(super) mod sums;
 
 pub(crate) use snapshot::{Snapshot, Touched};
 

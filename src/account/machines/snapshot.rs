@@ -231,7 +231,7 @@ mod tests {
         let words = ["created", "delivered", "failed", "released"];
         let tags: [&[&str]; 3] = [
             &[CLUSTER],
-            &[CLUSTER, crate::kinds::names::RETAINED_TAG],
+            &[CLUSTER, crate::kinds::names::RETAINED_PREFIX],
             &[],
         ];
         for step in 0..200_u8 {

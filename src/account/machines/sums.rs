@@ -52,7 +52,7 @@ const DAY: i64 = 24 * 3600;
 
 /// When a machine was made, in Unix seconds: the later of what the provider says and of the epoch in its
 /// order tag, which is of our own clock. So a provider whose clock is behind makes no machine look old.
-pub(super) fn made_at(server: &Server) -> Option<i64> {
+pub(crate) fn made_at(server: &Server) -> Option<i64> {
     let created = server.created_at?;
     let epochs = server.tags.iter().filter_map(|tag| marks::epoch(tag));
     let near = epochs.filter(|epoch| epoch.abs_diff(created) <= DAY.unsigned_abs());

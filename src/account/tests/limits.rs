@@ -1,12 +1,17 @@
 //! What may be ordered.
 
 use super::{
-    provider::{machine, mark, order_tag},
+    provider::{CLUSTER, machine, mark, order_tag},
     rig::{Rig, account_uid, caller, key, order, reserve},
 };
 use crate::{
-    account::{Denied, OrderTurn, Resolution, Wake},
-    kinds::{Reason, account::Limits, allowed::AllowedNamespaces, references::PinnedAccount},
+    account::{AccountKey, Caller, Denied, OrderTurn, Owner, Terms, Wake, marks},
+    kinds::{
+        Reason,
+        account::Limits,
+        allowed::{AllowedNamespaces, NamespaceLimits},
+        references::AccountKind,
+    },
     runtime::clock,
 };
 use hosting::OrderOutcome;
@@ -188,23 +193,131 @@ async fn no_order_goes_out_while_the_account_could_vanish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limit_of_another_account_object_counts_and_its_name_is_not_told() {
-    let (rig, account) = limited(None, None).await;
-    rig.install("tenant", "key-one", |i| i.limits.max_servers = Some(0));
-    let message = limit(reserve(&account, &mark(1)).await.err().unwrap());
-    assert!(message.contains("spec.limits.maxServers") && message.contains("is 0"));
-    assert!(
-        !message.contains("tenant") && !message.contains("kubectl"),
-        "{message}"
-    );
+async fn the_limits_of_another_account_object_do_not_count_nor_do_its_machines() {
+    let (rig, account) = limited(Some(1), Some(1)).await;
+    rig.install("tenant", "key-one", |i| {
+        i.limits = Limits {
+            max_servers: Some(0),
+            max_orders_per_hour: Some(0),
+        };
+    });
+    let mut servers = vec![machine(1, "delivered"), machine(2, "delivered")];
+    for server in &mut servers {
+        server["createdAt"] = clock::now().wall.into();
+    }
+    rig.provider.world().servers = servers;
+    let theirs = Owner {
+        namespace: "n".into(),
+        account: Some(key("tenant")),
+    };
+    rig.objects
+        .owners
+        .lock()
+        .unwrap()
+        .extend([1, 2].map(|n| (mark(n), theirs.clone())));
+    account.want_proof("x", clock::now().mono);
+    rig.until("both", || account.sightings(&mark(2)).len() == 1)
+        .await;
+    let permit = reserve(&account, &mark(3)).await.unwrap();
+    limit(reserve(&account, &mark(4)).await.err().unwrap());
+    let tenant = rig.resolve("tenant");
+    limit(reserve(&tenant, &mark(5)).await.err().unwrap());
+    drop(permit);
+    // What nobody claims counts for each of them.
+    let unclaimed = machine(7, "delivered");
+    rig.provider.world().servers.push(unclaimed);
+    account.want_proof("x", clock::now().mono);
+    rig.until("it", || account.sightings(&mark(7)).len() == 1)
+        .await;
+    let message = limit(reserve(&account, &mark(3)).await.err().unwrap());
+    assert!(message.contains("1 machines are there"), "{message}");
+}
+
+/// A machine that an object of this namespace left behind.
+fn left_behind(n: usize, namespace: &str) -> serde_json::Value {
+    let mut retained = machine(n, "delivered");
+    let tag = marks::tag_of_retained(CLUSTER, namespace, "web");
+    retained["tags"].as_array_mut().unwrap().push(json!(tag));
+    retained
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_other_name() {
+async fn the_limit_of_an_entry_counts_the_machines_of_its_namespaces() {
     let rig = Rig::new().await;
+    let cluster = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
+    let entry = |name: &str, names: &[&str], most| AllowedNamespaces {
+        name: name.into(),
+        names: names.iter().map(|&n| n.into()).collect(),
+        limits: NamespaceLimits {
+            max_servers: Some(most),
+            ..NamespaceLimits::default()
+        },
+        ..AllowedNamespaces::default()
+    };
+    let entries = vec![
+        entry("ours", &["n", "m"], 3),
+        entry("theirs", &["other"], 1),
+    ];
+    let account = rig.install_at(&cluster, |i| i.allowed = Some(entries));
+    rig.ready(&account).await;
+    // One of ours, one of theirs, one that ours left behind, one that theirs did, one of nobody.
+    rig.provider.world().servers = vec![
+        machine(1, "delivered"),
+        machine(2, "delivered"),
+        left_behind(3, "m"),
+        left_behind(4, "other"),
+        machine(5, "delivered"),
+    ];
+    for (n, namespace) in [(1, "m"), (2, "other")] {
+        let owner = Owner {
+            namespace: namespace.into(),
+            account: Some(cluster.clone()),
+        };
+        rig.objects.owners.lock().unwrap().insert(mark(n), owner);
+    }
+    account.want_proof("x", clock::now().mono);
+    rig.until("all", || account.sightings(&mark(5)).len() == 1)
+        .await;
+    let permit = reserve(&account, &mark(11)).await.unwrap();
+    let message = limit(reserve(&account, &mark(12)).await.err().unwrap());
+    for words in ["limits.maxServers", "\"ours\"", "is 3", "3 machines"] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert!(!message.contains("theirs"), "{message}");
+    drop(permit);
+    drop(reserve(&account, &mark(12)).await.unwrap());
+    // What an object of this process ordered counts beyond its end, whatever bears which tag.
+    let permit = reserve(&account, &mark(12)).await.unwrap();
+    let sent = account
+        .order(permit, &order(&order_tag(12)), &order_tag(12))
+        .await;
+    assert!(matches!(sent, OrderOutcome::Created(_)));
+    rig.accounts.forget_mark(&mark(12));
+    limit(reserve(&account, &mark(13)).await.err().unwrap());
+    let other = Caller {
+        uid: "other".into(),
+        namespace: "other".into(),
+    };
+    let denied = account.order_turn(&mark(14), &other).err();
+    assert!(matches!(denied, Some(Denied::Limit(_))), "{denied:?}");
+    let nobody = Caller {
+        uid: "nobody".into(),
+        namespace: "elsewhere".into(),
+    };
+    let denied = account.order_turn(&mark(14), &nobody).err();
+    let is_refused = matches!(
+        denied,
+        Some(Denied::Blocked(Reason::NamespaceNotAllowed, _))
+    );
+    assert!(is_refused, "{denied:?}");
+}
+
+#[test]
+fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_other_name() {
     let entry = |name: &str, names: &[&str]| AllowedNamespaces {
         name: name.into(),
         names: names.iter().map(|&n| n.into()).collect(),
+        ..AllowedNamespaces::default()
     };
     for (entries, path) in [
         (
@@ -224,7 +337,7 @@ async fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_
             r#"--type=json -p '[{"op":"test","path":"/spec/allowedNamespaces/0/name","value":"n"},{"op":"add","path":"/spec/allowedNamespaces/0/names","value":["n"]}]'"#,
         ),
     ] {
-        let message = not_allowed(&rig, entries);
+        let message = not_allowed(&entries);
         assert!(
             message.contains("add it to spec.allowedNamespaces") && message.ends_with(path),
             "{message}"
@@ -232,19 +345,19 @@ async fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_
         assert!(!message.contains("elsewhere"), "{message}");
     }
     let twice = vec![entry("teams", &["n"]), entry("all", &["*"])];
-    let message = not_allowed(&rig, twice);
+    let message = not_allowed(&twice);
     assert!(
         message.contains(r#"the entries "teams" and "all" of spec.allowedNamespaces"#),
         "{message}"
     );
 }
 
-/// What is said to namespace `n`.
-fn not_allowed(rig: &Rig, entries: Vec<AllowedNamespaces>) -> String {
-    rig.install("default", "key-one", |i| i.allowed = Some(entries));
-    match rig.accounts.resolve("n", &PinnedAccount::of(None)) {
-        Resolution::NotAllowed { message, .. } => message,
-        _ => panic!("it is not allowed"),
+/// What an account of the cluster with these entries says to namespace `n`.
+fn not_allowed(entries: &[AllowedNamespaces]) -> String {
+    let key = AccountKey::named(AccountKind::ClusterProviderAccount, None, "default");
+    match Terms::of(&key, Some(entries), "n", None) {
+        Terms::Refused(message) => message,
+        terms => panic!("{terms:?}"),
     }
 }
 

@@ -4,7 +4,7 @@ use super::provider::{CLUSTER, Provider};
 use crate::{
     account::{
         Account, AccountKey, Accounts, Caller, Claims, Connection, Denied, Lane, OnRecord,
-        OrderPermit, OrderTurn, Permit, Rate, Resolution, Settings, Turn, Users, Wake,
+        OrderPermit, OrderTurn, Owner, Permit, Rate, Resolution, Settings, Turn, Users, Wake,
         view::{State, Times},
     },
     kinds::{
@@ -16,7 +16,7 @@ use crate::{
 };
 use hosting::{ApiKey, BaseUrl, Client, Error, Order, server::SystemChoice};
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -27,6 +27,8 @@ pub(super) struct Objects {
     pub(super) marks: Mutex<Option<HashSet<String>>>,
     /// Machines that the objects of their marks disown.
     pub(super) disowned: Mutex<HashSet<String>>,
+    /// Who ordered which machine, by mark.
+    pub(super) owners: Mutex<HashMap<String, Owner>>,
     woken: Mutex<Vec<Wake>>,
 }
 
@@ -35,13 +37,17 @@ impl Claims for Objects {
         self.marks.lock().unwrap().clone()
     }
 
+    fn owner(&self, mark: &str) -> Option<Owner> {
+        self.owners.lock().unwrap().get(mark).cloned()
+    }
+
     fn disowns(&self, _: &str, _: &[AccountKey], uuid: &str) -> bool {
         self.disowned.lock().unwrap().contains(uuid)
     }
 }
 
 impl Users for Objects {
-    fn count(&self, _: &AccountKey) -> Option<usize> {
+    fn count(&self, _: &AccountKey, _: &dyn Fn(&str) -> bool) -> Option<usize> {
         Some(1)
     }
 
@@ -143,6 +149,17 @@ impl Rig {
         self.configure(name, &account_uid(name), Some(connection), change);
     }
 
+    /// Puts the account object of this name into force, with the key of `default`.
+    pub(super) fn install_at(
+        &self,
+        key: &AccountKey,
+        change: impl FnOnce(&mut Settings),
+    ) -> Account {
+        let connection = self.connection("key-one");
+        self.configure_at(key, &account_uid(&key.name), Some(connection), change);
+        self.accounts.get(key).unwrap()
+    }
+
     /// A connection to the fake with this key.
     pub(super) fn connection(&self, api_key: &str) -> Connection {
         let base_url = BaseUrl::parse("https://api.example.com").unwrap();
@@ -156,6 +173,7 @@ impl Rig {
             base_url,
             word: format!("word-of-{}", api_key.fingerprint()),
             key: api_key,
+            roots: None,
             client,
         }
     }
@@ -168,7 +186,16 @@ impl Rig {
         connection: Option<Connection>,
         change: impl FnOnce(&mut Settings),
     ) {
-        let key = key(name);
+        self.configure_at(&key(name), uid, connection, change);
+    }
+
+    fn configure_at(
+        &self,
+        key: &AccountKey,
+        uid: &str,
+        connection: Option<Connection>,
+        change: impl FnOnce(&mut Settings),
+    ) {
         let mut settings = Settings {
             block: None,
             no_orders: None,
@@ -183,9 +210,9 @@ impl Rig {
             used_before: false,
         };
         change(&mut settings);
-        self.accounts.announce(&key, uid);
-        self.accounts.configure(&key, uid, settings, connection);
-        self.accounts.set_held(&key, uid, true);
+        self.accounts.announce(key, uid);
+        self.accounts.configure(key, uid, settings, connection);
+        self.accounts.set_held(key, uid, true);
     }
 
     pub(super) fn resolve(&self, name: &str) -> Account {
@@ -194,7 +221,7 @@ impl Rig {
             ..PinnedAccount::of(None)
         };
         match self.accounts.resolve("n", &reference) {
-            Resolution::Found(account) => account,
+            Resolution::Found { account, .. } => account,
             _ => panic!("the account is not there"),
         }
     }

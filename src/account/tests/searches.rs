@@ -136,6 +136,7 @@ async fn a_member_whose_client_reaches_nothing_blinds_no_other() {
     let key = ApiKey::parse(b"key-one").unwrap();
     let transport = Arc::new(unreached.clone());
     let connection = Connection {
+        roots: None,
         client: Client::with_transport(base_url.clone(), key.clone(), transport),
         word: "word-of-a".into(),
         base_url,

@@ -64,6 +64,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             used_before: false,
         },
         Some(Connection {
+            roots: None,
             base_url,
             word: "word".into(),
             key: api_key,
@@ -72,7 +73,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
     );
     accounts.set_held(&key("default"), &uid, true);
     match accounts.resolve("n", &PinnedAccount::of(None)) {
-        Resolution::Found(account) => account,
+        Resolution::Found { account, .. } => account,
         _ => panic!("the account is not there"),
     }
 }

@@ -12,7 +12,7 @@ struct Kind {
 }
 
 impl Users for Kind {
-    fn count(&self, _: &AccountKey) -> Option<usize> {
+    fn count(&self, _: &AccountKey, _: &dyn Fn(&str) -> bool) -> Option<usize> {
         self.count
     }
 

@@ -20,7 +20,7 @@ use tokio::{
 struct Bell(Mutex<Vec<String>>);
 
 impl Users for Bell {
-    fn count(&self, _: &AccountKey) -> Option<usize> {
+    fn count(&self, _: &AccountKey, _: &dyn Fn(&str) -> bool) -> Option<usize> {
         None
     }
 

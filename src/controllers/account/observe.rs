@@ -285,6 +285,7 @@ fn connect(
             let connection = Connection {
                 base_url,
                 key,
+                roots: spec.ca_bundle.clone(),
                 client,
                 word,
             };

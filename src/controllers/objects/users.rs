@@ -2,7 +2,7 @@
 
 use super::{Objects, Shown, Uid, entry::Entry};
 use crate::{
-    account::{AccountKey, OnRecord, Users, Wake},
+    account::{AccountKey, OnRecord, Owner, Users, Wake},
     kinds::Kind,
     runtime::clock,
 };
@@ -12,28 +12,55 @@ use std::{collections::HashMap, hash::Hash, sync::Arc};
 /// would let one tenant's many accounts hold up everybody.
 #[derive(Default)]
 pub(super) struct Counts {
-    by_account: HashMap<Arc<AccountKey>, usize>,
+    by_account: HashMap<Arc<AccountKey>, HashMap<Option<Arc<str>>, Number>>,
     /// Objects that do not decode, by namespace: each may name any account that it could.
     undecodable: HashMap<Option<String>, usize>,
     all_undecodable: usize,
 }
 
+/// How many objects of one namespace name an account.
+#[derive(Clone, Copy, Default)]
+struct Number {
+    all: usize,
+    /// Those that have something of their own on record there.
+    with_record: usize,
+}
+
 /// What an object counts as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    User(Arc<AccountKey>),
+    User(User),
     Undecodable(Option<String>),
 }
 
+/// An object that names an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct User {
+    pub(super) account: Arc<AccountKey>,
+    /// Its own namespace.
+    pub(super) namespace: Option<Arc<str>>,
+    /// Whether it has something of its own on record there.
+    pub(super) has_record: bool,
+}
+
 impl Counts {
-    /// One more of them. Returns the same, with a name that all objects of the account share.
+    /// One more of them. Returns the same, with names that all objects of the account share.
     pub(super) fn more(&mut self, counted: Counted) -> Counted {
         match counted {
-            Counted::User(account) => {
-                let known = self.by_account.get_key_value(&account);
-                let account = known.map_or(account, |(known, _)| known.clone());
-                *self.by_account.entry(account.clone()).or_default() += 1;
-                Counted::User(account)
+            Counted::User(user) => {
+                let known = self.by_account.get_key_value(&user.account);
+                let account = known.map_or(user.account, |(known, _)| known.clone());
+                let all = self.by_account.entry(account.clone()).or_default();
+                let known = all.get_key_value(&user.namespace);
+                let namespace = known.map_or(user.namespace, |(known, _)| known.clone());
+                let number = all.entry(namespace.clone()).or_default();
+                number.all += 1;
+                number.with_record += usize::from(user.has_record);
+                Counted::User(User {
+                    account,
+                    namespace,
+                    ..user
+                })
             }
             Counted::Undecodable(namespace) => {
                 self.all_undecodable += 1;
@@ -46,7 +73,22 @@ impl Counts {
     /// One less of them.
     pub(super) fn less(&mut self, counted: &Counted) {
         match counted {
-            Counted::User(account) => less(&mut self.by_account, account),
+            Counted::User(user) => {
+                let Some(all) = self.by_account.get_mut(&user.account) else {
+                    return;
+                };
+                if let Some(number) = all.get_mut(&user.namespace) {
+                    number.all = number.all.saturating_sub(1);
+                    let with_record = usize::from(user.has_record);
+                    number.with_record = number.with_record.saturating_sub(with_record);
+                    if number.all == 0 {
+                        all.remove(&user.namespace);
+                    }
+                }
+                if all.is_empty() {
+                    self.by_account.remove(&user.account);
+                }
+            }
             Counted::Undecodable(namespace) => {
                 self.all_undecodable = self.all_undecodable.saturating_sub(1);
                 less(&mut self.undecodable, namespace);
@@ -54,8 +96,17 @@ impl Counts {
         }
     }
 
-    fn of(&self, account: &AccountKey) -> usize {
-        let named = self.by_account.get(account).copied().unwrap_or_default();
+    /// Those who use an account: in a namespace that it serves, or with something of their own on record there.
+    fn of(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> usize {
+        let named = self.by_account.get(account).into_iter().flatten();
+        let named: usize = named
+            .map(
+                |(namespace, number)| match namespace.as_deref().is_none_or(serves) {
+                    true => number.all,
+                    false => number.with_record,
+                },
+            )
+            .sum();
         let perhaps = match &account.namespace {
             None => self.all_undecodable,
             namespace => self.undecodable.get(namespace).copied().unwrap_or_default(),
@@ -79,9 +130,20 @@ impl<K, M> Entry<K, M> {
         self.names().cloned()
     }
 
+    /// Whether it is of this namespace and names an account of the cluster.
+    fn names_from(&self, namespace: &str) -> bool {
+        match &self.counted {
+            Some(Counted::User(user)) => {
+                let is_of_cluster = user.account.namespace.is_none();
+                is_of_cluster && user.namespace.as_deref() == Some(namespace)
+            }
+            _ => false,
+        }
+    }
+
     fn names(&self) -> Option<&AccountKey> {
         match &self.counted {
-            Some(Counted::User(account)) => Some(account),
+            Some(Counted::User(user)) => Some(&user.account),
             _ => None,
         }
     }
@@ -95,15 +157,42 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let account = inner.entries.get(&uid)?.names().cloned();
         Some((uid, account))
     }
+
+    /// The namespace of the object with this second name, and the account that it names.
+    pub fn owner(&self, alias: &str) -> Option<Owner> {
+        let inner = self.lock();
+        let uid = inner.aliases.get(alias)?;
+        let (namespace, account) = match inner.entries.get(uid)?.counted.as_ref()? {
+            Counted::User(user) => {
+                let namespace = user.namespace.as_deref().map(str::to_owned);
+                (namespace, Some(AccountKey::clone(&user.account)))
+            }
+            Counted::Undecodable(namespace) => (namespace.clone(), None),
+        };
+        Some(Owner {
+            namespace: namespace.unwrap_or_default(),
+            account,
+        })
+    }
+
+    /// Whether an object has something of its own on record at its account, by what only the operator writes.
+    pub fn has_record(&self, object: &K) -> bool {
+        let mut all = OnRecord::default();
+        if let Some(on_record) = &self.traits.on_record {
+            on_record(object, &mut all);
+        }
+        all != OnRecord::default() || (self.traits.has_record)(object)
+    }
 }
 
 impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
     /// An object that does not decode may name any account that it could, and counts for each.
-    fn count(&self, account: &AccountKey) -> Option<usize> {
+    fn count(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> Option<usize> {
         if self.traits.account_of.is_none() {
             return Some(0);
         }
-        self.is_complete().then(|| self.lock().users.of(account))
+        self.is_complete()
+            .then(|| self.lock().users.of(account, serves))
     }
 
     fn on_record(&self, account: &AccountKey) -> Option<OnRecord> {
@@ -134,6 +223,12 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
             Wake::Object(uid) => vec![uid.as_str().into()],
             Wake::Mark(mark) => self.by_alias(mark).into_iter().collect(),
             Wake::List(_, list) if !self.traits.lists.contains(list) => return,
+            Wake::Namespace(namespace) => {
+                let inner = self.lock();
+                let all = inner.entries.iter();
+                let all = all.filter(|(_, entry)| entry.names_from(namespace));
+                all.map(|(uid, _)| uid.clone()).collect()
+            }
             Wake::Account(account) | Wake::List(account, _) => {
                 let inner = self.lock();
                 let all = inner.entries.iter();

@@ -42,7 +42,10 @@ pub(super) async fn act(
         }
         Permission::Calls(permit) => {
             let _calling = ctx.objects.call_provider();
-            act_there(ctx, facts, effect, permit).await
+            match account {
+                Some(account) => act_there(ctx, facts, account, effect, permit).await,
+                None => wrong_permission(),
+            }
         }
     }
 }
@@ -79,6 +82,7 @@ async fn act_here(ctx: &ServerContext, facts: &Facts, effect: &Effect) -> Observ
 async fn act_there(
     ctx: &ServerContext,
     facts: &Facts,
+    account: &Account,
     effect: &Effect,
     mut permit: Permit,
 ) -> Observation {
@@ -107,7 +111,7 @@ async fn act_there(
         Effect::Read { not_listed, .. } => read(&mut permit, &id, *not_listed).await,
         Effect::AddTag { tag, when, .. } => {
             if effect.lets_stay()
-                && let Err(observation) = may_retain(ctx, facts, uuid).await
+                && let Err(observation) = may_retain(ctx, facts, account, uuid).await
             {
                 return observation;
             }
@@ -118,7 +122,7 @@ async fn act_there(
             let remove = async |client: &Client| client.remove_tag(&id, tag).await;
             retag(facts, &mut permit, &id, when, remove).await
         }
-        Effect::BeginRelease { .. } => begin_release(ctx, facts, permit, &id).await,
+        Effect::BeginRelease { .. } => begin_release(ctx, facts, account, permit, &id).await,
         Effect::Release { .. } => release(facts, permit, &id).await,
         Effect::Order(_)
         | Effect::LookForOrder(_)
@@ -215,8 +219,18 @@ async fn read(permit: &mut Permit, id: &ServerId, not_listed: Option<Duration>) 
 
 /// A machine is retained only where that is the policy at this very moment, and not once its release was
 /// noted.
-async fn may_retain(ctx: &ServerContext, facts: &Facts, uuid: &str) -> Result<(), Observation> {
-    let fresh = with_live_policies(ctx, reread(ctx, facts).await?).await?;
+async fn may_retain(
+    ctx: &ServerContext,
+    facts: &Facts,
+    account: &Account,
+    uuid: &str,
+) -> Result<(), Observation> {
+    let fresh = reread(ctx, facts).await?;
+    let fresh = match account.key().namespace {
+        Some(_) => with_live_policies(ctx, account, fresh).await?,
+        // Whatever the object says: what the account allows its namespace is asked for, too.
+        None => with_live_account(ctx, account, fresh).await?,
+    };
     match fence::may_retain(&fresh, uuid) {
         true => Ok(()),
         false => Err(Observation::Stale),
@@ -264,6 +278,7 @@ fn not_shown() -> Observation {
 async fn begin_release(
     ctx: &ServerContext,
     facts: &Facts,
+    account: &Account,
     mut permit: Permit,
     id: &ServerId,
 ) -> Observation {
@@ -271,7 +286,7 @@ async fn begin_release(
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
-    let fresh = match with_live_policies(ctx, fresh).await {
+    let fresh = match with_live_policies(ctx, account, fresh).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
@@ -294,10 +309,14 @@ async fn begin_release(
 }
 
 /// The facts with the policies that the account gives now, where the object leaves one to it.
-async fn with_live_policies(ctx: &ServerContext, fresh: Facts) -> Result<Facts, Observation> {
+async fn with_live_policies(
+    ctx: &ServerContext,
+    account: &Account,
+    fresh: Facts,
+) -> Result<Facts, Observation> {
     match fresh.object.spec.policies().are_complete() {
         true => Ok(fresh),
-        false => with_live_account(ctx, fresh).await,
+        false => with_live_account(ctx, account, fresh).await,
     }
 }
 
@@ -305,9 +324,10 @@ async fn with_live_policies(ctx: &ServerContext, fresh: Facts) -> Result<Facts, 
 /// have its name by now, or another lineage be on record.
 pub(super) async fn with_live_account(
     ctx: &ServerContext,
+    account: &Account,
     mut fresh: Facts,
 ) -> Result<Facts, Observation> {
-    match observe::live_account(ctx, &fresh.object).await {
+    match observe::live_account(ctx, &fresh.object, account).await {
         Ok(Some(live)) => {
             fresh.set_live(live);
             Ok(fresh)

@@ -3,7 +3,7 @@
 
 use super::{ServerObjects, facts::is_same_uuid};
 use crate::{
-    account::{AccountKey, Claims, OnRecord, RecordedMachine},
+    account::{AccountKey, Claims, OnRecord, Owner, RecordedMachine},
     controllers::{
         mark::{ClusterId, Mark},
         objects::Shown,
@@ -25,6 +25,10 @@ pub(super) struct MarkClaims {
 impl Claims for MarkClaims {
     fn marks(&self) -> Option<HashSet<String>> {
         (self.all_namespaces && self.objects.is_complete()).then(|| self.objects.aliases())
+    }
+
+    fn owner(&self, mark: &str) -> Option<Owner> {
+        self.objects.owner(mark)
     }
 
     fn disowns(&self, mark: &str, accounts: &[AccountKey], uuid: &str) -> bool {

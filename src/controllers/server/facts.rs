@@ -6,7 +6,10 @@ use crate::controllers::cause::Cause;
 use crate::controllers::mark::{ClusterId, Mark};
 use crate::controllers::stored_keys::Found;
 use crate::{
-    account::view::{Sighting, View},
+    account::{
+        Terms,
+        view::{Sighting, View},
+    },
     kinds::{
         BareMetalServer, Policies, PoliciesInForce,
         names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
@@ -73,6 +76,8 @@ pub struct LiveAccount {
     pub lineage: Option<String>,
     /// What its servers do where they do not say it themselves.
     pub defaults: Policies,
+    /// What it offers the namespace of the object.
+    pub terms: Terms,
 }
 
 /// What is known of another mark.
@@ -108,6 +113,11 @@ impl Facts {
     pub fn mark(&self) -> Mark {
         self.cluster
             .object_mark(self.namespace(), self.name(), self.uid())
+    }
+
+    /// The tag of a machine that the object leaves behind.
+    pub fn tag_of_retained(&self) -> String {
+        self.cluster.tag_of_retained(self.namespace(), self.name())
     }
 
     /// Whether the object is being deleted.
@@ -174,7 +184,8 @@ impl Facts {
 
     /// Takes in what the account object says now.
     pub fn set_live(&mut self, live: LiveAccount) {
-        if let AccountFacts::Found { view, .. } = &mut self.account {
+        if let AccountFacts::Found { view, terms } = &mut self.account {
+            *terms = live.terms;
             view.defaults = Some(live.defaults);
             view.uid = live.uid;
             view.lineage = live.lineage;

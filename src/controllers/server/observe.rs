@@ -8,7 +8,7 @@ use super::{
     ssh_keys,
 };
 use crate::{
-    account::{Account, view::Sighting},
+    account::{Account, Terms, view::Sighting},
     controllers::{
         account_facts::AccountFacts,
         cause::Cause,
@@ -19,7 +19,9 @@ use crate::{
     kinds::{
         BareMetalServer, ClusterProviderAccount, Kind as _, ProviderAccount,
         account::{AccountSpec, AccountStatus},
+        allowed::AllowedNamespaces,
         references::{AccountKind, PinnedAccount},
+        server::OrderOutcome,
     },
     runtime::clock,
 };
@@ -41,7 +43,8 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     let namespace = object.namespace().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();
     let reference = account_of(&object);
-    let (account_facts, account) = ctx.account_facts(&namespace, &reference);
+    let on_record = |account: &Account| is_on_record(ctx, &object, account);
+    let (account_facts, account) = ctx.account_facts(&namespace, &reference, on_record);
     // Without our finalizer too: others may hold the object, and what its machine was let go for
     // must not look like a wish to release it.
     let kind_deleting = if object.metadata.deletion_timestamp.is_some() {
@@ -76,6 +79,20 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     };
     recall(ctx, &mut facts, account.as_ref());
     Gathered { facts, account }
+}
+
+/// Whether a machine of the object is on record at the account, or an order of it is open there: by its status, by what
+/// this process did for it, or by what the account shows. Not by its annotations, which anybody may write who may
+/// write the object.
+fn is_on_record(ctx: &ServerContext, object: &BareMetalServer, account: &Account) -> bool {
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    let known = ctx.objects.memory(uid).order;
+    let is_remembered =
+        known.is_some_and(|order| order.outcome.is_none_or(|o| o == OrderOutcome::Created));
+    let mark = super::mark(&ctx.cluster, &object.metadata);
+    ctx.objects.has_record(object)
+        || is_remembered
+        || mark.is_some_and(|mark| !account.sightings(mark.as_str()).is_empty())
 }
 
 /// Brings what this process knows of the object's machines up to this moment, and keeps what is
@@ -121,28 +138,40 @@ impl Known for Outside<'_> {
 pub async fn live_account(
     ctx: &ServerContext,
     object: &BareMetalServer,
+    account: &Account,
 ) -> Result<Option<LiveAccount>, Failure> {
     let PinnedAccount { kind, name } = account_of(object);
     let client = ctx.client.clone();
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let terms = |entries: Option<&[AllowedNamespaces]>| account.terms_of(entries, namespace);
     Ok(match kind {
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, object.metadata.namespace.as_deref());
             let found = bounded(api.get_opt(&name)).await?;
-            found.map(|a| live(&a.metadata, &a.spec.account, a.status.as_ref()))
+            found.map(|a| live(&a.metadata, &a.spec.account, a.status.as_ref(), terms(None)))
         }
         AccountKind::ClusterProviderAccount => {
             let api = ClusterProviderAccount::api(client, None);
             let found = bounded(api.get_opt(&name)).await?;
-            found.map(|a| live(&a.metadata, &a.spec.account, a.status.as_ref()))
+            found.map(|a| {
+                let terms = terms(Some(&a.spec.allowed_namespaces));
+                live(&a.metadata, &a.spec.account, a.status.as_ref(), terms)
+            })
         }
     })
 }
 
-fn live(meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>) -> LiveAccount {
+fn live(
+    meta: &ObjectMeta,
+    spec: &AccountSpec,
+    status: Option<&AccountStatus>,
+    terms: Terms,
+) -> LiveAccount {
     LiveAccount {
         uid: meta.uid.clone().unwrap_or_default(),
         lineage: status.and_then(|s| s.lineage.clone()),
         defaults: spec.defaults.unwrap_or_default(),
+        terms,
     }
 }
 

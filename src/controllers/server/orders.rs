@@ -115,7 +115,7 @@ impl OrderStart {
         if account_of(&object) != account_of(&facts.object) {
             return Err(Observation::Stale);
         }
-        let fresh = act::with_live_account(ctx, fresh).await?;
+        let fresh = act::with_live_account(ctx, account, fresh).await?;
         let window = account.view().times.send_window;
         let nonce = uuid::Uuid::new_v4().simple().to_string();
         let Some(intent) = fence::start(&fresh, planned, &nonce, window) else {

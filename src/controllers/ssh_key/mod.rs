@@ -84,6 +84,10 @@ fn traits() -> Traits<SshKey> {
     Traits {
         account_of: Some(account_of),
         claim: Some(facts::claim),
+        has_record: |object| {
+            let status = object.status.as_ref();
+            status.is_some_and(|s| s.uuid.is_some() || !s.former.is_empty())
+        },
         alias: Box::new(|meta| {
             let namespace = meta.namespace.as_deref()?;
             Some(full_name(namespace, meta.name.as_deref()?))

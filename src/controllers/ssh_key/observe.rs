@@ -109,7 +109,8 @@ async fn key(ctx: &KeyContext, object: &SshKey) -> Result<PublicKey, Cause> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let memory = ctx.objects.memory(uid).own;
     let now = clock::now().mono;
-    let (view, _) = ctx.account_facts(namespace, &facts::account_of(object));
+    let has_record = |_: &_| ctx.objects.has_record(object);
+    let (view, _) = ctx.account_facts(namespace, &facts::account_of(object), has_record);
     let rest = view.view().map_or(REST, |v| v.times.idle_poll_interval);
     if !memory.is_to_read(generation, now, rest)
         && let Some(content) = memory.content

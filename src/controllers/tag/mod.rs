@@ -38,6 +38,7 @@ impl Controller {
         let traits = Traits {
             account_of: Some(account_of),
             claim: Some(|tag: &ServerTag| Some(tag.wanted().to_owned())),
+            has_record: |tag| tag.status.as_ref().is_some_and(|s| s.tag.is_some()),
             ..Traits::default()
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));

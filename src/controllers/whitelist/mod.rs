@@ -40,6 +40,7 @@ impl Controller {
         let traits = Traits {
             account_of: Some(account_of),
             claim: Some(|object: &IpWhitelist| Some(object.spec.api_key_id.to_string())),
+            has_record: |object| object.status.as_ref().is_some_and(|s| s.account.is_some()),
             ..Traits::default()
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));

@@ -22,8 +22,8 @@ pub(super) fn rules_of(crd: &Value) -> BTreeSet<String> {
         let shown = if path.is_empty() { "(root)" } else { path };
         for keyword in schema.as_object().unwrap().keys() {
             match keyword.as_str() {
-                "minLength" | "maxLength" | "pattern" | "minItems" | "maxItems" | "enum"
-                | "minimum" | "maximum" => {
+                "minLength" | "maxLength" | "pattern" | "minItems" | "maxItems"
+                | "maxProperties" | "enum" | "minimum" | "maximum" => {
                     rules.insert(format!("{shown} {keyword}"));
                 }
                 "required" => {
@@ -48,6 +48,7 @@ pub(super) fn rules_of(crd: &Value) -> BTreeSet<String> {
                 | "description"
                 | "properties"
                 | "items"
+                | "additionalProperties"
                 | "default"
                 | "format"
                 | "title"
@@ -78,7 +79,7 @@ fn expectation(rule: &str) -> (Option<String>, String) {
         "minLength" => "should be at least",
         "maxLength" => "may not be more than",
         "pattern" => "should match",
-        "maxItems" => "must have at most",
+        "maxItems" | "maxProperties" => "must have at most",
         "enum" => "Unsupported value",
         "minimum" => "should be greater than or equal to",
         "maximum" => "should be less than or equal to",

@@ -96,7 +96,7 @@ pub fn facts(s: &Sight) -> Facts {
         object: Arc::new(object(&s.object)),
         account: AccountFacts::Found {
             view,
-            not_allowed: None,
+            terms: flexmetal_operator::account::Terms::Own,
         },
         ssh_keys: Some(Ok(Vec::new())),
         named_keys: Vec::new(),

@@ -1,7 +1,7 @@
 //! Machines, and the tags that they bear.
 
 use super::{super::world::*, *};
-use flexmetal_operator::{controllers::mark::parse_order_tag, kinds::names::RETAINED_TAG};
+use flexmetal_operator::{controllers::mark::parse_order_tag, kinds::names::RETAINED_PREFIX};
 use hosting::{Server, ServerId, ServerStatus};
 
 /// The record of a machine.
@@ -14,7 +14,7 @@ pub fn server(number: u8, m: &Machine) -> Server {
         tags.push(mark(*who).order_tag(BASE + i64::from(*epoch)));
     }
     if m.retained {
-        tags.push(RETAINED_TAG.into());
+        tags.push(RETAINED_PREFIX.into());
     }
     Server {
         id: ServerId::parse(&uuid(number)).unwrap(),
@@ -79,7 +79,7 @@ pub fn control_tag() -> String {
 pub fn tag_of(tag: &str) -> TagA {
     match parse_order_tag(tag) {
         Some((mark, epoch)) => TagA::Order(who_of(&mark), offset(epoch)),
-        None if tag == RETAINED_TAG => TagA::Retained,
+        None if tag.starts_with(RETAINED_PREFIX) => TagA::Retained,
         None => TagA::Cluster,
     }
 }

@@ -139,7 +139,7 @@ pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> Fact
         kind_deleting: Some(false),
         account: AccountFacts::Found {
             view,
-            not_allowed: None,
+            terms: flexmetal_operator::account::Terms::Own,
         },
         memory: Memory {
             own: state.memory[slot].as_deref().cloned().unwrap_or_default(),

@@ -7,15 +7,12 @@ use super::{
     fence::{self, TagProof},
     order, remedy,
 };
+use crate::account::marks;
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::Mark;
 use crate::kinds::Interval;
-use crate::kinds::{
-    Reason,
-    names::{ORDER_ANNOTATION, RETAINED_TAG},
-    server::Intent,
-};
+use crate::kinds::{Reason, names::ORDER_ANNOTATION, server::Intent};
 use std::time::Duration;
 
 /// The mark comes out with this namespace and name: an earlier life of this very object.
@@ -119,11 +116,7 @@ pub fn leftover(facts: &Facts, evidence: &Evidence, server: &hosting::Server) ->
     (mark != own)
         .then(|| fence::order_tag_of(server, &mark).map(str::to_owned))
         .flatten()
-        .or_else(|| {
-            server
-                .has_tag(RETAINED_TAG)
-                .then(|| RETAINED_TAG.to_owned())
-        })
+        .or_else(|| marks::retained_tag(server).map(str::to_owned))
 }
 
 /// The mark does not come out: a copied manifest, unless the machine may have nobody else.

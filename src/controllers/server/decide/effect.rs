@@ -3,7 +3,7 @@
 use super::fence::TagProof;
 use crate::kinds::{
     account::KnownMachine,
-    names::RETAINED_TAG,
+    names::RETAINED_PREFIX,
     order::{OrderAccount, OrderNote},
 };
 use hosting::Order;
@@ -71,7 +71,7 @@ pub enum Effect {
 impl Effect {
     /// Whether this lets a machine stay at the provider for good, by policy.
     pub fn lets_stay(&self) -> bool {
-        matches!(self, Self::AddTag { tag, .. } if tag == RETAINED_TAG)
+        matches!(self, Self::AddTag { tag, .. } if tag.starts_with(RETAINED_PREFIX))
     }
 }
 

@@ -8,11 +8,8 @@ use super::{
 };
 use crate::controllers::mark::{Mark, marks_of, parse_order_tag};
 use crate::{
-    kinds::{
-        PoliciesInForce,
-        names::{ORDER_TAG, RETAINED_TAG},
-        server::Intent,
-    },
+    account::{Terms, marks},
+    kinds::{PoliciesInForce, names::ORDER_TAG, server::Intent},
     runtime::Moment,
 };
 use hosting::{Server, ServerStatus};
@@ -50,7 +47,7 @@ pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
             .known_policies()
             .is_some_and(PoliciesInForce::allow_release)
         && bears(record, &fresh.mark())
-        && !record.has_tag(RETAINED_TAG)
+        && !marks::is_retained(record)
 }
 
 /// Whether the machine is over: there is nothing left to release.
@@ -67,7 +64,8 @@ pub fn follows_the_note(record: &Server) -> bool {
 /// Whether this machine may be tagged as retained, on a fresh object: its release must not have been noted
 /// in the meantime. That of another machine of the object is another matter.
 pub fn may_retain(fresh: &Facts, uuid: &str) -> bool {
-    let by_policy = |policies: PoliciesInForce| policies.retain() && !policies.suspend;
+    let is_let = fresh.account.terms().is_some_and(Terms::let_retain);
+    let by_policy = |policies: PoliciesInForce| policies.retain() && !policies.suspend && is_let;
     let is_due = fresh.kind_deleting == Some(true) || fresh.known_policies().is_some_and(by_policy);
     fresh.deleting() && !is_begun(fresh, uuid) && is_due
 }
@@ -92,7 +90,7 @@ pub fn may_release(
         && is_begun(object, record.id.as_str())
         && !object.policies().suspend
         && bears(record, &object.mark())
-        && !record.has_tag(RETAINED_TAG)
+        && !marks::is_retained(record)
         && now.since(since.mono) < window
         && now.wall >= since.wall
 }

@@ -12,11 +12,13 @@ use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::marks_of;
 use crate::{
-    account::view::{Sighting, State, View},
+    account::{
+        marks,
+        view::{Sighting, State, View},
+    },
     kinds::{
         Reason,
         conditions::{Type, Wanted},
-        names::RETAINED_TAG,
         order::OrderNote,
         server::{Intent, OrderOutcome, OrderRecord},
     },
@@ -339,12 +341,10 @@ fn marks_to_mend(facts: &Facts, server: &Server) -> Option<Effect> {
             when: TagProof::OwnMark,
         });
     }
-    if server.has_tag(RETAINED_TAG) {
-        return Some(Effect::RemoveTag {
-            uuid,
-            tag: RETAINED_TAG.into(),
-            when: TagProof::OwnMark,
-        });
-    }
-    None
+    let tag = marks::retained_tag(server)?.to_owned();
+    Some(Effect::RemoveTag {
+        uuid,
+        tag,
+        when: TagProof::OwnMark,
+    })
 }

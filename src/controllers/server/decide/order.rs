@@ -8,7 +8,7 @@ use super::{
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    order_account, remedy, request,
+    order_account, remedy, request, terms,
 };
 use crate::controllers::account_facts::{AccountFacts, Purpose, held};
 use crate::controllers::cause::Cause;
@@ -46,6 +46,9 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
         }
         Err(cause) => return Decision::hold(facts, cause),
     };
+    if let Some(cause) = terms::against_order(facts) {
+        return Decision::hold(facts, cause);
+    }
     if let Some(wait) = unproved(facts, view, evidence) {
         return wait;
     }

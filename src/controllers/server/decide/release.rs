@@ -9,14 +9,14 @@ use super::{
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::{self, TagProof},
-    missing, order, remedy, resolve, sending,
+    missing, order, remedy, resolve, sending, terms,
 };
+use crate::account::marks;
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES};
 use crate::kinds::Interval;
 use crate::kinds::{
     Reason,
-    names::RETAINED_TAG,
     server::{DeletionPolicy, OrderOutcome},
 };
 use hosting::{Server, ServerStatus};
@@ -99,7 +99,7 @@ fn remaining(facts: &Facts, done: &Server) -> Option<Arc<Server>> {
         .own
         .iter()
         .map(|s| &s.server)
-        .find(|s| s.id != done.id && s.status.is_live() && !s.has_tag(RETAINED_TAG))
+        .find(|s| s.id != done.id && s.status.is_live() && !marks::is_retained(s))
         .cloned()
 }
 
@@ -177,12 +177,18 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             ),
         );
     }
+    if !kind_deleting
+        && policies.retain()
+        && let Some(cause) = terms::against_retain(facts)
+    {
+        return showing(facts, server, cause);
+    }
     if kind_deleting || policies.retain() {
-        if !server.status.is_live() || server.has_tag(RETAINED_TAG) {
+        if !server.status.is_live() || marks::is_retained(server) {
             return match facts
                 .own
                 .iter()
-                .find(|s| s.server.status.is_live() && !s.server.has_tag(RETAINED_TAG))
+                .find(|s| s.server.status.is_live() && !marks::is_retained(&s.server))
             {
                 Some(other) => retain(facts, &other.server),
                 None => showing(
@@ -205,9 +211,9 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
 
 /// The policy was turned back from Retain in time: the machine is not retained after all.
 fn unretain(server: &Server) -> Option<Effect> {
-    server.has_tag(RETAINED_TAG).then(|| Effect::RemoveTag {
+    marks::retained_tag(server).map(|tag| Effect::RemoveTag {
         uuid: server.id.as_str().into(),
-        tag: RETAINED_TAG.into(),
+        tag: tag.into(),
         when: TagProof::OwnMark,
     })
 }
@@ -215,7 +221,7 @@ fn unretain(server: &Server) -> Option<Effect> {
 fn retain(facts: &Facts, server: &Arc<Server>) -> Decision {
     Decision::unchanged(facts).with(Effect::AddTag {
         uuid: server.id.as_str().into(),
-        tag: RETAINED_TAG.into(),
+        tag: facts.tag_of_retained(),
         when: TagProof::OwnMark,
     })
 }

@@ -15,6 +15,7 @@ mod readings;
 mod recall;
 mod release;
 mod resolve;
+mod terms;
 
 use super::{
     super::facts::{Facts, Former},
@@ -31,7 +32,7 @@ use crate::{
         BareMetalServer, Policies, PoliciesInForce,
         conditions::Type,
         names::{
-            ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_TAG,
+            ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX,
             SERVER_FINALIZER,
         },
         order::{OrderAccount, OrderNote},
@@ -154,7 +155,7 @@ impl Case {
             object: Arc::new(object),
             account: AccountFacts::Found {
                 view,
-                not_allowed: None,
+                terms: crate::account::Terms::Own,
             },
             ssh_keys: Some(Ok(Vec::new())),
             named_keys: Vec::new(),
@@ -406,6 +407,6 @@ fn retained(number: u8, status: ServerStatus) -> Sighting {
     seen(server(
         number,
         status,
-        &[&cluster().tag(), &own_tag(), RETAINED_TAG],
+        &[&cluster().tag(), &own_tag(), RETAINED_PREFIX],
     ))
 }

@@ -101,7 +101,7 @@ impl Case {
                 kind_deleting: Some(false),
                 account: AccountFacts::Found {
                     view,
-                    not_allowed: None,
+                    terms: crate::account::Terms::Own,
                 },
                 memory: Default::default(),
                 object: Arc::new(object),
@@ -577,8 +577,8 @@ fn an_account_that_does_not_answer_changes_nothing() {
         assert_eq!(decision.cause.unwrap().reason, reason);
     }
     let forbidden = Case::at_rest().facts(|f| {
-        if let AccountFacts::Found { not_allowed, .. } = &mut f.subject.account {
-            *not_allowed = Some("no".into());
+        if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+            *terms = crate::account::Terms::Refused("no".into());
         }
     });
     assert_eq!(

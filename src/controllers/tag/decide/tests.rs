@@ -79,7 +79,7 @@ impl Case {
                 kind_deleting: Some(false),
                 account: AccountFacts::Found {
                     view,
-                    not_allowed: None,
+                    terms: crate::account::Terms::Own,
                 },
                 memory: Memory::default(),
                 object: Arc::new(object),
@@ -607,8 +607,8 @@ fn a_blocked_account_holds_it() {
     let blocked = Case::new().view(|v| v.state = State::Blocked(Reason::KeyRejected, "no".into()));
     assert_eq!(blocked.outcome(), (None, Some(Reason::KeyRejected)));
     let not_allowed = Case::new().facts(|f| {
-        if let AccountFacts::Found { not_allowed, .. } = &mut f.subject.account {
-            *not_allowed = Some("no".into());
+        if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+            *terms = crate::account::Terms::Refused("no".into());
         }
     });
     assert_eq!(not_allowed.outcome().1, Some(Reason::NamespaceNotAllowed));

@@ -144,7 +144,7 @@ impl Case {
             kind_deleting: Some(false),
             account: AccountFacts::Found {
                 view,
-                not_allowed: None,
+                terms: crate::account::Terms::Own,
             },
             memory: Memory {
                 own,

@@ -150,12 +150,12 @@ fn a_takeover_puts_the_new_mark_on_and_takes_the_old_one_off() {
         other => panic!("{other:?}"),
     };
     assert_eq!(
-        removed(machine(&[&cluster, &own, &old_tag, RETAINED_TAG])),
+        removed(machine(&[&cluster, &own, &old_tag, RETAINED_PREFIX])),
         old_tag
     );
     assert_eq!(
-        removed(machine(&[&cluster, &own, RETAINED_TAG])),
-        RETAINED_TAG
+        removed(machine(&[&cluster, &own, RETAINED_PREFIX])),
+        RETAINED_PREFIX
     );
     let last = machine(&[&cluster, &own]).decide();
     assert_eq!(short(&last).0, Some("WriteNote"));

@@ -112,8 +112,8 @@ fn an_order_waits_for_each_of_its_causes() {
         (
             "namespace not allowed",
             new.clone().facts(|f| {
-                if let AccountFacts::Found { not_allowed, .. } = &mut f.account {
-                    *not_allowed = Some("not this one".into());
+                if let AccountFacts::Found { terms, .. } = &mut f.account {
+                    *terms = crate::account::Terms::Refused("not this one".into());
                 }
             }),
             None,

@@ -82,7 +82,7 @@ fn machine() -> impl Strategy<Value = Server> {
                 tags.push(own_tag());
             }
             if kept {
-                tags.push(RETAINED_TAG.to_owned());
+                tags.push(RETAINED_PREFIX.to_owned());
             }
             let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
             let mut server = server(number, status, &tags);
@@ -296,10 +296,10 @@ proptest! {
             }
             Some(Effect::LetGo) => {
                 prop_assert!(facts.deleting() && facts.has_finalizer());
-                let left = facts.own.iter().find(|s| s.server.status.is_live() && !s.server.has_tag(RETAINED_TAG));
+                let left = facts.own.iter().find(|s| s.server.status.is_live() && !marks::is_retained(&s.server));
                 prop_assert!(left.is_none(), "{left:?}");
             }
-            Some(Effect::AddTag { tag, .. }) if tag == RETAINED_TAG => prop_assert!(facts.deleting()),
+            Some(Effect::AddTag { tag, .. }) if tag.starts_with(RETAINED_PREFIX) => prop_assert!(facts.deleting()),
             _ => {}
         }
     }

@@ -6,6 +6,7 @@ use super::{
     missing::{created, stripped, tried},
     order::{catalogue, plan},
     release::{answered, deleted},
+    terms::on_terms,
     *,
 };
 use crate::controllers::trouble::Trouble;
@@ -14,6 +15,7 @@ use crate::controllers::{
     server::memory::{Declined, ReleaseAnswer},
 };
 use hosting::{catalogue::Availability, quota::LocationQuota, quota::QuotaUsage};
+use serde_json::json;
 
 /// Something was said of it before, so that waiting is worth a word.
 fn told(case: Case) -> Case {
@@ -130,10 +132,11 @@ fn without_a_machine() -> Vec<Case> {
         keys(missing("no Secret")).waited_for(Reason::ReferenceNotFound),
         keys(Cause::waits(Reason::KeyNotStored, "not yet")),
         Case::new().facts(|f| {
-            if let AccountFacts::Found { not_allowed, .. } = &mut f.account {
-                *not_allowed = Some("not this one".into());
+            if let AccountFacts::Found { terms, .. } = &mut f.account {
+                *terms = crate::account::Terms::Refused("not this one".into());
             }
         }),
+        on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
         Case::new().facts(|f| f.account = AccountFacts::NotServed("its name".into())),
         no_orders(Reason::AccountNotReady),
         no_orders(Reason::SecretNotFound),
@@ -190,7 +193,7 @@ fn with_a_machine() -> Vec<Case> {
 fn being_deleted() -> Vec<Case> {
     let delivered = || deleted(ServerStatus::Delivered);
     let retained = || {
-        let tags = [&*cluster().tag(), &own_tag(), RETAINED_TAG];
+        let tags = [&*cluster().tag(), &own_tag(), RETAINED_PREFIX];
         let kept = seen(server(1, ServerStatus::Delivered, &tags));
         let case = delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
         case.facts(|f| f.own = vec![kept])
@@ -201,6 +204,10 @@ fn being_deleted() -> Vec<Case> {
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
         deleted(ServerStatus::Released),
         retained(),
+        on_terms(
+            delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain)),
+            &json!({"deletionPolicies": ["Release"]}),
+        ),
         delivered().spec(|s| s.deletion_protection = Some(true)),
         delivered().spec(|s| s.suspend = Some(true)),
         answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 600),

@@ -61,8 +61,8 @@ fn a_release_takes_its_steps_in_order() {
         (
             "not allowed any more: orders only",
             delivered().facts(|f| {
-                if let AccountFacts::Found { not_allowed, .. } = &mut f.account {
-                    *not_allowed = Some("not this namespace".into());
+                if let AccountFacts::Found { terms, .. } = &mut f.account {
+                    *terms = crate::account::Terms::Refused("not this namespace".into());
                 }
             }),
             Some("BeginRelease"),
@@ -590,6 +590,7 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
             "retain, as the account says by now",
             deleted(ServerStatus::Delivered).facts(|f| {
                 f.set_live(LiveAccount {
+                    terms: crate::account::Terms::Own,
                     uid: "account-1".into(),
                     lineage: Some(LINEAGE.into()),
                     defaults: Policies {
@@ -649,7 +650,7 @@ fn a_machine_is_let_go_only_while_its_release_is_not_noted() {
         tag: tag.into(),
         when: fence::TagProof::OwnMark,
     };
-    assert!(effect(RETAINED_TAG).lets_stay());
+    assert!(effect(RETAINED_PREFIX).lets_stay());
     assert!(!effect(&own_tag()).lets_stay());
 }
 

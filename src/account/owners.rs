@@ -1,0 +1,67 @@
+//! Whose machines there are: the namespace and the account of the objects that ordered them.
+
+use super::{AccountKey, Claims, machines::marks, view::Sighting};
+use hosting::Server;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Who ordered a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The namespace of the object.
+    pub namespace: String,
+    /// The account that it names, where it can be read.
+    pub account: Option<AccountKey>,
+}
+
+/// The owners of machines, by object mark. They are remembered beyond the end of their objects: a machine that nobody
+/// claims any more goes on to count for those who ordered it. A clone is the same.
+#[derive(Clone, Default)]
+pub(crate) struct Owners(Arc<Mutex<HashMap<String, Arc<Owner>>>>);
+
+impl Owners {
+    /// An order of the object of this mark goes out.
+    pub(crate) fn note(&self, mark: &str, owner: Owner) {
+        self.lock().insert(mark.to_owned(), Arc::new(owner));
+    }
+
+    /// Asks whose machines these are that are not known yet. Never with the lock of an account held.
+    pub(crate) fn ask(&self, marks: Vec<String>, claims: &dyn Claims) {
+        let mut unknown = marks;
+        {
+            let known = self.lock();
+            unknown.retain(|mark| !known.contains_key(mark));
+        }
+        for mark in unknown {
+            if let Some(owner) = claims.owner(&mark) {
+                self.note(&mark, owner);
+            }
+        }
+    }
+
+    /// The owner of a machine, where that is known.
+    pub(crate) fn of(&self, server: &Server) -> Option<Arc<Owner>> {
+        let known = self.lock();
+        marks::object_marks(server).find_map(|mark| known.get(mark).cloned())
+    }
+
+    /// Nothing of this object is left.
+    pub(crate) fn forget(&self, mark: &str) {
+        self.lock().remove(mark);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Owner>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The object marks of machines, once each.
+pub(crate) fn marks_of<'a>(machines: impl Iterator<Item = &'a Sighting>) -> Vec<String> {
+    let marks = machines.flat_map(|s| marks::object_marks(&s.server).map(str::to_owned));
+    let mut marks: Vec<String> = marks.collect();
+    marks.sort_unstable();
+    marks.dedup();
+    marks
+}

@@ -1,0 +1,149 @@
+//! What the entry of an account of the cluster allows the namespace.
+
+use super::{missing::created, *};
+use crate::{
+    account::Terms,
+    kinds::{allowed::AllowedNamespaces, conditions::Wanted},
+};
+use serde_json::{Value, json};
+
+/// On the terms of an entry with these limits.
+pub(super) fn on_terms(case: Case, limits: &Value) -> Case {
+    let entry: AllowedNamespaces =
+        serde_json::from_value(json!({"name": "teams", "limits": limits})).unwrap();
+    with(case, Terms::Entry(Arc::new(entry)))
+}
+
+fn with(case: Case, offered: Terms) -> Case {
+    case.facts(|f| {
+        if let AccountFacts::Found { terms, .. } = &mut f.account {
+            *terms = offered;
+        }
+    })
+}
+
+fn ready(decision: &Decision) -> Wanted {
+    let condition = decision.draft.condition(Type::Ready);
+    condition.expect("it is told").clone()
+}
+
+fn orders(case: &Case) -> bool {
+    matches!(case.decide().effect, Some(Effect::Order(_)))
+}
+
+#[test]
+fn an_order_keeps_within_the_limits_of_the_entry() {
+    let new = Case::new;
+    let retain = || new().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
+    let by_account = |case: Case| {
+        case.view(|v| v.defaults.as_mut().unwrap().deletion_policy = Some(DeletionPolicy::Retain))
+    };
+    let contract = || new().spec(|s| s.contract_id = Some("C-1".into()));
+    let overflow = || contract().spec(|s| s.overflow = Some(true));
+    let spec = spec();
+    let (kind, place) = (spec.instance_type.as_str(), spec.location.as_str());
+    for (case, limits, refused) in [
+        (new(), json!({}), None),
+        (
+            new(),
+            json!({"instanceTypes": ["other", kind.to_uppercase()]}),
+            None,
+        ),
+        (
+            new(),
+            json!({"instanceTypes": ["other"]}),
+            Some("instanceType"),
+        ),
+        (new(), json!({"locations": [place]}), None),
+        (new(), json!({"locations": ["other"]}), Some("location")),
+        (contract(), json!({"contractIDs": ["C-1"]}), None),
+        (
+            contract(),
+            json!({"contractIDs": ["C-2"]}),
+            Some("contractID"),
+        ),
+        (new(), json!({"contractIDs": ["C-2"]}), Some("contractID")),
+        (overflow(), json!({}), None),
+        (overflow(), json!({"overflow": true}), None),
+        (overflow(), json!({"overflow": false}), Some("overflow")),
+        (contract(), json!({"overflow": false}), None),
+        (new(), json!({"deletionPolicies": ["Release"]}), None),
+        (
+            retain(),
+            json!({"deletionPolicies": ["Release"]}),
+            Some("deletionPolicy"),
+        ),
+        (retain(), json!({"deletionPolicies": ["Retain"]}), None),
+        (
+            new(),
+            json!({"deletionPolicies": ["Retain"]}),
+            Some("deletionPolicy"),
+        ),
+        (
+            by_account(new()),
+            json!({"deletionPolicies": ["Release"]}),
+            Some("deletionPolicy"),
+        ),
+    ] {
+        let case = on_terms(case, &limits);
+        assert_eq!(orders(&case), refused.is_none(), "{limits}");
+        let Some(field) = refused else { continue };
+        let ready = ready(&case.decide());
+        assert_eq!(ready.reason, Reason::NotAllowed, "{limits}");
+        let words = [format!("spec.{field}: the entry \"teams\""), "only".into()];
+        let says = words.iter().all(|word| ready.message.contains(word));
+        assert!(says, "{limits}: {}", ready.message);
+    }
+}
+
+#[test]
+fn terms_that_are_not_known_hold_an_order_and_are_no_refusal() {
+    let case = with(Case::new(), Terms::Unknown("not yet".into()));
+    assert!(!orders(&case));
+    // The first moments of a new object are not worth a write.
+    assert_eq!(case.decide().draft.condition(Type::Ready), None);
+    let closed = |cause| Case::new().facts(|f| f.account = AccountFacts::Closed(cause));
+    let refused = closed(Cause::needs_person(Reason::NamespaceNotAllowed, "no"));
+    assert_eq!(ready(&refused.decide()).reason, Reason::NamespaceNotAllowed);
+}
+
+#[test]
+fn a_machine_is_not_retained_where_the_entry_does_not_list_it() {
+    let delivered = || {
+        created()
+            .with(1, ServerStatus::Delivered)
+            .deleting()
+            .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
+    };
+    let retains = |case: &Case| {
+        let effect = case.decide().effect;
+        let lets_stay = effect.as_ref().is_some_and(Effect::lets_stay);
+        assert_eq!(
+            lets_stay,
+            fence::may_retain(&case.0, &uuid(1)),
+            "{effect:?}"
+        );
+        lets_stay
+    };
+    assert!(retains(&delivered()));
+    assert!(retains(&on_terms(delivered(), &json!({}))));
+    let only_release = on_terms(delivered(), &json!({"deletionPolicies": ["Release"]}));
+    assert!(!retains(&only_release));
+    assert_eq!(ready(&only_release.decide()).reason, Reason::NotAllowed);
+    assert_eq!(only_release.decide().effect, None);
+    // That the kind is deleted must not cost a machine, whatever the entry says.
+    let with_kind = only_release.facts(|f| f.kind_deleting = Some(true));
+    assert!(retains(&with_kind));
+    let refused = with(delivered(), Terms::Refused("not any more".into()));
+    assert!(retains(&refused));
+    let unknown = with(delivered(), Terms::Unknown("not yet".into()));
+    assert!(!retains(&unknown));
+    assert_eq!(ready(&unknown.decide()).reason, Reason::Pending);
+    // Limits never stop a release.
+    let only_retain = on_terms(
+        created().with(1, ServerStatus::Delivered).deleting(),
+        &json!({"deletionPolicies": ["Retain"]}),
+    );
+    let effect = only_retain.decide().effect;
+    assert!(matches!(effect, Some(Effect::BeginRelease { .. })));
+}
