@@ -28,11 +28,13 @@ mod reading;
 mod registry;
 mod report;
 mod resolution;
+mod room;
 mod rounds;
 mod schedule;
 mod settings;
 mod turns;
 mod users;
+mod weights;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use super::{
     handle::Connected,
     live::{Core, Live},
     machines::marks,
+    room::Room,
     users::Audience,
 };
 use crate::kinds::{
@@ -26,6 +27,7 @@ pub struct Accounts {
 struct Registry {
     cluster_tag: String,
     rate: Rate,
+    room: Room,
     audience: Audience,
     entries: Mutex<HashMap<AccountKey, Entry>>,
 }
@@ -71,6 +73,7 @@ impl Accounts {
             inner: Arc::new(Registry {
                 cluster_tag: marks::cluster_tag(cluster),
                 rate,
+                room: Room::default(),
                 audience: Audience::default(),
                 entries: Mutex::default(),
             }),
@@ -177,7 +180,7 @@ impl Accounts {
         if entries.get_mut(key).filter(is_present).is_none() {
             return;
         }
-        let live = connection.as_ref().map(|c| self.live(&entries, c));
+        let live = connection.as_ref().map(|c| self.live(&entries, key, c));
         let Some(entry) = entries.get_mut(key) else {
             return;
         };
@@ -264,7 +267,12 @@ impl Accounts {
     }
 
     /// The live account with this URL and key: one that another object stands on, or a new one.
-    fn live(&self, entries: &HashMap<AccountKey, Entry>, connection: &Connection) -> Live {
+    fn live(
+        &self,
+        entries: &HashMap<AccountKey, Entry>,
+        key: &AccountKey,
+        connection: &Connection,
+    ) -> Live {
         let places = entries.values().filter_map(|e| e.place.as_ref());
         let mut same = places.filter(|place| {
             place.base_url == connection.base_url && place.key.is_same_as(&connection.key)
@@ -272,7 +280,13 @@ impl Accounts {
         let found = same.next().map(|place| place.live.clone());
         found.unwrap_or_else(|| {
             let audience = self.inner.audience.clone();
-            Live::start(self.inner.cluster_tag.clone(), self.inner.rate, audience)
+            let room = self.inner.room.part(key.namespace.as_deref());
+            Live::start(
+                self.inner.cluster_tag.clone(),
+                self.inner.rate,
+                room,
+                audience,
+            )
         })
     }
 
