@@ -6,6 +6,7 @@ use super::{
     lists::Lists,
     machines::{Machines, Touched, marks},
     members::{Member, Members},
+    room::Part,
     schedule::Schedule,
     turns::{Lane, Turns},
     users::Audience,
@@ -30,6 +31,8 @@ pub(crate) struct Core {
     pub(crate) cluster_tag: String,
     pub(crate) turns: Turns,
     pub(crate) lists: Lists,
+    /// Where there is room for what it shows.
+    pub(crate) room: Part,
     pub(crate) audience: Audience,
     /// The rounds have to be planned again.
     pub(crate) replan: Notify,
@@ -48,17 +51,19 @@ pub(crate) struct State {
 }
 
 impl Live {
-    pub(crate) fn start(cluster: Arc<str>, rate: Rate, audience: Audience) -> Self {
+    /// Starts one. What it shows takes of this part of the room.
+    pub(crate) fn start(cluster: Arc<str>, rate: Rate, room: Part, audience: Audience) -> Self {
         let cluster_tag = marks::cluster_tag(&cluster);
         let core = Arc::new(Core {
             turns: Turns::new(rate, audience.clone()),
             lists: Lists::default(),
+            room: room.clone(),
             audience,
             replan: Notify::new(),
             page_limit: AtomicU32::new(Page::MOST),
             state: Mutex::new(State {
                 key: Breaker::new(),
-                machines: Machines::new(cluster_tag.clone()),
+                machines: Machines::new(cluster_tag.clone(), room.nothing()),
                 members: Members::default(),
                 schedule: Schedule::new(clock::now().mono),
             }),

@@ -30,6 +30,7 @@ mod reading;
 mod registry;
 mod report;
 mod resolution;
+mod room;
 mod rounds;
 mod schedule;
 mod settings;
@@ -37,6 +38,7 @@ mod siblings;
 mod terms;
 mod turns;
 mod users;
+mod weights;
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,15 @@
 //! Reading machines: one by one, page by page, whole lists.
 
-use super::{live::Core, turns::Lane, view::Tags};
+use super::{live::Core, machines::Place, room::Held, turns::Lane, view::Tags, weights};
 use crate::{kinds::names::RESERVED_PREFIX, runtime::clock};
-use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
+use futures::{FutureExt as _, future::BoxFuture};
 use hosting::{
     Client, Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord,
     listing::{Gap, Listing},
 };
 use std::{
-    sync::{Arc, atomic::Ordering},
+    borrow::Borrow,
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -45,7 +46,7 @@ impl Core {
     }
 
     /// Takes records in that were asked for at `seen`, and wakes whom they concern.
-    pub(crate) fn take_in(&self, servers: Vec<Server>, seen: Duration) -> Vec<Arc<Server>> {
+    fn take_in(&self, servers: Vec<Server>, seen: Duration) -> Vec<(Arc<Server>, Place)> {
         let now = clock::now();
         let (touched, kept) = self.state().machines.take_in(servers, seen, now);
         self.tell_touched(touched);
@@ -56,7 +57,7 @@ impl Core {
     pub(crate) fn take_in_one(&self, server: Server, seen: Duration) -> Arc<Server> {
         let fallback = server.clone();
         let kept = self.take_in(vec![server], seen).pop();
-        kept.unwrap_or_else(|| Arc::new(fallback))
+        kept.map_or_else(|| Arc::new(fallback), |(kept, _)| kept)
     }
 
     /// The list of machines that a filter lets through; each page is taken in as it comes.
@@ -65,16 +66,22 @@ impl Core {
         client: &'a Client,
         filter: &'a ServerFilter,
         lane: Lane,
-    ) -> Listing<'a, Arc<Server>> {
+    ) -> Listing<'a, Listed<Arc<Server>>> {
+        let seen_ones = Arc::new(Mutex::new(self.room.nothing()));
         let pages = Listing::of_servers(move |page| {
+            let seen_ones = seen_ones.clone();
             async move {
                 let seen = clock::now().mono;
                 let servers = self.page(client, filter, page, lane).await?;
-                Ok(self.take_in(servers, seen))
+                weigh(&seen_ones, &servers, |_| SEEN)?;
+                let taken = self.take_in(servers, seen).into_iter();
+                let listed = taken.map(|(server, place)| Listed { server, place });
+                all_fit(listed.collect())
             }
             .boxed()
         });
-        self.fitted(pages, |server| is_over(server))
+        let pages = pages.without(|listed| listed.place == Place::NotNeeded);
+        self.fitted(pages, |listed| is_over(&listed.server))
     }
 
     /// Every machine of the account, whatever it bears, read to an empty page. They stay out of the
@@ -82,35 +89,62 @@ impl Core {
     pub(crate) async fn every_machine(
         &self,
         client: &Client,
-    ) -> Result<(Duration, Vec<Server>), Gap> {
+    ) -> Result<(Duration, Weighed<Vec<Server>>), Gap> {
         let filter = &ServerFilter::default();
-        let listing = || {
-            let pages = Listing::of_servers(move |page| {
-                self.page(client, filter, page, Lane::Resolve).boxed()
-            });
-            self.fitted(pages, is_over)
+        let read = || {
+            async move {
+                let held = Mutex::new(self.room.nothing());
+                let of_pages = &held;
+                let pages = Listing::of_servers(move |page| {
+                    async move {
+                        let servers = self.page(client, filter, page, Lane::Resolve).await?;
+                        weigh(of_pages, &servers, |_| SEEN)?;
+                        let servers = servers.into_iter();
+                        all_fit(servers.map(|server| placed(of_pages, server)).collect())
+                    }
+                    .boxed()
+                });
+                let pages = pages.without(|listed| listed.place == Place::NotNeeded);
+                let all = self.fitted(pages, |listed| is_over(&listed.server));
+                let all = all.collect().await.map_err(|it| it.gap)?;
+                let all = all.into_records().into_iter().map(|it| it.server);
+                Ok((all.collect(), into_inner(held)))
+            }
+            .boxed()
         };
-        let read = || listing().collect().map_err(|it| it.gap).boxed();
-        let (started, all) = started_again(read).await?;
-        Ok((started, all.into_records()))
+        started_again(read).await
     }
 
     /// Every tag of the account but the operator's own, read to an empty page. Gives the moment of the start and how
     /// many were read as well.
-    pub(crate) async fn every_tag(&self, client: &Client) -> Result<(Duration, usize, Tags), Gap> {
-        let listing = || {
-            let pages =
-                Listing::of_tags(move |page| self.call(Lane::Catalogue, client.tags(page)).boxed());
-            // Orders make tags while it is read. Those of this operator come and go with every order.
-            pages.leaving_out(is_own_tag).growing()
+    pub(crate) async fn every_tag(
+        &self,
+        client: &Client,
+    ) -> Result<(Duration, usize, Weighed<Tags>), Gap> {
+        let read = || {
+            async move {
+                let held = Mutex::new(self.room.nothing());
+                let of_pages = &held;
+                let pages = Listing::of_tags(move |page| {
+                    async move {
+                        let tags = self.call(Lane::Catalogue, client.tags(page)).await?;
+                        weigh(of_pages, &tags, weights::tag)?;
+                        Ok(tags)
+                    }
+                    .boxed()
+                });
+                // Orders make tags while it is read. Those of this operator come and go with every order.
+                let pages = pages.leaving_out(is_own_tag).growing();
+                let all = pages.collect().await.map_err(|it| it.gap)?;
+                Ok((all.into_records(), into_inner(held)))
+            }
+            .boxed()
         };
-        let read = || listing().collect().map_err(|it| it.gap).boxed();
-        let (started, all) = started_again(read).await?;
-        let read = all.records().len();
-        let others = all.into_records().into_iter();
-        let others = others.filter(|tag| !is_own_tag(tag));
+        let (started, (all, held)) = started_again(read).await?;
+        let read = all.len();
+        let others = all.into_iter().filter(|tag| !is_own_tag(tag));
         let by_name = others.map(|tag| (tag.tag.clone(), tag)).collect();
-        Ok((started, read, by_name))
+        Ok((started, read, (by_name, held)))
     }
 
     async fn page(
@@ -147,6 +181,66 @@ impl Core {
         let limit = self.page_limit.load(Ordering::Relaxed);
         pages.with_known_limit(limit).leaving_out(is_over).growing()
     }
+}
+
+/// What is kept of a list, with what it takes of the room.
+pub(crate) type Weighed<T> = (T, Held);
+
+/// What a listing remembers of a record to know it again, in bytes.
+const SEEN: usize = 40;
+
+/// A machine of a listing, and whether there is a place for it.
+#[derive(Debug)]
+pub(crate) struct Listed<S> {
+    /// The record.
+    pub(crate) server: S,
+    place: Place,
+}
+
+impl Borrow<Server> for Listed<Server> {
+    fn borrow(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl Borrow<Server> for Listed<Arc<Server>> {
+    fn borrow(&self) -> &Server {
+        &self.server
+    }
+}
+
+/// A page for which there is room.
+fn all_fit<S>(page: Vec<Listed<S>>) -> Result<Vec<Listed<S>>, Gap> {
+    match page.iter().any(|listed| listed.place == Place::Full) {
+        true => Err(Gap::NoRoom),
+        false => Ok(page),
+    }
+}
+
+/// Takes room for one machine more.
+fn placed(held: &Mutex<Held>, server: Server) -> Listed<Server> {
+    let weight = weights::server(&server);
+    let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = match is_over(&server) {
+        true if held.grow_in_plenty(weight) => Place::Has,
+        true => Place::NotNeeded,
+        false if held.grow(weight) => Place::Has,
+        false => Place::Full,
+    };
+    Listed { server, place }
+}
+
+/// Takes room for one page more.
+fn weigh<T>(held: &Mutex<Held>, page: &[T], weight: impl Fn(&T) -> usize) -> Result<(), Gap> {
+    let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+    match held.grow(weights::sum(page, weight)) {
+        true => Ok(()),
+        false => Err(Gap::NoRoom),
+    }
+}
+
+fn into_inner(held: Mutex<Held>) -> Held {
+    held.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a machine is over and done with: beyond a bound such a record is not kept.

@@ -4,6 +4,7 @@ use super::{
     Account, AccountKey, AccountReport, Claims, OnRecord, Rate, Settings, Terms, Users, Wake,
     handle::Connected,
     live::{Core, Live},
+    room::Room,
     siblings::Destination,
     users::Audience,
 };
@@ -23,6 +24,7 @@ pub struct Accounts {
 struct Registry {
     cluster: Arc<str>,
     rate: Rate,
+    room: Room,
     audience: Audience,
     entries: Mutex<HashMap<AccountKey, Entry>>,
 }
@@ -71,6 +73,7 @@ impl Accounts {
             inner: Arc::new(Registry {
                 cluster: cluster.into(),
                 rate,
+                room: Room::default(),
                 audience: Audience::default(),
                 entries: Mutex::default(),
             }),
@@ -324,7 +327,8 @@ impl Accounts {
         let found = same.next().map(|place| place.live.clone());
         found.unwrap_or_else(|| {
             let audience = self.inner.audience.clone();
-            Live::start(self.inner.cluster.clone(), self.inner.rate, audience)
+            let room = self.inner.room.part(key.namespace.as_deref());
+            Live::start(self.inner.cluster.clone(), self.inner.rate, room, audience)
         })
     }
 

@@ -86,6 +86,9 @@ impl Core {
         let now = clock::now();
         let mut state = self.state();
         state.machines.note_motion(now);
+        if matches!(result, Err(Gap::NoRoom)) {
+            state.machines.recount();
+        }
         let is_untried = *state.key.state() == KeyState::Untried;
         let is_news = state.schedule.conclude(round, result, now.mono, is_untried);
         drop(state);
@@ -139,7 +142,7 @@ impl Core {
         let proof = Arc::new(Proof {
             began,
             ended: clock::now().mono,
-            servers: all.into_records(),
+            servers: all.into_records().into_iter().map(|it| it.server).collect(),
         });
         // The provider first, then the cluster: an object that is made meanwhile is seen, and its
         // machine is not reported as an orphan.

@@ -143,6 +143,8 @@ impl Schedule {
                     Gap::Failed(_) => (2, Duration::ZERO, PAUSE),
                     // It gets no shorter by being read again.
                     Gap::TooMany | Gap::Endless => (1, LONG_PAUSE, LONG_PAUSE),
+                    // There may be room soon, where others give theirs back.
+                    Gap::NoRoom => (1, PAUSE, LONG_PAUSE),
                     _ => (6, Duration::ZERO, SHORT_PAUSE),
                 };
                 let pause = self.backoff.fail(now, longest).max(shortest);

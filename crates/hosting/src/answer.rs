@@ -30,8 +30,6 @@ pub(super) struct Answer {
     hidden: Hidden,
     /// Whether the operation may be repeated.
     idempotent: bool,
-    /// The most bytes that may be read.
-    cap: usize,
 }
 
 impl Answer {
@@ -40,9 +38,25 @@ impl Answer {
         &self,
         read: impl FnOnce(Body<'_>) -> Result<T, Misfit>,
     ) -> Result<T, Error> {
-        body::read(&self.body, self.cap)
+        body::read(&self.body)
             .and_then(|body| read(Body::new(&body, &self.hidden)))
             .map_err(|why| self.misfit(why))
+    }
+
+    /// Reads a listing, each record with `read`.
+    pub(super) fn decode_each<T>(
+        &self,
+        read: impl Fn(&Record<'_>) -> Result<T, Misfit>,
+    ) -> Result<Vec<T>, Error> {
+        if !body::is_list(&self.body) {
+            return self.decode(|body| record::all(body)?.iter().map(read).collect());
+        }
+        let mut records = Vec::new();
+        let found = body::read_entries(&self.body, |entry| {
+            records.push(read(&record::entry(entry, records.len(), &self.hidden)?)?);
+            Ok(())
+        });
+        found.map(|()| records).map_err(|why| self.misfit(why))
     }
 
     /// The success of an operation that has nothing to show (204): no body, or
@@ -113,7 +127,6 @@ pub(super) fn sort(
                 next: page_token(&response.headers),
                 hidden,
                 idempotent,
-                cap: caps.success,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap: caps.success }),
             Some(Cut::Broken(cause)) => Err(interrupted(cause, idempotent)),
@@ -122,7 +135,7 @@ pub(super) fn sort(
     let refusal = Refusal {
         retry_after: retry_after(&response.headers),
         idempotent,
-        ..refusal(status, &response.body, caps.refusal, &hidden)
+        ..refusal(status, &response.body, &hidden)
     };
     Err(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Error::AccessDenied(refusal),
@@ -134,7 +147,7 @@ pub(super) fn sort(
     })
 }
 
-fn refusal(status: StatusCode, body: &[u8], cap: usize, hidden: &Hidden) -> Refusal {
+fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
     let mut refusal = Refusal {
         status: status.as_u16(),
         code: None,
@@ -144,7 +157,7 @@ fn refusal(status: StatusCode, body: &[u8], cap: usize, hidden: &Hidden) -> Refu
         idempotent: false,
     };
     // Of any other body nothing is told: the base URL may lead to what its writer cannot read.
-    if let Ok(value) = body::read(body, cap)
+    if let Ok(value) = body::read(body)
         && let Some(record) = first(&value, hidden).filter(is_error)
     {
         refusal.code = record.number("errorCode");

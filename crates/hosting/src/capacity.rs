@@ -6,7 +6,7 @@ use super::catalogue::{Location, location};
 use super::client::Client;
 use super::error::Error;
 use super::identity::LocationId;
-use super::record::{self, Misfit, Record};
+use super::record::{Misfit, Record};
 
 /// An instance type at one location (2.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Client {
         let location = location.to_string();
         let path = ["flexMetal", "location", location.as_str(), "instanceTypes"];
         let answer = self.get_large(&path).await?;
-        answer.decode(|body| record::all(body)?.iter().map(instance_type).collect())
+        answer.decode_each(instance_type)
     }
 
     /// All commitments, deprecated: `GET /v3/flexMetal/capacity/commit`
@@ -75,7 +75,7 @@ impl Client {
     /// Those of any call, see [`crate`].
     pub async fn capacity_commits(&self) -> Result<Vec<CapacityCommit>, Error> {
         let answer = self.get_large(&["flexMetal", "capacity", "commit"]).await?;
-        answer.decode(|body| record::all(body)?.iter().map(capacity).collect())
+        answer.decode_each(capacity)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::client::Client;
 use super::error::Error;
-use super::record::{self, Misfit, Record};
+use super::record::{Misfit, Record};
 
 /// A location of servers (section 2.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Client {
     /// Those of any call, see [`crate`].
     pub async fn locations(&self) -> Result<Vec<Location>, Error> {
         let answer = self.get_large(&["flexMetal", "location"]).await?;
-        answer.decode(|body| record::all(body)?.iter().map(location).collect())
+        answer.decode_each(location)
     }
 
     /// All plans: `GET /v3/flexMetal/plans` (4.3-4).
@@ -176,7 +176,7 @@ impl Client {
     /// Those of any call, see [`crate`].
     pub async fn plans(&self) -> Result<Vec<Plan>, Error> {
         let answer = self.get_large(&["flexMetal", "plans"]).await?;
-        answer.decode(|body| record::all(body)?.iter().map(plan).collect())
+        answer.decode_each(plan)
     }
 
     /// All operating systems, those for dedicated hosts included:
@@ -187,7 +187,7 @@ impl Client {
     /// Those of any call, see [`crate`].
     pub async fn operating_systems(&self) -> Result<Vec<OperatingSystem>, Error> {
         let answer = self.get_large(&["operatingsystem"]).await?;
-        answer.decode(|body| record::all(body)?.iter().map(operating_system).collect())
+        answer.decode_each(operating_system)
     }
 }
 

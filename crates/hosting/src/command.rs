@@ -124,9 +124,7 @@ impl Client {
         if let Some(kind) = kind {
             call = call.query("type", kind);
         }
-        self.call(call)
-            .await?
-            .decode(|body| record::all(body)?.iter().map(|it| of(it, id)).collect())
+        self.call(call).await?.decode_each(|it| of(it, id))
     }
 
     /// Sends a command: `POST /v3/flexMetal/servers/{uuid}/commands` (4.5-5).

@@ -40,6 +40,11 @@ pub enum Gap {
         super::listing::MOST_RECORDS
     )]
     TooMany,
+    /// It takes more memory than the caller has for it.
+    #[error(
+        "it takes more memory than the operator has left for it, in which no account takes the room of all others"
+    )]
+    NoRoom,
     /// The caller went on reading after a gap.
     #[error("the list was given up before")]
     GivenUp,

@@ -9,6 +9,7 @@ use reqwest::{Certificate, ClientBuilder, redirect, retry};
 
 use super::dial::{self, Dial, DialError, PublicResolver};
 use super::endpoint::BaseUrl;
+use super::gate::GATE;
 use super::transport::{Cut, Request, Response, Transport, TransportError};
 
 /// How long connecting may take.
@@ -128,6 +129,7 @@ impl Transport for HttpTransport {
 
 async fn send(client: &reqwest::Client, request: Request) -> Result<Response, TransportError> {
     let caps = request.caps;
+    let is_read = request.is_read();
     let mut builder = client
         .request(request.method, request.url)
         .headers(request.headers)
@@ -140,18 +142,25 @@ async fn send(client: &reqwest::Client, request: Request) -> Result<Response, Tr
     let status = response.status();
     let cap = caps.of(status);
     let headers = std::mem::take(response.headers_mut());
-    let mut body = Vec::new();
+    let body = GATE.open(is_read);
     let cut = loop {
-        match response.chunk().await {
+        let (chunk, is_last) = match response.chunk().await {
             Ok(None) => break None,
-            Ok(Some(chunk)) if body.len() + chunk.len() > cap => {
-                body.extend_from_slice(&chunk[..cap - body.len()]);
-                break Some(Cut::TooLarge);
+            Ok(Some(chunk)) => {
+                let room = cap - body.length();
+                let is_last = chunk.len() > room;
+                (chunk.slice(..chunk.len().min(room)), is_last)
             }
-            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Err(error) => break Some(Cut::Broken(error.without_url().into())),
+        };
+        if let Err(given_up) = body.push(&chunk) {
+            break Some(Cut::Broken(given_up.into()));
+        }
+        if is_last {
+            break Some(Cut::TooLarge);
         }
     };
+    let body = body.close();
     Ok(Response {
         status,
         headers,

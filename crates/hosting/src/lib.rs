@@ -25,6 +25,7 @@ mod answer;
 mod body;
 mod client;
 mod completeness;
+mod gate;
 mod hidden;
 mod http;
 mod lists;

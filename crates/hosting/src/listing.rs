@@ -13,10 +13,10 @@
 //! end all the same.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
 use futures::future::BoxFuture;
 
-use super::error::Error;
 use super::page::{Page, PageToken};
 
 pub use super::completeness::{Complete, Gap, Incomplete};
@@ -56,7 +56,7 @@ impl<T> From<Vec<T>> for Batch<T> {
     }
 }
 
-type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Error>> + Send + 'a>;
+type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Gap>> + Send + 'a>;
 
 /// Tells records apart; by zero-based position where there is nothing else.
 pub(super) type Identity<T> = fn(&T, usize) -> String;
@@ -68,15 +68,19 @@ pub(super) type Identity<T> = fn(&T, usize) -> String;
 pub struct Listing<'a, T> {
     fetch: Fetch<'a, T>,
     identity: Identity<T>,
-    seen: HashSet<String>,
+    seen: HashSet<u128>,
+    /// By which identities are told apart: of a long list their texts take more than the records.
+    digests: [RandomState; 2],
     /// The new records of a page that showed a gap.
     pub(super) rest: Vec<T>,
-    last: Option<String>,
+    last: Option<u128>,
     size: u32,
     /// The most records that the API gave at once when it was last asked for more.
     limit: u32,
     /// Which records are over and done with.
     over: Option<fn(&T) -> bool>,
+    /// Which records the caller has no room for.
+    outside: Option<fn(&T) -> bool>,
     /// How many records are kept, and how many of them are over.
     kept: usize,
     kept_over: usize,
@@ -108,17 +112,19 @@ enum At {
 impl<'a, T: Send + 'a> Listing<'a, T> {
     pub(super) fn new(
         identity: Identity<T>,
-        fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Error>> + Send + 'a,
+        fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Gap>> + Send + 'a,
     ) -> Self {
         Self {
             fetch: Box::new(fetch),
             identity,
             seen: HashSet::new(),
+            digests: Default::default(),
             rest: Vec::new(),
             last: None,
             size: Page::MOST,
             limit: Page::MOST,
             over: None,
+            outside: None,
             kept: 0,
             kept_over: 0,
             left_out: 0,
@@ -151,6 +157,13 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     #[must_use]
     pub fn leaving_out(mut self, over: fn(&T) -> bool) -> Self {
         self.over = Some(over);
+        self
+    }
+
+    /// Which records are left out whatever they are: the caller, who fetches the pages, had no room for them.
+    #[must_use]
+    pub fn without(mut self, outside: fn(&T) -> bool) -> Self {
+        self.outside = Some(outside);
         self
     }
 
@@ -287,7 +300,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             None => {}
             Some(last) => {
                 let place = self.seen.len().saturating_sub(1);
-                let first = records.first().map(|it| (self.identity)(it, place));
+                let first = records.first().map(|it| self.digest(it, place));
                 if first.as_ref() != Some(last) {
                     return Err(self.broken(Gap::Shifted, records));
                 }
@@ -326,6 +339,10 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
 
     /// Whether a record is kept.
     fn fits(&mut self, record: &T) -> bool {
+        if self.outside.is_some_and(|is_outside| is_outside(record)) {
+            self.left_out += 1;
+            return false;
+        }
         if !self.over.is_some_and(|is_over| is_over(record)) {
             return true;
         }
@@ -343,13 +360,21 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         gap
     }
 
+    /// Two records are taken for one where all 128 bits agree. They depend on keys that nobody else knows, so a list
+    /// cannot be made to contain such records.
+    fn digest(&self, record: &T, place: usize) -> u128 {
+        let identity = (self.identity)(record, place);
+        let [high, low] = &self.digests;
+        u128::from(high.hash_one(&identity)) << 64 | u128::from(low.hash_one(&identity))
+    }
+
     /// The records that were not seen before.
     fn news(&mut self, records: Vec<T>) -> Vec<T> {
         let mut news = Vec::with_capacity(records.len());
         for record in records {
-            let identity = (self.identity)(&record, self.seen.len());
-            if self.seen.insert(identity.clone()) {
-                self.last = Some(identity);
+            let digest = self.digest(&record, self.seen.len());
+            if self.seen.insert(digest) {
+                self.last = Some(digest);
                 news.push(record);
             }
         }

@@ -7,10 +7,9 @@ use futures::future::BoxFuture;
 
 use super::client::Client;
 use super::command::Command;
-use super::error::Error;
 use super::host::{Host, HostCursor, InstallLogEntry};
 use super::identity::{ApiKeyId, HostId};
-use super::listing::{Ask, Batch, Listing};
+use super::listing::{Ask, Batch, Gap, Listing};
 use super::page::Page;
 use super::server::{Server, ServerFilter, ServerId};
 use super::tag::TagRecord;
@@ -27,7 +26,7 @@ fn range(ask: &Ask) -> Page {
 impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
     /// A list of servers whose pages the caller fetches.
     pub fn of_servers(
-        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<T>, Error>> + Send + 'a,
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<T>, Gap>> + Send + 'a,
     ) -> Self {
         // The API may be case-sensitive; two spellings of a UUID are one machine.
         let identity = |server: &T, _| server.borrow().id.as_str().to_ascii_lowercase();
@@ -41,7 +40,7 @@ impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
 impl<'a> Listing<'a, TagRecord> {
     /// A list of tags whose pages the caller fetches.
     pub fn of_tags(
-        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<TagRecord>, Error>> + Send + 'a,
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<TagRecord>, Gap>> + Send + 'a,
     ) -> Self {
         let identity = |tag: &TagRecord, _| tag.tag.clone();
         Self::new(identity, move |ask| {
@@ -54,7 +53,7 @@ impl<'a> Listing<'a, TagRecord> {
 impl<'a> Listing<'a, WhitelistEntry> {
     /// A whitelist whose pages the caller fetches.
     pub fn of_whitelist(
-        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<WhitelistEntry>, Error>> + Send + 'a,
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<WhitelistEntry>, Gap>> + Send + 'a,
     ) -> Self {
         let identity = |entry: &WhitelistEntry, _| entry.id.to_string();
         Self::new(identity, move |ask| {
@@ -67,7 +66,9 @@ impl<'a> Listing<'a, WhitelistEntry> {
 impl Client {
     /// All servers that match a filter (4.4-1).
     pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
-        Listing::of_servers(move |page| self.servers(filter, page).boxed())
+        Listing::of_servers(move |page| {
+            async move { Ok(self.servers(filter, page).await?) }.boxed()
+        })
     }
 
     /// All commands of a server (4.5-1); `kind` as in [`Client::commands`].
@@ -84,12 +85,14 @@ impl Client {
 
     /// All tags of the account (4.6-1).
     pub fn all_tags(&self) -> Listing<'_, TagRecord> {
-        Listing::of_tags(move |page| self.tags(page).boxed())
+        Listing::of_tags(move |page| async move { Ok(self.tags(page).await?) }.boxed())
     }
 
     /// The whole whitelist of an API key (4.1-1).
     pub fn all_of_whitelist(&self, key: ApiKeyId) -> Listing<'_, WhitelistEntry> {
-        Listing::of_whitelist(move |page| self.whitelist(key, page).boxed())
+        Listing::of_whitelist(move |page| {
+            async move { Ok(self.whitelist(key, page).await?) }.boxed()
+        })
     }
 
     /// The whole installation log of a host (4.8-13).

@@ -3,7 +3,7 @@
 
 use super::client::Client;
 use super::error::Error;
-use super::record::{self, Misfit, Record};
+use super::record::{Misfit, Record};
 
 /// The quotas of one location.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Client {
     /// [`Error::Undecodable`] also for a quota without a location.
     pub async fn quota_usage(&self) -> Result<Vec<LocationQuota>, Error> {
         let answer = self.get_large(&["flexMetal", "quota", "usage"]).await?;
-        answer.decode(|body| record::all(body)?.iter().map(quota).collect())
+        answer.decode_each(quota)
     }
 }
 

@@ -16,6 +16,10 @@ use super::text;
 /// The longest name, word or address that is kept, in bytes.
 const NAME: usize = 1024;
 
+/// The longest entry of a list of words that is kept, in bytes: twice the longest
+/// tag (8-2).
+const WORD: usize = 128;
+
 /// What did not fit. Holds field names and kinds, never a value.
 pub(super) type Misfit = String;
 
@@ -63,13 +67,20 @@ pub(super) fn all(body: Body<'_>) -> Result<Vec<Record<'_>>, Misfit> {
         Value::Array(entries) => entries
             .iter()
             .enumerate()
-            .map(|(index, entry)| {
-                Record::of(entry, hidden).ok_or_else(|| format!("entry {index} is {}", kind(entry)))
-            })
+            .map(|(index, value)| entry(value, index, hidden))
             .collect(),
         Value::Object(fields) => Ok(vec![Record { fields, hidden }]),
         other => Err(format!("expected records, found {}", kind(other))),
     }
+}
+
+/// One entry of a listing.
+pub(super) fn entry<'a>(
+    value: &'a Value,
+    index: usize,
+    hidden: &'a Hidden,
+) -> Result<Record<'a>, Misfit> {
+    Record::of(value, hidden).ok_or_else(|| format!("entry {index} is {}", kind(value)))
 }
 
 /// The one record of an answer: an object, or an array of exactly one.
@@ -240,6 +251,18 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// The same, of so many objects at most; one too many is a misfit.
+    pub(super) fn records_up_to(
+        &self,
+        field: &str,
+        most: usize,
+    ) -> Result<Vec<Record<'a>>, Misfit> {
+        match self.value(field) {
+            Value::Array(entries) if entries.len() > most => Err(too_many(field, most)),
+            _ => Ok(self.records(field)),
+        }
+    }
+
     /// The name `inner` of an object inside, or the field itself where it is
     /// a plain text: requests write `"location": "x"`, answers
     /// `"location": {"name": "x"}`.
@@ -255,17 +278,29 @@ impl<'a> Record<'a> {
         self.record(field)?.number(inner)
     }
 
-    /// A list of texts, each unchanged and cleaned. A list with gaps may come as an
-    /// object with the indexes as names.
+    /// A list of so many texts at most, each unchanged and cleaned. A list with gaps
+    /// may come as an object with the indexes as names.
     ///
     /// Stricter than the others: an unreadable entry is a misfit, because a machine
-    /// whose tag is overlooked could seem to belong to nobody.
-    pub(super) fn texts(&self, field: &str) -> Result<Vec<(&'a Value, String)>, Misfit> {
+    /// whose tag is overlooked could seem to belong to nobody. So is one too many.
+    pub(super) fn texts(
+        &self,
+        field: &str,
+        most: usize,
+    ) -> Result<Vec<(&'a Value, String)>, Misfit> {
         let read = |value: &'a Value| match value {
-            Value::String(text) => Ok((value, self.hidden.exact(text, NAME))),
+            Value::String(text) => Ok((value, self.hidden.exact(text, WORD))),
             Value::Number(number) => Ok((value, number.to_string())),
             other => Err(format!("{field} holds {}", kind(other))),
         };
+        let count = match self.value(field) {
+            Value::Array(entries) => entries.len(),
+            Value::Object(entries) => entries.len(),
+            _ => 0,
+        };
+        if count > most {
+            return Err(too_many(field, most));
+        }
         match self.value(field) {
             Value::Null => Ok(Vec::new()),
             Value::String(text) if text.is_empty() => Ok(Vec::new()),
@@ -282,6 +317,10 @@ fn whole(number: f64) -> Option<i64> {
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
     (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
+}
+
+fn too_many(field: &str, most: usize) -> Misfit {
+    format!("{field} of a record has more than {most} entries")
 }
 
 fn kind(value: &Value) -> &'static str {

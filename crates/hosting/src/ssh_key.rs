@@ -82,7 +82,7 @@ impl Client {
     /// Those of any call, see [`crate`].
     pub async fn ssh_keys(&self) -> Result<Vec<SshKey>, Error> {
         let answer = self.get_large(&["sshKey"]).await?;
-        answer.decode(|body| record::all(body)?.iter().map(ssh_key).collect())
+        answer.decode_each(ssh_key)
     }
 
     /// One stored key: `GET /v3/sshKey/{uuid}` (4.8-22).

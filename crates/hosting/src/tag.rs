@@ -54,14 +54,10 @@ impl Client {
     /// [`Error::Undecodable`] when a single record cannot be read.
     pub async fn tags(&self, page: Page) -> Result<Vec<TagRecord>, Error> {
         let call = Call::new(Method::GET, &["flexMetal", "tags"]).page(page);
-        self.call(call).await?.decode(|body| {
-            record::all(body)?
-                .iter()
-                .map(|record| match decode(record) {
-                    tag if tag.tag.is_empty() => Err("a tag has no name".to_owned()),
-                    tag => Ok(tag),
-                })
-                .collect()
+        let answer = self.call(call).await?;
+        answer.decode_each(|record| match decode(record) {
+            tag if tag.tag.is_empty() => Err("a tag has no name".to_owned()),
+            tag => Ok(tag),
         })
     }
 

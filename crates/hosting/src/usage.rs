@@ -6,7 +6,7 @@ use jiff::civil::Date;
 
 use super::client::{Call, Client};
 use super::error::Error;
-use super::record::{self, Misfit, Record};
+use super::record::{Misfit, Record};
 use super::request::InvalidRequest;
 use super::server::{Server, decode};
 
@@ -55,7 +55,7 @@ impl Client {
             call = call.query("endDate", end);
         }
         let answer = self.call(call).await?;
-        answer.decode(|body| record::all(body)?.iter().map(usage).collect())
+        answer.decode_each(usage)
     }
 }
 

@@ -109,7 +109,7 @@ impl Client {
         let key = key.to_string();
         let path = ["account", "apiKey", key.as_str(), "whitelist"];
         let call = Call::new(Method::GET, &path).page(page);
-        self.call(call).await?.decode(entries)
+        self.call(call).await?.decode_each(entry)
     }
 
     /// Adds an entry: `POST /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-3).

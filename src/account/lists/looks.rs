@@ -6,13 +6,15 @@ use crate::{
         AccountKey, KeyState, Wake,
         live::Core,
         pace,
+        room::Held,
         rounds::calls_of,
         turns::{Caller, Lane},
         view::Catalogue,
+        weights,
     },
     runtime::clock,
 };
-use hosting::{Client, Error, listing::Gap};
+use hosting::{Client, listing::Gap};
 use std::time::Duration;
 
 impl Core {
@@ -105,7 +107,7 @@ impl Core {
             }
             List::Servers => {
                 let (started, all) = self.every_machine(client).await?;
-                self.lists.has_read(list, all.len());
+                self.lists.has_read(list, all.0.len());
                 self.lists.answer(list, started, all, |c| &mut c.servers)
             }
             List::Tags => {
@@ -115,18 +117,46 @@ impl Core {
             }
             List::SshKeys => {
                 let all = self.call(Lane::Catalogue, client.ssh_keys()).await?;
+                let all = self.weighed(all, weights::ssh_key)?;
                 self.lists.answer(list, started, all, |c| &mut c.ssh_keys)
             }
         })
     }
 
-    async fn catalogue(&self, client: &Client) -> Result<Catalogue, Error> {
+    async fn catalogue(&self, client: &Client) -> Result<(Catalogue, Held), Gap> {
         let lane = Lane::Catalogue;
-        Ok(Catalogue {
-            quotas: self.call(lane, client.quota_usage()).await?,
-            plans: self.call(lane, client.plans()).await?,
-            locations: self.call(lane, client.locations()).await?,
-            systems: self.call(lane, client.operating_systems()).await?,
-        })
+        let quotas = self.call(lane, client.quota_usage()).await?;
+        let (quotas, of_quotas) = self.weighed(quotas, weights::quota)?;
+        let plans = self.call(lane, client.plans()).await?;
+        let (plans, of_plans) = self.weighed(plans, weights::plan)?;
+        let locations = self.call(lane, client.locations()).await?;
+        let (locations, of_locations) = self.weighed(locations, weights::location)?;
+        let systems = self.call(lane, client.operating_systems()).await?;
+        let (systems, mut held) = self.weighed(systems, weights::system)?;
+        for part in [of_quotas, of_plans, of_locations] {
+            held.add(part);
+        }
+        Ok((
+            Catalogue {
+                locations,
+                plans,
+                systems,
+                quotas,
+            },
+            held,
+        ))
+    }
+
+    /// A list with what it takes of the room.
+    fn weighed<T>(
+        &self,
+        list: Vec<T>,
+        weight: impl Fn(&T) -> usize,
+    ) -> Result<(Vec<T>, Held), Gap> {
+        let mut held = self.room.nothing();
+        match held.grow(weights::sum(&list, weight)) {
+            true => Ok((list, held)),
+            false => Err(Gap::NoRoom),
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod looks;
 
 use super::{
+    room::Held,
     schedule::explain,
     view::{Catalogue, Tags},
 };
@@ -67,6 +68,8 @@ pub(crate) struct Lists {
 #[derive(Default)]
 struct State {
     contents: Contents,
+    /// What of the room each of the contents takes.
+    held: [Option<Held>; List::ALL.len()],
     waiting: [Waiting; List::ALL.len()],
 }
 
@@ -177,18 +180,19 @@ impl Lists {
         Some(wanted.max(spaced).max(waiting.backoff.not_before()))
     }
 
-    /// A look was good.
+    /// A look was good. `held`: what the content takes.
     fn answer<T: PartialEq>(
         &self,
         list: List,
         looked: Duration,
-        content: T,
+        (content, held): (T, Held),
         place: impl FnOnce(&mut Contents) -> &mut Option<Dated<T>>,
     ) -> Answer {
         let mut state = self.state();
         let place = place(&mut state.contents);
         let is_another = place.as_ref().is_none_or(|(_, former)| **former != content);
         *place = Some((looked, Arc::new(content)));
+        state.held[list as usize] = Some(held);
         Answer {
             woken: state.waiting[list as usize].answered(looked),
             is_another,

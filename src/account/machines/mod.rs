@@ -7,9 +7,9 @@ mod known;
 mod snapshot;
 pub(super) mod sums;
 
-pub(crate) use snapshot::{Snapshot, Touched};
+pub(crate) use snapshot::{Place, Put, Snapshot, Touched};
 
-use super::{report::Counts, view::Proof};
+use super::{report::Counts, room::Held, view::Proof};
 use crate::{kinds::account::KnownMachine, runtime::Moment};
 use hosting::{Server, ServerId};
 use orphans::Verdict;
@@ -24,9 +24,10 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    pub(crate) fn new(cluster_tag: String) -> Self {
+    /// None yet, in this room.
+    pub(crate) fn new(cluster_tag: String, held: Held) -> Self {
         Self {
-            snapshot: Snapshot::new(cluster_tag),
+            snapshot: Snapshot::new(cluster_tag, held),
             proof: None,
             verdict: Verdict::NotChecked,
             moving_since: None,
@@ -61,19 +62,19 @@ impl Machines {
         known::refresh(before, &self.snapshot, self.proof.as_deref())
     }
 
-    /// Takes records in that were asked for at `seen`. Returns the marks of what changed, and the
-    /// records to keep.
+    /// Takes records in that were asked for at `seen`. Returns the marks of what changed, and what became of
+    /// each record.
     pub(crate) fn take_in(
         &mut self,
         servers: Vec<Server>,
         seen: Duration,
         now: Moment,
-    ) -> (Touched, Vec<Arc<Server>>) {
+    ) -> (Touched, Vec<(Arc<Server>, Place)>) {
         let mut touched = Touched::new();
         let mut put = |server| {
-            let (marks, kept) = self.snapshot.put(server, seen);
-            touched.extend(marks);
-            kept
+            let put: Put = self.snapshot.put(server, seen);
+            touched.extend(put.touched);
+            (put.kept, put.place)
         };
         let kept = servers.into_iter().map(&mut put).collect();
         if !touched.is_empty() {
@@ -100,7 +101,15 @@ impl Machines {
 
     /// A complete listing is there. Returns whether it is the first.
     pub(crate) fn prove(&mut self, proof: Arc<Proof>) -> bool {
-        self.proof.replace(proof).is_none()
+        let is_first = self.proof.replace(proof.clone()).is_none();
+        self.snapshot.is_listed(&proof.servers);
+        is_first
+    }
+
+    /// Counts anew what the room is taken by: forms of records that nobody keeps any more are gone.
+    pub(crate) fn recount(&mut self) {
+        let listed = self.proof.as_ref().map(|proof| &*proof.servers);
+        self.snapshot.is_listed(listed.unwrap_or_default());
     }
 
     /// Looks for orphans in a complete listing, as [`orphans::judge`] does.

@@ -1,7 +1,7 @@
 //! What is known of an account's machines, by identity and by object mark.
 
 use super::{
-    super::view::Sighting,
+    super::{room::Held, view::Sighting, weights},
     marks,
     sums::{self, Sums},
 };
@@ -25,39 +25,78 @@ pub(crate) struct Snapshot {
     sums: Sums,
     /// How many of the records are over and done with.
     over: usize,
+    /// What the records take, and former forms of them that a listing keeps.
+    held: Held,
+    /// What of that is former forms.
+    former: usize,
+}
+
+/// What became of a record.
+pub(crate) struct Put {
+    /// The marks, old and new, of one that changed.
+    pub(crate) touched: Touched,
+    /// The record to keep.
+    pub(crate) kept: Arc<Server>,
+    /// Whether it is known by now.
+    pub(crate) place: Place,
+}
+
+/// Whether there is a place for a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is known, in this form or a newer one.
+    Has,
+    /// There is none, and it is not needed: the machine is over and done with.
+    NotNeeded,
+    /// There is none.
+    Full,
 }
 
 /// The object marks whose objects have something new to look at.
 pub(crate) type Touched = BTreeSet<String>;
 
 impl Snapshot {
-    pub(crate) fn new(cluster_tag: String) -> Self {
+    pub(crate) fn new(cluster_tag: String, held: Held) -> Self {
         Self {
             cluster_tag,
             records: HashMap::new(),
             by_mark: BTreeMap::new(),
             sums: Sums::default(),
             over: 0,
+            held,
+            former: 0,
         }
     }
 
-    /// Takes a record in that was asked for at `seen`. Returns the marks, old and new, of a record that
-    /// changed, and the record to keep. An answer older than what is known changes nothing: listings
-    /// take their time, and a read may have overtaken one. Released machines beyond [`MOST_OVER`] that were
-    /// not known before stay out: memory is bounded, and nothing is done with them any more.
-    pub(crate) fn put(&mut self, server: Server, seen: Duration) -> (Touched, Arc<Server>) {
-        if let Some(known) = self.records.get_mut(&server.id) {
+    /// Takes a record in that was asked for at `seen`. An answer older than what is known changes nothing:
+    /// listings take their time, and a read may have overtaken one. Memory is bounded: released machines that
+    /// were not known before stay out where there is no room for them, since nothing is done with them any
+    /// more; any other record for which there is none changes nothing either.
+    pub(crate) fn put(&mut self, server: Server, seen: Duration) -> Put {
+        let unchanged = |kept, place| Put {
+            touched: Touched::new(),
+            kept,
+            place,
+        };
+        let is_over = server.status == ServerStatus::Released;
+        let known = self.records.get_mut(&server.id);
+        let is_needed = known.is_some() || !is_over;
+        if let Some(known) = known {
             if known.seen > seen {
-                return (Touched::new(), Arc::new(server));
+                return unchanged(Arc::new(server), Place::Has);
             }
             if *known.server == server {
                 known.seen = seen;
-                return (Touched::new(), known.server.clone());
+                return unchanged(known.server.clone(), Place::Has);
             }
         }
-        let is_over = server.status == ServerStatus::Released;
-        if is_over && self.over >= MOST_OVER && !self.records.contains_key(&server.id) {
-            return (Touched::new(), Arc::new(server));
+        let weight = weights::server(&server);
+        if is_needed {
+            if !self.held.grow(weight) {
+                return unchanged(Arc::new(server), Place::Full);
+            }
+        } else if self.over >= MOST_OVER || !self.held.grow_in_plenty(weight) {
+            return unchanged(Arc::new(server), Place::NotNeeded);
         }
         let mut touched = self.remove(&server.id);
         self.over += usize::from(is_over);
@@ -83,7 +122,28 @@ impl Snapshot {
             seen,
         };
         self.records.insert(server.id.clone(), sighting);
-        (touched, server)
+        Put {
+            touched,
+            kept: server,
+            place: Place::Has,
+        }
+    }
+
+    /// These are the only records that a listing keeps from now on.
+    pub(crate) fn is_listed(&mut self, listed: &[Arc<Server>]) {
+        let is_former = |server: &&Arc<Server>| {
+            let now = self.records.get(&server.id);
+            now.is_none_or(|now| !Arc::ptr_eq(&now.server, server))
+        };
+        let listed = listed.iter().filter(is_former);
+        let former: usize = listed.map(|server| weights::server(server)).sum();
+        // What does not fit any more was taken in before: it only counts for what comes.
+        let more = former.saturating_sub(self.former);
+        self.held.shrink(self.former.saturating_sub(former));
+        self.former = match self.held.grow(more) {
+            true => former,
+            false => former.min(self.former),
+        };
     }
 
     /// Drops a machine that the API says it does not know.
@@ -91,6 +151,12 @@ impl Snapshot {
         let mut touched = Touched::new();
         if let Some(old) = self.records.remove(id) {
             self.over -= usize::from(old.server.status == ServerStatus::Released);
+            let weight = weights::server(&old.server);
+            match Arc::strong_count(&old.server) {
+                1 => self.held.shrink(weight),
+                // A listing has it, or somebody who is about to let it go.
+                _ => self.former += weight,
+            }
             for mark in marks::object_marks(&old.server) {
                 if let Some(ids) = self.by_mark.get_mut(mark) {
                     ids.retain(|other| other != id);
@@ -194,8 +260,13 @@ fn is_moving(server: &Server, wall: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::room::Room;
 
     const CLUSTER: &str = "fmo-cluster:0123456789abcdef";
+
+    fn endless() -> Held {
+        Room::of(usize::MAX).part(None).nothing()
+    }
 
     fn server(number: u8, status: &str, tags: &[&str]) -> Server {
         Server {
@@ -227,7 +298,7 @@ mod tests {
 
     #[test]
     fn sums_follow_every_record_that_comes_changes_and_goes() {
-        let mut snapshot = Snapshot::new(CLUSTER.into());
+        let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         let words = ["created", "delivered", "failed", "released"];
         let tags: [&[&str]; 3] = [
             &[CLUSTER],
@@ -259,7 +330,7 @@ mod tests {
 
     #[test]
     fn released_machines_beyond_a_bound_stay_out_and_all_others_come_in() {
-        let mut snapshot = Snapshot::new(CLUSTER.into());
+        let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         let numbered = |number: usize, status: &str| {
             let mut server = server(0, status, &[CLUSTER]);
             server.id = ServerId::parse(&format!("00000000-0000-4000-8000-{number:012x}")).unwrap();
@@ -283,9 +354,63 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_fit_changes_nothing_and_what_is_over_is_not_missed() {
+        let mut snapshot = Snapshot::new(CLUSTER.into(), Room::of(20_000).part(None).nothing());
+        let mut put = |number: u8, status: &str, name: &str| {
+            let mut server = server(number, status, &[CLUSTER]);
+            name.clone_into(&mut server.name);
+            snapshot.put(server, Duration::from_secs(1)).place
+        };
+        let places: Vec<Place> = (0..40).map(|n| put(n, "delivered", "n")).collect();
+        let fit = places.iter().filter(|place| **place == Place::Has).count();
+        assert!((10..30).contains(&fit), "{places:?}");
+        assert_eq!(places[39], Place::Full);
+        assert_eq!(put(50, "released", "n"), Place::NotNeeded);
+        assert_eq!(put(0, "delivered", &"n".repeat(2000)), Place::Full);
+        assert_eq!(put(0, "delivered", "n"), Place::Has, "it is known");
+        assert_eq!(snapshot.records.len(), fit);
+        let first = server(0, "delivered", &[CLUSTER]).id;
+        assert_eq!(snapshot.get(&first).unwrap().server.name, "n");
+        snapshot.remove(&first);
+        let again = server(41, "delivered", &[CLUSTER]);
+        assert_eq!(
+            snapshot.put(again, Duration::from_secs(1)).place,
+            Place::Has,
+            "there is room again"
+        );
+    }
+
+    #[test]
+    fn former_forms_count_while_a_listing_keeps_them() {
+        let room = Room::of(20_000);
+        let mut snapshot = Snapshot::new(CLUSTER.into(), room.part(None).nothing());
+        let form = |step: u64| {
+            let mut server = server(0, "delivered", &[CLUSTER]);
+            server.name = format!("{}{step}", "n".repeat(1000));
+            server
+        };
+        let mut listed = Vec::new();
+        let mut step = 0;
+        let full = loop {
+            step += 1;
+            let put = snapshot.put(form(step), Duration::from_secs(step));
+            listed.push(put.kept);
+            if put.place == Place::Full {
+                break step;
+            }
+        };
+        assert!((5..10).contains(&full), "{full}");
+        let last = listed.pop().unwrap();
+        snapshot.is_listed(&[]);
+        drop(listed);
+        let put = snapshot.put(form(full), Duration::from_secs(full));
+        assert_eq!((put.place, &put.kept), (Place::Has, &last));
+    }
+
+    #[test]
     fn machines_of_one_mark_come_once_and_in_the_order_of_their_identity() {
         let tag = format!("fmo-order:{}", "0".repeat(32));
-        let mut snapshot = Snapshot::new(CLUSTER.into());
+        let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         for number in [3, 1, 2, 1] {
             // The same mark twice, as two epochs of one object would be.
             let other = format!("fmo-order:{}{}", "0".repeat(24), "1".repeat(8));

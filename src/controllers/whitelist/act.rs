@@ -158,7 +158,7 @@ async fn read(permit: &Mutex<Permit>, facts: &Facts, key: ApiKeyId) -> Result<Re
             count.fetch_add(1, Ordering::Relaxed);
             let mut permit = permit.lock().await;
             let page = permit.call(async |client| client.whitelist(key, page).await);
-            page.await
+            Ok(page.await?)
         }
         .boxed()
     });

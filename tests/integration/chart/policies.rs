@@ -276,7 +276,12 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
             tenant.patch("bms", name, &patch).await.unwrap();
         }
     }
-    for value in [json!(null), json!(""), json!("{"), json!(closed.to_string())] {
+    for value in [
+        json!(null),
+        json!(""),
+        json!("{"),
+        json!(closed.to_string()),
+    ] {
         let words = "annotation flexmetal.dev/order shows an order";
         tenant
             .is_refused("bms", "noted", &annotation(&value), words)

@@ -94,7 +94,11 @@ pub(super) fn compare(granted: &[Right], seen: &[Use]) {
     let is_asked_for = |right: &Right| right.verb == "operate";
     let unused: Vec<&Right> = granted
         .iter()
-        .filter(|right| !for_bad_days(right) && !is_asked_for(right) && !seen.iter().any(|used| right.is_used_by(used)))
+        .filter(|right| {
+            !for_bad_days(right)
+                && !is_asked_for(right)
+                && !seen.iter().any(|used| right.is_used_by(used))
+        })
         .collect();
     assert!(unused.is_empty(), "granted and never used: {unused:#?}");
 }
@@ -114,7 +118,9 @@ fn no_render_gives_more_than_names_and_known_verbs() {
         for right in granted(&objects) {
             let words = [&right.group, &right.resource, &right.verb];
             assert!(words.iter().all(|w| !w.contains('*')), "{name}: {right:?}");
-            let known = ["get", "list", "watch", "create", "patch", "update", "operate"];
+            let known = [
+                "get", "list", "watch", "create", "patch", "update", "operate",
+            ];
             assert!(known.contains(&right.verb.as_str()), "{name}: {right:?}");
             if right.resource == "leases" {
                 // Written where it acts, and nowhere else; by name where the name is known.

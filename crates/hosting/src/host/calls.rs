@@ -36,7 +36,7 @@ impl Client {
         }
         let answer = self.call(call).await?;
         Ok(HostPage {
-            hosts: answer.decode(|body| record::all(body)?.iter().map(decode::host).collect())?,
+            hosts: answer.decode_each(decode::host)?,
             next: answer.next.clone().map_err(|why| answer.misfit(why))?,
         })
     }
@@ -146,6 +146,6 @@ impl Client {
         let id = id.to_string();
         let path = ["host", id.as_str(), "os", "installLog"];
         let answer = self.call(Call::new(Method::GET, &path).page(page)).await?;
-        answer.decode(|body| record::all(body)?.iter().map(decode::log_entry).collect())
+        answer.decode_each(decode::log_entry)
     }
 }

@@ -85,9 +85,7 @@ impl Client {
         for tag in &filter.tags {
             call = call.query("tag", tag);
         }
-        self.call(call)
-            .await?
-            .decode(|body| record::all(body)?.iter().map(decode::server).collect())
+        self.call(call).await?.decode_each(decode::server)
     }
 
     /// One server: `GET /v3/flexMetal/servers/{uuid}` (4.4-15). Released servers

@@ -4,8 +4,12 @@ use crate::record::{Misfit, Record};
 use crate::server::{Server, ServerId, ServerStatus};
 use crate::tag;
 
-/// Reads one server. Only two fields can make it unreadable: `uuid`, without which
-/// the record says nothing, and `tags`, which show the owner of the machine.
+/// The most addresses of one server.
+const MOST_ADDRESSES: usize = 64;
+
+/// Reads one server. Few things can make it unreadable: a bad `uuid`, without which
+/// the record says nothing, bad `tags`, which show the owner of the machine, and more
+/// tags or addresses than a server can have.
 pub(crate) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
     let id = ServerId::parse(record.raw_text("uuid"))
         .map_err(|_| "a server record has no usable uuid".to_owned())?;
@@ -18,7 +22,7 @@ pub(crate) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
         instance_type_id: record.inner_number("instanceType", "id"),
         instance_type: record.inner_text("instanceType", "name"),
         os_slug: record.inner_text("os", "slug"),
-        addresses: addresses(record),
+        addresses: addresses(record)?,
         tags: tags(record)?,
         created_at: record.seconds("createdAt"),
         delivered_at: record.seconds("deliveredAt"),
@@ -31,7 +35,7 @@ pub(crate) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
 /// Tags decide who owns a machine: a text that only cleaning turned into a tag is
 /// not one.
 fn tags(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
-    let texts = record.texts("tags")?.into_iter();
+    let texts = record.texts("tags", tag::MOST_TAGS)?.into_iter();
     let mut tags: Vec<String> = texts
         .map(|(raw, cleaned)| tag::as_told(raw, cleaned))
         .collect();
@@ -40,16 +44,16 @@ fn tags(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
     Ok(tags)
 }
 
-fn addresses(record: &Record<'_>) -> Vec<String> {
-    let objects = record.records("ipAddresses");
+fn addresses(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
+    let objects = record.records_up_to("ipAddresses", MOST_ADDRESSES)?;
     if objects.is_empty() {
         // Plain texts; anything else counts as no address.
-        let texts = record.texts("ipAddresses").unwrap_or_default();
-        let texts = texts.into_iter().map(|(_, text)| text);
-        return texts.filter(|text| !text.is_empty()).collect();
+        let texts = record.texts("ipAddresses", MOST_ADDRESSES);
+        let texts = texts.unwrap_or_default().into_iter().map(|(_, text)| text);
+        return Ok(texts.filter(|text| !text.is_empty()).collect());
     }
-    objects
-        .iter()
+    let addresses = objects.iter();
+    Ok(addresses
         .filter_map(|address| address.optional_text("ipAddress"))
-        .collect()
+        .collect())
 }

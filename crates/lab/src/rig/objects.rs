@@ -142,10 +142,15 @@ impl Things {
 impl World {
     /// The objects of one of our kinds in the world's namespace.
     pub fn things(&self, kind_name: &str) -> Things {
+        self.things_in(&self.namespace, kind_name)
+    }
+
+    /// The objects of one of our kinds in another namespace.
+    pub fn things_in(&self, namespace: &str, kind_name: &str) -> Things {
         let kind = kind(kind_name);
         Things {
-            api: Api::namespaced_with(self.client.clone(), &self.namespace, &kind),
-            namespace: self.namespace.clone(),
+            api: Api::namespaced_with(self.client.clone(), namespace, &kind),
+            namespace: namespace.to_owned(),
         }
     }
 

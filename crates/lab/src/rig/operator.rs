@@ -95,6 +95,11 @@ impl Operator {
         self.program.ended()
     }
 
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+
     /// Everything that all its processes have logged.
     pub fn log(&self) -> String {
         self.program.log()

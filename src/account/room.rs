@@ -1,0 +1,188 @@
+//! How much memory everything takes that hosting APIs have shown, over all accounts of the process.
+//!
+//! An API that shows more than fits costs its own account a look that fails, and nobody else anything. Whoever
+//! holds much leaves room for others: the accounts of one namespace hold at most as much as stays free, so that one
+//! namespace gets half of all, two a third each, and there is always some left for the next.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// All of it, in bytes. Machines of a usual kind take somewhat less than a KiB each.
+const MOST: usize = 48 << 20;
+
+/// The room of this process. A clone is the same.
+#[derive(Clone)]
+pub(crate) struct Room {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    most: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: usize,
+    by_tenant: HashMap<Arc<str>, usize>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self::of(MOST)
+    }
+}
+
+impl Room {
+    /// A room of so many bytes.
+    pub(crate) fn of(most: usize) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                most,
+                taken: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The part of the accounts of one namespace; None: those of the cluster.
+    pub(crate) fn part(&self, namespace: Option<&str>) -> Part {
+        Part {
+            room: self.clone(),
+            // No namespace has this name.
+            tenant: namespace.unwrap_or_default().into(),
+        }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        let taken = self.inner.taken.lock();
+        taken.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The room of the accounts of one namespace.
+#[derive(Clone)]
+pub(crate) struct Part {
+    room: Room,
+    tenant: Arc<str>,
+}
+
+impl Part {
+    /// Nothing yet, to grow.
+    pub(crate) fn nothing(&self) -> Held {
+        Held {
+            part: self.clone(),
+            bytes: 0,
+        }
+    }
+}
+
+/// So much of the room. Dropped, it is free again.
+pub(crate) struct Held {
+    part: Part,
+    bytes: usize,
+}
+
+impl Held {
+    /// Takes so many bytes more. False: they do not fit, and nothing was taken.
+    #[must_use]
+    pub(crate) fn grow(&mut self, more: usize) -> bool {
+        self.take(more, 1)
+    }
+
+    /// The same for what is good to have and no more: it leaves room for what is needed.
+    #[must_use]
+    pub(crate) fn grow_in_plenty(&mut self, more: usize) -> bool {
+        self.take(more, 3)
+    }
+
+    /// Takes so many bytes more, where this leaves so many times as much free as the namespace holds.
+    fn take(&mut self, more: usize, times: usize) -> bool {
+        let room = &self.part.room;
+        let mut taken = room.taken();
+        let own = taken.by_tenant.get(&self.part.tenant);
+        let own = own.copied().unwrap_or(0).saturating_add(more);
+        let all = taken.all.saturating_add(more);
+        if own.saturating_mul(times) > room.inner.most.saturating_sub(all) {
+            return false;
+        }
+        taken.all = all;
+        taken.by_tenant.insert(self.part.tenant.clone(), own);
+        drop(taken);
+        self.bytes += more;
+        true
+    }
+
+    /// Takes over what another one holds of the same part.
+    pub(crate) fn add(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Gives so many bytes back.
+    pub(crate) fn shrink(&mut self, less: usize) {
+        let less = less.min(self.bytes);
+        self.bytes -= less;
+        let mut taken = self.part.room.taken();
+        taken.all -= less;
+        if let Some(own) = taken.by_tenant.get_mut(&self.part.tenant) {
+            *own -= less;
+            if *own == 0 {
+                taken.by_tenant.remove(&self.part.tenant);
+            }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shrink(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes steps of ten bytes until no more fit.
+    fn fill(held: &mut Held) -> usize {
+        while held.grow(10) {}
+        held.bytes
+    }
+
+    #[test]
+    fn one_namespace_leaves_as_much_as_it_holds_whatever_its_accounts_are() {
+        let room = Room::of(1000);
+        let mut first = room.part(Some("greedy")).nothing();
+        assert_eq!(fill(&mut first), 500);
+        let mut second = room.part(Some("greedy")).nothing();
+        assert_eq!(fill(&mut second), 0);
+        let mut other = room.part(Some("other")).nothing();
+        assert_eq!(fill(&mut other), 250);
+        let mut cluster = room.part(None).nothing();
+        assert_eq!(fill(&mut cluster), 120);
+        drop(first);
+        assert!(fill(&mut second) > 250);
+        drop((second, other, cluster));
+        assert_eq!(room.taken().all, 0);
+        assert!(room.taken().by_tenant.is_empty());
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let room = Room::of(1000);
+        let mut held = room.part(None).nothing();
+        assert!(held.grow(500) && !held.grow(1));
+        held.shrink(100);
+        assert!(held.grow(100));
+        assert!(!held.grow(usize::MAX));
+    }
+
+    #[test]
+    fn what_is_good_to_have_leaves_room_for_what_is_needed() {
+        let mut held = Room::of(1000).part(None).nothing();
+        while held.grow_in_plenty(10) {}
+        assert_eq!(held.bytes, 250);
+        assert_eq!(fill(&mut held), 500);
+    }
+}

@@ -1,0 +1,117 @@
+//! The memory of the operator's pod, while tenants and hosting APIs do what they can to use it up. Others go on
+//! meanwhile.
+
+use serde_json::{Value, json};
+
+use super::hostile::Hostile;
+use super::{SOON, apply, judge, secret};
+use lab::rig::{Plan, World, cluster, eventually, quick_timing, server};
+
+/// The memory limit of the pod as the chart sets it, in KiB.
+fn limit() -> u64 {
+    let values = std::fs::read_to_string("deploy/chart/values.yaml").expect("the chart's values");
+    let values: Value = serde_saphyr::from_str(&values).expect("they are YAML");
+    let limit = values["resources"]["limits"]["memory"]
+        .as_str()
+        .expect("a limit");
+    let mebibytes = limit.strip_suffix("Mi").expect("in MiB");
+    mebibytes.parse::<u64>().expect("a number") * 1024
+}
+
+/// The most memory that the operator has taken so far, in KiB.
+fn peak(world: &mut World) -> u64 {
+    let pid = world.operator().pid();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.expect("a figure").parse().expect("a number")
+}
+
+/// The operator has stayed below the limit of its pod.
+fn fits(world: &mut World, what: &str) {
+    let (peak, limit) = (peak(world), limit());
+    println!("{what}: {} of {} MiB", peak / 1024, limit / 1024);
+    assert!(peak < limit, "{what}: {peak} KiB of {limit}");
+    assert!(world.operator().ended().is_none(), "it runs");
+}
+
+/// A world whose operator watches a second namespace, where somebody means harm.
+async fn with_harm(prefix: &str) -> (World, String) {
+    let harm = cluster().namespace(prefix).await;
+    let plan = Plan {
+        operator: vec![format!("--watch-namespace={harm}")],
+        ..Plan::default()
+    };
+    (World::prepare(cluster(), prefix, plan).await, harm)
+}
+
+/// An account at this address with a server that asks for everything there.
+async fn use_account(world: &World, namespace: &str, name: &str, base_url: &str) {
+    let key = secret(name, "apiKey", &format!("key-of-{name}"));
+    apply(&world.client, Some(namespace), &key).await;
+    let account = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount", "metadata": {"name": name},
+        "spec": {"baseURL": base_url, "apiKeySecretRef": {"name": name}, "timing": quick_timing()},
+    });
+    apply(&world.client, Some(namespace), &account).await;
+    let mut user = server(name);
+    user["spec"]["accountRef"] = json!({"name": name});
+    apply(&world.client, Some(namespace), &user).await;
+}
+
+/// A server of somebody else is ordered and becomes Ready.
+async fn others_go_on(world: &World, name: &str) {
+    world.create(&server(name)).await;
+    world.wait_ready(name, SOON).await;
+}
+
+#[tokio::test]
+async fn answers_of_a_million_parts_and_slow_ones_leave_room_for_others() {
+    let (mut world, harm) = with_harm("parts").await;
+    let hostile = Hostile::start(&world.cluster_id).await;
+    let shapes = ["numbers", "lists", "empties", "names", "nested", "long"];
+    for shape in shapes {
+        let way = format!("million-{shape}");
+        use_account(&world, &harm, &way, &hostile.url(&way)).await;
+    }
+    for number in 0..20 {
+        let way = format!("slow-{number}");
+        use_account(&world, &harm, &way, &hostile.url(&way)).await;
+    }
+    world.start_operator();
+    eventually("all of them answer", SOON, async || {
+        let million = shapes.map(|shape| hostile.answered(&format!("million-{shape}")));
+        let slow = (0..20).map(|number| hostile.answered(&format!("slow-{number}")));
+        (million.into_iter().chain(slow).all(|count| count > 0)).then_some(())
+    })
+    .await;
+    others_go_on(&world, "first").await;
+    let before = hostile.answered("million");
+    eventually("they answer again", SOON, async || {
+        (hostile.answered("million") >= before + 6).then_some(())
+    })
+    .await;
+    others_go_on(&world, "second").await;
+    fits(&mut world, "a million parts, and slow answers");
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn endless_lists_of_large_records_leave_room_for_others() {
+    let (mut world, harm) = with_harm("endless").await;
+    let hostile = Hostile::start(&world.cluster_id).await;
+    for number in 0..3 {
+        let way = format!("endless-{number}");
+        use_account(&world, &harm, &way, &hostile.url(&way)).await;
+    }
+    world.start_operator();
+    let accounts = world.things_in(&harm, "ProviderAccount");
+    let told = accounts.wait_for("endless-0", "says that it has no room", SOON, |account| {
+        let conditions = account["status"]["conditions"].to_string();
+        conditions.contains("more memory").then_some(())
+    });
+    told.await;
+    others_go_on(&world, "first").await;
+    fits(&mut world, "endless lists");
+    judge(&world).await;
+}
