@@ -29,7 +29,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         }
         SecretFact::Missing => {
             let text = format!(
-                "{} does not exist: correct spec.apiKeySecretRef, or create it with the API key: {}",
+                "{} does not exist: correct spec.apiKeySecretRef, or create it with the API key in {entry:?}: {}",
                 facts.secret_name(),
                 put_key(facts)
             );
