@@ -11,6 +11,7 @@ mod provider;
 mod rig;
 mod searches;
 mod secrecy;
+mod siblings;
 mod simulated;
 mod turns;
 mod users;

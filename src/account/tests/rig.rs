@@ -27,6 +27,8 @@ pub(super) struct Objects {
     pub(super) marks: Mutex<Option<HashSet<String>>>,
     /// Machines that the objects of their marks disown.
     pub(super) disowned: Mutex<HashSet<String>>,
+    /// The account that the objects that disown machines use.
+    pub(super) account: Mutex<Option<AccountKey>>,
     /// Who ordered which machine, by mark.
     pub(super) owners: Mutex<HashMap<String, Owner>>,
     woken: Mutex<Vec<Wake>>,
@@ -41,7 +43,11 @@ impl Claims for Objects {
         self.owners.lock().unwrap().get(mark).cloned()
     }
 
-    fn disowns(&self, _: &str, _: &[AccountKey], uuid: &str) -> bool {
+    fn disowns(&self, _: &str, accounts: &[AccountKey], uuid: &str) -> bool {
+        let own = self.account.lock().unwrap();
+        if own.as_ref().is_some_and(|own| accounts.contains(own)) {
+            return false;
+        }
         self.disowned.lock().unwrap().contains(uuid)
     }
 }

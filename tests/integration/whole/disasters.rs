@@ -205,7 +205,7 @@ pub(super) async fn end_of_the_kind(host: &Host) {
     for machine in machines {
         assert_eq!(machine["status"], "delivered", "{machine}");
         assert!(
-            tags(&machine).contains(&"fmo-retained".to_owned()),
+            super::is_retained(&machine),
             "{machine}"
         );
     }

@@ -115,6 +115,41 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
 }
 
 #[tokio::test]
+async fn machines_that_were_retained_count_towards_the_limit() {
+    let world = World::start(cluster(), "retained").await;
+    set_account(&world, "default", &json!({"limits": {"maxServers": 2}})).await;
+    for _ in 0..2 {
+        world
+            .create(&with("web", &json!({"deletionPolicy": "Retain"})))
+            .await;
+        let kept = world.wait_ready("web", SOON).await;
+        world.delete("web").await;
+        world.wait_gone("web", SOON).await;
+        let kept = super::machine_of(&world, &kept).await;
+        assert!(super::is_retained(&kept), "{kept}");
+    }
+    world.create(&server("web")).await;
+    stuck(
+        &world,
+        "web",
+        "LimitReached",
+        &["spec.limits.maxServers", "is 2", "2 machines"],
+    )
+    .await;
+    assert_eq!(orders(&world).await, 2);
+    // Both tell where they come from, and that the same object left them behind.
+    let machines = world.simulator.live_machines().await;
+    let left: BTreeSet<String> = machines
+        .iter()
+        .flat_map(super::tags)
+        .filter(|tag| tag.starts_with("fmo-retained"))
+        .collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left.iter().all(|tag| tag.len() == "fmo-retained:".len() + 48));
+    judge(&world).await;
+}
+
+#[tokio::test]
 async fn a_refused_order_says_what_the_provider_said_and_is_tried_again_slowly() {
     let world = World::start(cluster(), "refused").await;
     let refusal = json!({"refuse": {"status": 422, "message": "no racks on Tuesdays"}});

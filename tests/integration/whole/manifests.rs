@@ -119,7 +119,7 @@ pub(super) async fn applied_again_after_retain(host: &Host) -> World {
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
     let left = machine(&world, uuid(&before)).await;
-    assert!(tags(&left).contains(&"fmo-retained".to_owned()), "{left}");
+    assert!(super::is_retained(&left), "{left}");
 
     apply(host, &yaml).await;
     let after = world.wait_ready("one", SOON).await;
@@ -169,7 +169,7 @@ async fn is_taken_over(world: &World, before: &Value, after: &Value, old: &[Stri
     assert_eq!(uuid(after), uuid(before));
     let settled = lab::rig::eventually("the machine has the new mark only", SOON, async || {
         let machine = machine(world, uuid(before)).await;
-        let is_free = !tags(&machine).contains(&"fmo-retained".to_owned());
+        let is_free = !super::is_retained(&machine);
         (is_free && marks(&machine).len() == 1 && marks(&machine) != old).then_some(machine)
     })
     .await;

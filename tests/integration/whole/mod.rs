@@ -6,6 +6,7 @@ mod bad_things;
 mod cluster_wide;
 mod credentials;
 mod disasters;
+mod entries;
 mod hostile;
 mod keys;
 mod leases;
@@ -216,6 +217,13 @@ async fn machine_becomes(world: &World, uuid: &str, status: &str) {
         (machine(world, uuid).await["status"] == status).then_some(())
     })
     .await;
+}
+
+/// Whether a machine bears the word by which it stays.
+fn is_retained(machine: &Value) -> bool {
+    tags(machine)
+        .iter()
+        .any(|tag| tag.starts_with("fmo-retained"))
 }
 
 /// The tags of a machine.

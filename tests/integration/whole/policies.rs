@@ -27,7 +27,7 @@ async fn policies_hold_orders_and_releases() {
         let machine = machine_of(&world, &kept).await;
         assert_eq!(machine["status"], "delivered");
         assert!(
-            tags(&machine).contains(&"fmo-retained".to_owned()),
+            super::is_retained(&machine),
             "{machine}"
         );
     };
@@ -170,7 +170,7 @@ async fn the_account_says_what_its_servers_leave_open() {
     world.wait_gone("own", SOON).await;
     let machine = machine_of(&world, &own).await;
     assert_eq!(machine["status"], "delivered");
-    assert!(tags(&machine).contains(&"fmo-retained".to_owned()));
+    assert!(super::is_retained(&machine));
 
     let open = world.get("open").await.unwrap();
     world.delete("open").await;

@@ -1,0 +1,231 @@
+//! Teams on an account of the cluster: each gets what its entry allows and no more, and who is not served is nobody
+//! to it, whatever its objects say of themselves.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::cluster_wide::Host;
+use super::{ORDER_ANNOTATION, SOON, api_of, apply, judge, orders, secret, stuck, text, with};
+use lab::rig::{World, eventually, quick_timing};
+
+/// Writes an account of the cluster with these entries, named after the namespace of the world whose simulator is
+/// behind it.
+async fn account(host: &Host, world: &World, entries: &Value) -> Value {
+    let name = &world.namespace;
+    let key = secret(name, "apiKey", world.simulator.api_key());
+    apply(&world.client, Some(&host.world.namespace), &key).await;
+    let account = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount",
+        "metadata": {"name": name},
+        "spec": {
+            "baseURL": world.simulator.api(), "apiKeySecretRef": {"name": name},
+            "timing": quick_timing(), "allowedNamespaces": entries,
+        },
+    });
+    apply(&world.client, None, &account).await
+}
+
+/// A spec that names an account of the cluster, with more.
+fn spec(account: &World, more: Value) -> Value {
+    let mut spec = more;
+    spec["accountRef"] = json!({"kind": "ClusterProviderAccount", "name": account.namespace});
+    spec
+}
+
+/// Sets a label of the namespace of a world.
+async fn label(world: &World, key: &str, value: &Value) {
+    let namespaces = json!({"apiVersion": "v1", "kind": "Namespace"});
+    let change = json!({"metadata": {"labels": {key: value}}});
+    api_of(&world.client, None, &namespaces)
+        .patch(
+            &world.namespace,
+            &PatchParams::default(),
+            &Patch::Merge(change),
+        )
+        .await
+        .unwrap();
+}
+
+/// The limits of an entry hold for its namespaces together, and labels say which those are.
+pub(super) async fn limits(host: &Host) -> (World, World) {
+    let (one, other) = tokio::join!(host.guest("entry"), host.guest("entry"));
+    let team = one.namespace.clone();
+    let entries = |most: i32| {
+        json!([{
+            "name": "team", "names": [one.namespace], "selector": {"matchLabels": {"team": team}},
+            "limits": {
+                "maxServers": most, "instanceTypes": ["bm7.std.8"], "locations": ["EU: Rotterdam"],
+                "overflow": false, "deletionPolicies": ["Release"],
+            },
+        }])
+    };
+    account(host, &one, &entries(1)).await;
+    // Each wish that the entry does not list is refused before anything is ordered.
+    for (name, wish, words) in [
+        (
+            "kind",
+            json!({"instanceType": "bm8.std.32"}),
+            ["spec.instanceType", "bm7.std.8"],
+        ),
+        (
+            "place",
+            json!({"location": "US: Miami"}),
+            ["spec.location", "EU: Rotterdam"],
+        ),
+        (
+            "overflow",
+            json!({"contractID": "C-1", "overflow": true}),
+            ["spec.overflow", "false"],
+        ),
+        (
+            "retained",
+            json!({"deletionPolicy": "Retain"}),
+            ["spec.deletionPolicy", "Release"],
+        ),
+    ] {
+        one.create(&with(name, &spec(&one, wish))).await;
+        stuck(&one, name, "NotAllowed", &words).await;
+        one.delete(name).await;
+        one.wait_gone(name, SOON).await;
+    }
+    assert_eq!(orders(&one).await, 0);
+
+    // The namespace of the other world is none of the team's until it bears its label.
+    other
+        .create(&with("first", &spec(&one, json!({}))))
+        .await;
+    stuck(
+        &other,
+        "first",
+        "NamespaceNotAllowed",
+        &["spec.allowedNamespaces"],
+    )
+    .await;
+    label(&other, "team", &json!(team)).await;
+    let first = other.wait_ready("first", SOON).await;
+    one.create(&with("second", &spec(&one, json!({})))).await;
+    stuck(
+        &one,
+        "second",
+        "LimitReached",
+        &["limits.maxServers", "\"team\"", "is 1"],
+    )
+    .await;
+    assert_eq!(orders(&one).await, 1);
+
+    // A policy that is changed later is not carried out, and the machine is not lost.
+    let retain = json!({"spec": {"deletionPolicy": "Retain"}});
+    other.merge("first", &retain).await;
+    other.delete("first").await;
+    stuck(&other, "first", "NotAllowed", &["spec.deletionPolicy"]).await;
+    let uuid = text(&first["status"]["uuid"]);
+    let kept = super::machine(&one, &uuid).await;
+    assert!(
+        kept["status"] == "delivered" && !super::is_retained(&kept),
+        "{kept}"
+    );
+    // Not even where the namespace is not the team's any more: what is there is released all the same.
+    label(&other, "team", &Value::Null).await;
+    let release = json!({"spec": {"deletionPolicy": "Release"}});
+    other.merge("first", &release).await;
+    other.wait_gone("first", SOON).await;
+    assert_eq!(super::machine(&one, &uuid).await["status"], "released");
+    one.wait_ready("second", SOON).await;
+    assert_eq!(orders(&one).await, 2);
+    judge(&one).await;
+    (one, other)
+}
+
+/// An object of a namespace that is not served causes no call and is no user, whatever it says of itself.
+pub(super) async fn outsiders(host: &Host) -> (World, World) {
+    let (world, outside) = tokio::join!(host.guest("insiders"), host.guest("outsiders"));
+    let entries = json!([{"name": "team", "names": [world.namespace]}]);
+    account(host, &world, &entries).await;
+    let accounts = api_of(
+        &world.client,
+        None,
+        &json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount"}),
+    );
+    eventually("the account is ready", SOON, async || {
+        let account = accounts.get(&world.namespace).await.ok()?;
+        let account = serde_json::to_value(account).ok()?;
+        let ready = lab::rig::condition(&account, "Ready")?;
+        (ready["status"] == "True").then_some(())
+    })
+    .await;
+
+    // Notes of orders of every kind: of its own, of an earlier object of its name, of another one, each made up.
+    let object = |name: &str, note: Value| {
+        let mut object = with(name, &spec(&world, json!({})));
+        object["metadata"]["annotations"] = json!({ORDER_ANNOTATION: note.to_string()});
+        object["metadata"]["finalizers"] = json!(["flexmetal.dev/server"]);
+        object
+    };
+    let note = |uid: &str, mark: &str| {
+        json!({
+            "cluster": host.world.cluster_id, "uid": uid, "mark": mark, "epoch": 1, "attempt": "a",
+            "sendBy": "2026-01-01T00:00:00Z",
+        })
+    };
+    world.simulator.clear_ledger().await;
+    let other = note("00000000-0000-4000-8000-000000000000", &"0123456789abcdef".repeat(2)[..24]);
+    outside.create(&object("stranger", other)).await;
+    let own = outside.create(&object("own", json!({}))).await;
+    let uid = text(&own["metadata"]["uid"]);
+    let mark = flexmetal_operator::controllers::mark::ClusterId::parse(&host.world.cluster_id)
+        .unwrap()
+        .object_mark(&outside.namespace, "own", &uid);
+    let own = note(&uid, mark.as_str()).to_string();
+    let own = json!({"metadata": {"annotations": {ORDER_ANNOTATION: own}}});
+    outside.merge("own", &own).await;
+    let words = [outside.namespace.as_str(), "spec.allowedNamespaces"];
+    for name in ["stranger", "own"] {
+        stuck(&outside, name, "NamespaceNotAllowed", &words).await;
+    }
+    for kind in ["ServerTag", "SshKey"] {
+        let things = outside.things(kind);
+        let object = match kind {
+            "ServerTag" => super::tags::tag("forged", &spec(&world, json!({}))),
+            _ => {
+                let mut key = super::ssh_keys::deleting_key("forged", 'A');
+                key["spec"] = spec(&world, key["spec"].take());
+                key
+            }
+        };
+        things.create(&object).await;
+        things
+            .wait_for_condition("forged", "Ready", "False", Some("NamespaceNotAllowed"), SOON)
+            .await;
+    }
+    // The ones who are served go on; when their order is through, all that waited for a call has had its turn.
+    world.create(&with("inside", &spec(&world, json!({})))).await;
+    world.wait_ready("inside", SOON).await;
+    let ledger = world.simulator.ledger().await;
+    let of_others = ledger.iter().filter(|call| {
+        let path = text(&call["path"]);
+        path.contains("/tags") || path.contains("/sshKey")
+    });
+    assert_eq!(of_others.collect::<Vec<_>>(), Vec::<&Value>::new());
+
+    // Nor do they keep the account from its end.
+    world.delete("inside").await;
+    world.wait_gone("inside", SOON).await;
+    accounts
+        .delete(&world.namespace, &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("the account is gone", SOON, async || {
+        let found = accounts.get_opt(&world.namespace).await.ok()?;
+        found.is_none().then_some(())
+    })
+    .await;
+    // Nobody takes off what a person put on without need.
+    for name in ["stranger", "own"] {
+        let free = json!({"metadata": {"finalizers": null}});
+        outside.merge(name, &free).await;
+        outside.delete(name).await;
+        outside.wait_gone(name, SOON).await;
+    }
+    judge(&world).await;
+    (world, outside)
+}
