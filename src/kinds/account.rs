@@ -163,9 +163,9 @@ pub struct AccountSpec {
     #[serde(default, rename = "allowPlainHTTP")]
     pub allow_plain_http: bool,
 
-    /// PEM certificates to trust beside the system's, for a private root. Default: none. Mutable.
+    /// PEM certificates to trust beside the system's, for a private root, at most 32768 characters. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 131072))]
+    #[schemars(length(max = 32768))]
     pub ca_bundle: Option<String>,
 
     /// The Secret that holds the API key. It is read by name and never listed. Mutable.
