@@ -10,6 +10,10 @@ use super::{
 use crate::kinds::references::KeySelector;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
+use tokio::sync::Semaphore;
+
+/// Reads at once: each may be of a MiB, and takes several times as much while it is decoded.
+static AT_ONCE: Semaphore = Semaphore::const_new(3);
 
 /// Where a value lies.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +110,8 @@ impl Process {
                     });
                 }
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+                // Never closed, so this is only a wait.
+                let _turn = AT_ONCE.acquire().await;
                 bounded(api.get_opt(name)).await.map(|map| {
                     map.map(|m| {
                         m.data
@@ -143,6 +149,30 @@ impl Process {
             return Ok(None);
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let _turn = AT_ONCE.acquire().await;
         bounded(api.get_opt(name)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        controllers::floor_tests::{Answer, Floor},
+        runtime::telemetry::{LogFormat, tests::Written},
+    };
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_secret_that_does_not_decode_is_in_no_log() {
+        let (written, log) = Written::start(LogFormat::Text, "trace");
+        let _loud = tracing::subscriber::set_default(log);
+        let garbled = json!({"metadata": {"name": "s"}, "data": {"apiKey": {"canary-41f0": 1}}});
+        let floor = Floor::start([Answer::Says(200, garbled)]).await;
+        let failure = floor.ctx.secret("n", "s").await.unwrap_err();
+        assert!(matches!(failure, Failure::Garbled), "{failure:?}");
+        let text = written.text();
+        assert!(text.contains("TRACE"), "the log is not at its loudest");
+        assert!(!text.contains("canary"), "{text}");
     }
 }

@@ -160,9 +160,9 @@ pub struct AccountSpec {
     #[schemars(length(min = 1, max = 2048))]
     pub base_url: Option<String>,
 
-    /// PEM certificates to trust beside the system's, for a private root. Default: none. Mutable.
+    /// PEM certificates to trust beside the system's, for a private root, at most 32768 characters. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 131072))]
+    #[schemars(length(max = 32768))]
     pub ca_bundle: Option<String>,
 
     /// The Secret that holds the API key, of the type `flexmetal.dev/api-key`: the key in the entry `apiKey`, and in

@@ -131,9 +131,9 @@ pub struct SshKeySource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: Option<String>,
-    /// A public key in OpenSSH form, given directly: one line, with or without the newline at its end.
+    /// A public key in OpenSSH form, given directly: one line of at most 4096 characters, with or without the newline at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 16384), regex(pattern = r"^[^\r\n]+\n?$"))]
+    #[schemars(length(min = 1, max = 4096), regex(pattern = r"^[^\r\n]+\n?$"))]
     pub public_key: Option<String>,
     /// UUID of a key that is stored at the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -129,10 +129,12 @@ pub struct BareMetalServerSpec {
     /// The operating system to install. A change after the order is reported as pending and sends nothing.
     pub os: OperatingSystem,
 
-    /// SSH keys for the root user, at most 50. Default: none (for Windows and for systems without a shell).
+    /// SSH keys for the root user, at most 50, of which those given as text have at most 32768 characters together.
+    /// Default: none (for Windows and for systems without a shell).
     /// A change after the order is reported as pending and sends nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
+    #[x_kube(validation = Rule::new("self.map(k, has(k.publicKey) ? k.publicKey.size() : 0).sum() <= 32768").message("the public keys in sshKeys have more than 32768 characters together: make SshKey objects of them, and refer to these by name"))]
     pub ssh_keys: Vec<SshKeySource>,
 
     /// Tags of the server, at most 56; the prefix `fmo-` is the operator's own. Default: none.

@@ -73,11 +73,12 @@ pub struct SshKeySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// The public key, one line in OpenSSH form without options: algorithm, key and a comment, which may be left out.
+    /// The public key, one line in OpenSSH form without options: algorithm, key and a comment, which may be left out; at
+    /// most 4096 characters.
     /// Never a private key. Default: none, then `valueFrom` says where it lies. Mutable: another key is stored as well,
     /// under another identifier, and what servers were installed with is shown there as a pending change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 16384))]
+    #[schemars(length(min = 1, max = 4096))]
     #[x_kube(validation = Rule::new("!self.contains('PRIVATE KEY')").message("publicKey is a private key: give the public one, from the file that ends in .pub, and make a new pair if others could read this"))]
     #[x_kube(validation = Rule::new(r"self.contains('PRIVATE KEY') || self.matches(r'^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]+={0,2}( +[^\r\n]*)?\n?$')").message("publicKey is not one line in OpenSSH form without options: algorithm, key, comment"))]
     pub public_key: Option<String>,

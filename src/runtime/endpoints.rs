@@ -3,21 +3,21 @@
 //! a restart would lose the answers of the hosting API that are awaited.
 //!
 //! The pod network reaches this port, so a connection has a deadline and carries one request, and
-//! their number is limited. A caller that holds them all makes the probes fail and nothing else.
+//! their number is limited. Where there are too many, the oldest is cut: it waits for a request that does
+//! not come, and a probe is answered all the same.
 
 use hyper::{
     Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
 
-/// Connections at once; further ones wait in the backlog of the socket.
+/// Connections at once.
 const MOST_CONNECTIONS: usize = 64;
 /// Time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
@@ -41,21 +41,24 @@ pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// Serves until it is dropped; open connections are then cut.
 pub async fn serve(listener: TcpListener, ready: Ready) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let mut connections = JoinSet::new();
+    // Oldest first.
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        // Never closed, so this is only a wait.
-        let Ok(place) = places.clone().acquire_owned().await else {
-            return;
-        };
+        let accepted = listener.accept().await;
         while connections.try_join_next().is_some() {}
-        match listener.accept().await {
+        open.retain(|connection| !connection.is_finished());
+        match accepted {
             Ok((stream, _)) => {
+                if open.len() >= MOST_CONNECTIONS
+                    && let Some(oldest) = open.pop_front()
+                {
+                    oldest.abort();
+                }
                 let ready = ready.clone();
-                connections.spawn(async move {
+                open.push_back(connections.spawn(async move {
                     let _ = timeout(CONNECTION, answer(stream, ready)).await;
-                    drop(place);
-                });
+                }));
             }
             Err(error) => {
                 tracing::warn!(
@@ -111,6 +114,30 @@ mod tests {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         answer
+    }
+
+    #[tokio::test]
+    async fn a_probe_is_answered_however_many_connections_wait_for_nothing() {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut server = JoinSet::new();
+        server.spawn(serve(listener, Arc::new(|| true)));
+        let mut silent = Vec::new();
+        for number in 0..3 * MOST_CONNECTIONS {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            if number % 2 == 0 {
+                stream
+                    .write_all(b"GET /livez HTTP/1.1\r\nhost:")
+                    .await
+                    .unwrap();
+            }
+            silent.push(stream);
+        }
+        assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"));
+        // The oldest was cut.
+        let mut rest = Vec::new();
+        let cut = silent[1].read_to_end(&mut rest);
+        assert!(timeout(HEAD, cut).await.is_ok(), "it is still open");
     }
 
     #[tokio::test]

@@ -2,7 +2,14 @@
 
 use clap::ValueEnum;
 use std::io::{self, IsTerminal as _};
-use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt as _};
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::{
+    EnvFilter, Layer as _,
+    filter::filter_fn,
+    fmt::{self, MakeWriter},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -14,33 +21,81 @@ pub enum LogFormat {
     Json,
 }
 
-/// The client of the API server warns of an answer that does not decode with all of its body, and
-/// that may be a Secret. No filter of a user brings that back.
-fn without_bodies(filter: EnvFilter) -> EnvFilter {
-    match "kube_client::client=error".parse() {
-        Ok(directive) => filter.add_directive(directive),
-        Err(_) => filter,
-    }
+/// The client of the API server tells of an answer that does not decode with all of its body, and that may be a
+/// Secret. No filter of a user brings that back, by whatever module, span or level.
+fn has_no_body(metadata: &Metadata<'_>) -> bool {
+    let is_client = metadata.target().starts_with("kube_client::client");
+    !is_client || metadata.is_span() || *metadata.level() == Level::ERROR
+}
+
+/// What writes the log, as far as this filter lets it.
+fn log<W>(
+    format: LogFormat,
+    wanted: EnvFilter,
+    writer: W,
+    has_colours: bool,
+) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(writer).with_ansi(has_colours);
+    let layer = match format {
+        LogFormat::Text => layer.boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+    };
+    let layer = layer.with_filter(filter_fn(has_no_body));
+    Box::new(tracing_subscriber::registry().with(wanted).with(layer))
 }
 
 /// Starts logging. `RUST_LOG` filters; default is `info`.
 pub fn start(format: LogFormat) {
     let wanted = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let filter = without_bodies(wanted);
-    let builder = fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal());
+    let has_colours = io::stderr().is_terminal();
     // A second start in one process keeps the first.
-    let _ = match format {
-        LogFormat::Text => builder.finish().try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
-    };
+    let _ = log(format, wanted, io::stderr, has_colours).try_init();
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// A log in memory, as loud as it can be.
+    #[derive(Clone, Default)]
+    pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Written {
+        /// The log, and what writes it.
+        pub(crate) fn start(
+            format: LogFormat,
+            wanted: &str,
+        ) -> (Self, Box<dyn Subscriber + Send + Sync>) {
+            let written = Self::default();
+            let writer = written.clone();
+            let log = log(
+                format,
+                EnvFilter::new(wanted),
+                move || writer.clone(),
+                false,
+            );
+            (written, log)
+        }
+
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
 
     #[test]
     fn no_filter_brings_the_bodies_of_objects_into_the_log() {
@@ -49,10 +104,32 @@ mod tests {
             "trace",
             "kube_client=trace",
             "kube_client::client=trace",
+            "[HTTP]=trace",
+            "trace,kube_client::client[HTTP]=trace",
         ] {
-            let filter = without_bodies(EnvFilter::new(wanted)).to_string();
-            assert!(filter.contains("kube_client::client=error"), "{filter}");
-            assert!(!filter.contains("kube_client::client=trace"), "{filter}");
+            for format in [LogFormat::Text, LogFormat::Json] {
+                let (written, log) = Written::start(format, wanted);
+                tracing::subscriber::with_default(log, || {
+                    let span = tracing::error_span!("HTTP");
+                    let _inside = span.enter();
+                    tracing::warn!(target: "kube_client::client", "canary");
+                    tracing::trace!(target: "kube_client::client::body", "canary");
+                    tracing::error!(target: "kube_client::client", "it failed");
+                    tracing::warn!(target: "flexmetal_operator", "something else");
+                });
+                let text = written.text();
+                assert!(!text.contains("canary"), "{wanted}: {text}");
+            }
         }
+        let (written, log) = Written::start(LogFormat::Text, "info");
+        tracing::subscriber::with_default(log, || {
+            tracing::error!(target: "kube_client::client", "it failed");
+            tracing::info!("something else");
+        });
+        let text = written.text();
+        assert!(
+            text.contains("it failed") && text.contains("something else"),
+            "{text}"
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! rewritten as one line with the whole state, so that it does not grow forever.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -32,6 +32,11 @@ pub enum StateFileError {
     /// Another simulator has it open.
     #[error("the state file {0} is in use")]
     InUse(PathBuf),
+    /// It is something else, and would be lost.
+    #[error(
+        "{0} is not a state file of this program, which would replace it: give another name, or move it away"
+    )]
+    Foreign(PathBuf),
     /// It holds something else.
     #[error("line {line} of the state file {path} cannot be read")]
     Line {
@@ -123,6 +128,10 @@ impl StateFile {
     /// When the system refuses, or another simulator has it.
     pub(crate) fn open(path: &Path) -> Result<Self, StateFileError> {
         let failed = |source| failure(path, source);
+        // A device, a pipe or a folder would be replaced by a file.
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(StateFileError::Foreign(path.to_owned()));
+        }
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o600);
         let file = options.open(path).map_err(failed)?;
@@ -146,7 +155,11 @@ impl StateFile {
             let read = reader.read_until(b'\n', &mut text);
             read.map_err(|source| failure(&self.path, source))?;
             if text.last() != Some(&b'\n') {
-                return Ok(lines);
+                // The end of a line that a crash cut off. The first one is whole before the file has its name.
+                return match lines.is_empty() && !text.is_empty() {
+                    true => Err(StateFileError::Foreign(self.path.clone())),
+                    false => Ok(lines),
+                };
             }
             let line = serde_json::from_slice(&text).map_err(|source| StateFileError::Line {
                 path: self.path.clone(),
@@ -166,6 +179,9 @@ impl StateFile {
         let mut name = self.path.clone().into_os_string();
         name.push(".new");
         let fresh = PathBuf::from(name);
+        if !is_left_over(&fresh) {
+            return Err(StateFileError::Foreign(fresh));
+        }
         let _ = fs::remove_file(&fresh);
         let mut options = OpenOptions::new();
         options.append(true).create_new(true).mode(0o600);
@@ -209,6 +225,19 @@ impl Journal {
             progress: self.progress.clone(),
         }
     }
+}
+
+/// Whether nothing is lost with this file: there is none, or it is what a start left that did not come to its end.
+fn is_left_over(path: &Path) -> bool {
+    /// What a line begins with.
+    const BEGIN: &[u8] = b"{\"at\":";
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return true;
+    };
+    let mut begin = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(BEGIN.len() as u64).read_to_end(&mut begin));
+    found.is_file() && read.is_ok() && BEGIN.starts_with(&begin)
 }
 
 fn failure(path: &Path, source: io::Error) -> StateFileError {

@@ -174,6 +174,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_name_that_nobody_can_have_asks_for_nothing() {
+        let floor = Floor::start([]).await;
+        // What stands in the annotation `held-secret` may have been written by anybody.
+        for forged in ["../../pods/x", "a/b", "..", "", "x?limit=1", "%2e%2e", "A"] {
+            for held in [true, false] {
+                write_secret(&floor.ctx, "n", forged, held).await.unwrap();
+            }
+            remove_from_secret(&floor.ctx, "n", forged).await.unwrap();
+        }
+        assert!(floor.asked().is_empty(), "{:?}", floor.asked());
+    }
+
+    #[tokio::test]
     async fn a_finalizer_that_meets_no_secret_is_not_taken_for_written() {
         let secret = |finalizers: &[&str]| {
             let metadata = json!({"name": "s", "namespace": "n", "finalizers": finalizers});

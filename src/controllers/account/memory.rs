@@ -1,8 +1,15 @@
 //! What is remembered of an account object between two passes.
 
 use super::secret::Reading;
-use crate::{controllers::patience::Patience, kinds::account::Endpoint, runtime::backoff::Backoff};
+use crate::{
+    controllers::patience::Patience,
+    kinds::{Reason, account::Endpoint},
+    runtime::backoff::Backoff,
+};
 use std::time::Duration;
+
+/// Longest time between two looks at a Secret that is missing or of no use.
+const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// Memory of one account object.
 #[derive(Clone, Default)]
@@ -11,6 +18,8 @@ pub struct Memory {
     pub(super) reading: Option<(Duration, String, Reading)>,
     /// How old that may be at the next pass.
     pub(super) secret_age: Duration,
+    /// Why the account does not work, and since when.
+    pub(super) troubled: Option<(Reason, Duration)>,
     /// What the present connection was made of.
     pub(super) connected: Option<Ingredients>,
     /// The generation that was last looked at.
@@ -58,8 +67,49 @@ impl Memory {
         self.connected.is_some()
     }
 
+    /// When to look again at what should come at once and has not: what is missing for long is looked for rarely.
+    pub(super) fn rest(&mut self, why: Option<Reason>, again: Duration, now: Duration) -> Duration {
+        let Some(why) = why else {
+            self.troubled = None;
+            return again;
+        };
+        let since = match self.troubled {
+            Some((of, since)) if of == why => since,
+            _ => now,
+        };
+        self.troubled = Some((why, since));
+        let waited = now.saturating_sub(since);
+        again.max((waited / 2).min(LONGEST_REST))
+    }
+
     /// The Secret is read again at the next pass.
     pub(super) fn forget_secret(&mut self) {
         self.reading = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_looked_for_at_first_often_and_then_each_minute() {
+        let at = Duration::from_secs;
+        let mut memory = Memory::default();
+        let (mut now, mut looks) = (at(1000), Vec::new());
+        for _ in 0..14 {
+            let rest = memory.rest(Some(Reason::SecretNotFound), at(2), now);
+            looks.push(rest.as_secs());
+            now += rest;
+        }
+        assert_eq!(looks[..3], [2, 2, 2]);
+        assert!(looks.is_sorted() && looks.ends_with(&[60, 60]), "{looks:?}");
+        // Another trouble, and none, begin from the start.
+        assert_eq!(memory.rest(Some(Reason::InvalidKey), at(2), now), at(2));
+        assert_eq!(memory.rest(None, at(15), now), at(15));
+        assert_eq!(
+            memory.rest(Some(Reason::InvalidKey), at(2), now + at(500)),
+            at(2)
+        );
     }
 }

@@ -89,6 +89,7 @@ async fn tend<K: AccountObject>(
     if memory.generation != generation {
         // Only what people wrote: our own status would make it spin.
         memory.generation = generation;
+        memory.troubled = None;
         memory.forget_secret();
         ctx.accounts.probe_now(&object::key::<K>(object.meta()));
     }
@@ -204,12 +205,17 @@ async fn say<K: AccountObject>(
     facts: &Facts,
     decision: &Decision,
 ) -> Again {
+    let why = decision.block.as_ref().map(|(reason, _)| *reason);
+    let again = match facts.deleting() {
+        true => decision.again,
+        false => memory.rest(why, decision.again, facts.now),
+    };
     // A little less, so that the next pass does read it.
-    memory.secret_age = decision.again.mul_f64(0.9);
+    memory.secret_age = again.mul_f64(0.9);
     let now = Timestamp::from_second(clock::now().wall).unwrap_or_default();
     let next = report::next_status(facts, decision, now);
     if next == facts.status {
-        return Again::After(decision.again);
+        return Again::After(again);
     }
     if report::may_wait(&facts.status, &next)
         && let Some(written) = memory.written
@@ -217,20 +223,20 @@ async fn say<K: AccountObject>(
         let pause = COUNTS.min(facts.times().active_poll_interval);
         let rest = (written + pause).saturating_sub(facts.now);
         if !rest.is_zero() {
-            return Again::After(decision.again.min(rest));
+            return Again::After(again.min(rest));
         }
     }
     let news = report::news(&facts.status, &next, decision);
     match ctx.report(object, &next, |_, _| news).await {
         Reported::Stale => Again::AtOnce,
         Reported::Later(_) if ctx.is_ending() => Again::Backoff,
-        Reported::Later(rest) => Again::After(decision.again.min(rest)),
+        Reported::Later(rest) => Again::After(again.min(rest)),
         Reported::Stands | Reported::Written => {
             memory.written = Some(facts.now);
             // Orders wait for a lineage that is on record.
             match decision.lineage {
                 Some(_) => Again::AtOnce,
-                None => Again::After(decision.again),
+                None => Again::After(again),
             }
         }
     }

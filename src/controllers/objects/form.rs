@@ -10,17 +10,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
 use std::{marker::PhantomData, sync::Arc};
 
-/// What `kubectl apply` keeps for itself: the whole manifest once more.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The annotations that are read here. Others may hold anything, such as the whole manifest once more, and anybody
+/// may write up to 256 KiB of them.
+const OWN: &str = "flexmetal.dev/";
 
-/// Takes off what nobody here reads and what weighs as much as all the rest.
+/// Takes off what nobody here reads and what may weigh more than all the rest.
 pub(in crate::controllers) fn slim(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
-    if let Some(annotations) = &mut meta.annotations
-        && annotations.remove(LAST_APPLIED).is_some()
-        && annotations.is_empty()
-    {
-        meta.annotations = None;
+    meta.labels = None;
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.retain(|name, _| name.starts_with(OWN));
+        if annotations.is_empty() {
+            meta.annotations = None;
+        }
     }
 }
 
@@ -190,14 +192,19 @@ mod tests {
             }
             serde_json::from_value(meta).unwrap()
         };
-        let mut both = meta(json!({LAST_APPLIED: "{}", "a": "b"}), true);
+        let applied = "kubectl.kubernetes.io/last-applied-configuration";
+        let own = json!({"flexmetal.dev/order": "{}"});
+        let mut both = meta(
+            json!({applied: "{}", "flexmetal.dev/order": "{}", "a": "b"}),
+            true,
+        );
+        both.labels = Some([("a".to_owned(), "b".to_owned())].into());
         slim(&mut both);
-        assert_eq!(both, meta(json!({"a": "b"}), false));
-        let mut alone = meta(json!({LAST_APPLIED: "{}"}), true);
-        slim(&mut alone);
-        assert_eq!(alone.annotations, None);
-        let mut other = meta(json!({}), false);
-        slim(&mut other);
-        assert_eq!(other, meta(json!({}), false));
+        assert_eq!(both, meta(own, false));
+        for annotations in [json!({applied: "{}"}), json!({})] {
+            let mut alone = meta(annotations, true);
+            slim(&mut alone);
+            assert_eq!(alone.annotations, None);
+        }
     }
 }

@@ -319,3 +319,37 @@ async fn kept_accounts_come_first_and_in_their_order() {
     let rig = again(rig, &folder, |_| {}).await;
     assert_eq!(rig.get(SERVERS).await.1[0]["name"], "a");
 }
+
+#[tokio::test]
+async fn a_file_that_is_not_its_own_is_never_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let start_on = async || match crate::start(kept(&folder)).await {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    for text in [
+        "a letter without a line end",
+        "a letter\n",
+        "{}\n",
+        "{\"at\":",
+        "\n",
+    ] {
+        std::fs::write(&path, text).unwrap();
+        assert!(start_on().await.contains("state"), "{text:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    // What stands where the next form of it is written first is not lost either.
+    std::fs::remove_file(&path).unwrap();
+    let beside = folder.path().join("state.new");
+    std::fs::write(&beside, "a letter").unwrap();
+    assert!(start_on().await.contains("state.new"));
+    assert_eq!(std::fs::read_to_string(&beside).unwrap(), "a letter");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(start_on().await.contains("another name"));
+    std::fs::remove_dir(&path).unwrap();
+    // What a start left that did not come to its end is its own.
+    std::fs::write(&beside, "{\"at\":12").unwrap();
+    assert_eq!(start_on().await, "");
+}

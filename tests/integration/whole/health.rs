@@ -1,0 +1,58 @@
+//! The health port, which the pod network reaches.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::SOON;
+use lab::rig::{World, cluster, eventually};
+
+/// More connections than the port keeps open.
+const MANY: usize = 200;
+/// Where nothing is under way, the end takes moments; a connection that nobody cuts stays for longer than this.
+const END_WITHIN: Duration = Duration::from_secs(8);
+
+/// The address of the health endpoints, which the log has.
+fn address(log: &str) -> Option<SocketAddr> {
+    let line = log.lines().find(|line| line.contains("health is served"))?;
+    let (_, address) = line.split_once("address=")?;
+    address.split_whitespace().next()?.parse().ok()
+}
+
+fn half_a_request(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("the port is open");
+    stream
+        .write_all(b"GET /livez HTTP/1.1\r\nhost:")
+        .expect("it is taken");
+    stream
+}
+
+/// The first line of the answer of a probe; None: it was not answered.
+fn probe(address: SocketAddr) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    stream
+        .write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+        .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.lines().next().map(str::to_owned)
+}
+
+#[tokio::test]
+async fn half_requests_starve_no_probe_and_hold_up_no_end() {
+    let mut world = World::start(cluster(), "health").await;
+    let address = eventually("health is served", SOON, async || {
+        address(&world.operator().log())
+    })
+    .await;
+    let silent: Vec<_> = (0..MANY).map(|_| half_a_request(address)).collect();
+    eventually("a probe is answered", SOON, async || {
+        probe(address).filter(|line| line.starts_with("HTTP/1.1 200"))
+    })
+    .await;
+    drop(silent);
+    let _open: Vec<_> = (0..8).map(|_| half_a_request(address)).collect();
+    let ended = tokio::time::timeout(END_WITHIN, world.operator().terminate()).await;
+    assert!(ended.expect("it ends at once").success());
+}
