@@ -10,7 +10,7 @@ use lab::rig::{World, cluster, eventually};
 /// More connections than the port keeps open.
 const MANY: usize = 200;
 /// Where nothing is under way, the end takes moments; a connection that nobody cuts stays for longer than this.
-const END_WITHIN: Duration = Duration::from_secs(8);
+const END_WITHIN: Duration = Duration::from_secs(15);
 
 /// The address of the health endpoints, which the log has.
 fn address(log: &str) -> Option<SocketAddr> {
