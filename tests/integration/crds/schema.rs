@@ -55,7 +55,8 @@ fn below(schema: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
 pub(super) fn field_names(crd: &Value) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     walk(root(crd), &mut |path, _| {
-        let last = path.rsplit('.').next().unwrap().trim_end_matches("[]");
+        let last = path.rsplit('.').next().unwrap();
+        let last = last.trim_end_matches("[]").trim_end_matches("{}");
         if !last.is_empty() {
             names.insert(last.to_owned());
         }

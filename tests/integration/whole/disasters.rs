@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
 use super::{
-    SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stuck, tags, told,
-    with,
+    SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stuck, told, with,
 };
 use lab::rig::{World, condition, eventually, install_kinds, quick_timing, server};
 
@@ -204,10 +203,7 @@ pub(super) async fn end_of_the_kind(host: &Host) {
     assert_eq!(machines.len(), names.len());
     for machine in machines {
         assert_eq!(machine["status"], "delivered", "{machine}");
-        assert!(
-            super::is_retained(&machine),
-            "{machine}"
-        );
+        assert!(super::is_retained(&machine), "{machine}");
     }
     let counts = world.simulator.counts().await;
     assert_eq!(counts.get("DELETE /v3/flexMetal/servers/{uuid}"), None);

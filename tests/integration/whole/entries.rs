@@ -91,9 +91,7 @@ pub(super) async fn limits(host: &Host) -> (World, World) {
     assert_eq!(orders(&one).await, 0);
 
     // The namespace of the other world is none of the team's until it bears its label.
-    other
-        .create(&with("first", &spec(&one, json!({}))))
-        .await;
+    other.create(&with("first", &spec(&one, json!({})))).await;
     stuck(
         &other,
         "first",
@@ -168,7 +166,10 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
         })
     };
     world.simulator.clear_ledger().await;
-    let other = note("00000000-0000-4000-8000-000000000000", &"0123456789abcdef".repeat(2)[..24]);
+    let other = note(
+        "00000000-0000-4000-8000-000000000000",
+        &"0123456789abcdef".repeat(2)[..24],
+    );
     outside.create(&object("stranger", other)).await;
     let own = outside.create(&object("own", json!({}))).await;
     let uid = text(&own["metadata"]["uid"]);
@@ -194,11 +195,19 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
         };
         things.create(&object).await;
         things
-            .wait_for_condition("forged", "Ready", "False", Some("NamespaceNotAllowed"), SOON)
+            .wait_for_condition(
+                "forged",
+                "Ready",
+                "False",
+                Some("NamespaceNotAllowed"),
+                SOON,
+            )
             .await;
     }
     // The ones who are served go on; when their order is through, all that waited for a call has had its turn.
-    world.create(&with("inside", &spec(&world, json!({})))).await;
+    world
+        .create(&with("inside", &spec(&world, json!({}))))
+        .await;
     world.wait_ready("inside", SOON).await;
     let ledger = world.simulator.ledger().await;
     let of_others = ledger.iter().filter(|call| {

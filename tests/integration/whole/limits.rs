@@ -145,7 +145,10 @@ async fn machines_that_were_retained_count_towards_the_limit() {
         .filter(|tag| tag.starts_with("fmo-retained"))
         .collect();
     assert_eq!(left.len(), 1, "{left:?}");
-    assert!(left.iter().all(|tag| tag.len() == "fmo-retained:".len() + 48));
+    assert!(
+        left.iter()
+            .all(|tag| tag.len() == "fmo-retained:".len() + 48)
+    );
     judge(&world).await;
 }
 

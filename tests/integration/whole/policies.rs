@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{
     SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, set_account, stuck,
-    tags, with,
+    with,
 };
 use lab::rig::{Fault, World, cluster, eventually, server};
 
@@ -26,10 +26,7 @@ async fn policies_hold_orders_and_releases() {
         world.wait_gone("kept", SOON).await;
         let machine = machine_of(&world, &kept).await;
         assert_eq!(machine["status"], "delivered");
-        assert!(
-            super::is_retained(&machine),
-            "{machine}"
-        );
+        assert!(super::is_retained(&machine), "{machine}");
     };
     let protecting = async {
         world
