@@ -28,7 +28,7 @@ mod terms;
 mod tests;
 
 use super::facts::{Facts, account_of};
-use crate::controllers::{again::Again, cause::Cause};
+use crate::controllers::{account_facts::AccountFacts, again::Again, cause::Cause};
 use crate::{
     account::{marks, view::View},
     kinds::{
@@ -36,6 +36,7 @@ use crate::{
         account::KnownMachine,
         names::ORDER_ANNOTATION,
         order::OrderAccount,
+        references::AccountKind,
         server::{OrderOutcome, PinnedAccount},
     },
 };
@@ -78,6 +79,7 @@ pub fn decide(facts: &Facts) -> Decision {
     let shown = facts.object.status.as_ref().and_then(|s| s.order.as_ref());
     if let Evidence::Own(attempt) = &evidence
         && decision.draft.status.order.as_ref() == shown
+        && (shown.is_some() || facts.memory.order.is_some() || may_be_open_here(facts))
     {
         decision.draft.status.order = Some(attempt.record.clone());
         // And which machine it was: the account may show none now.
@@ -94,6 +96,19 @@ pub fn decide(facts: &Facts) -> Decision {
         decision.again = decision.again.within(rest);
     }
     decision
+}
+
+/// Whether an order that only the annotation tells of may be written into status. What stands there is on record at
+/// the account, and a namespace that an account of the cluster does not serve must not put anything on record there:
+/// anybody may write an annotation.
+fn may_be_open_here(facts: &Facts) -> bool {
+    match &facts.account {
+        AccountFacts::Found { .. } => true,
+        AccountFacts::Closed(_) => false,
+        AccountFacts::Missing(_) | AccountFacts::NotServed(_) => {
+            account_of(&facts.object).kind == AccountKind::ProviderAccount
+        }
+    }
 }
 
 fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {

@@ -147,3 +147,20 @@ fn a_machine_is_not_retained_where_the_entry_does_not_list_it() {
     let effect = only_retain.decide().effect;
     assert!(matches!(effect, Some(Effect::BeginRelease { .. })));
 }
+
+#[test]
+fn a_forged_annotation_puts_nothing_on_record_where_the_namespace_is_not_served() {
+    let forged = || {
+        Case::new().open(300, &[]).object(|o| {
+            o.status.get_or_insert_default().order = None;
+        })
+    };
+    let recorded = |case: &Case| case.decide().draft.status.order.is_some();
+    assert!(recorded(&forged()), "where it is served it is looked for");
+    let cause = Cause::needs_person(Reason::NamespaceNotAllowed, "no");
+    let closed = forged().facts(|f| f.account = AccountFacts::Closed(cause));
+    assert!(!recorded(&closed));
+    let decision = closed.decide();
+    assert_eq!(decision.effect, None);
+    assert_eq!(ready(&decision).reason, Reason::NamespaceNotAllowed);
+}
