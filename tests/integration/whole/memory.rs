@@ -1,7 +1,6 @@
 //! The memory of the operator's pod, while tenants and hosting APIs do what they can to use it up. Others go on
 //! meanwhile.
 
-use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::hostile::Hostile;
@@ -114,49 +113,5 @@ async fn endless_lists_of_large_records_leave_room_for_others() {
     told.await;
     others_go_on(&world, "first").await;
     fits(&mut world, "endless lists");
-    judge(&world).await;
-}
-
-/// Objects that are as large as the rules allow.
-const LARGE: usize = 300;
-
-#[tokio::test]
-async fn many_objects_as_large_as_can_be_leave_room_for_others() {
-    let (mut world, harm) = with_harm("large").await;
-    // Annotations of others count towards 256 KiB, and nobody here reads them.
-    let annotation = "x".repeat(200_000);
-    let key = format!("ssh-ed25519 AAAA{} x", "A".repeat(4000));
-    let contents = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large"},
-        "data": {"key": "x".repeat(1_000_000)},
-    });
-    apply(&world.client, Some(&harm), &contents).await;
-    let made = (0..LARGE).map(|number| {
-        let mut object = server(&format!("large-{number}"));
-        object["metadata"]["annotations"] = json!({"example.com/note": annotation});
-        object["spec"]["sshKeys"] = json!(vec![json!({"publicKey": key}); 8]);
-        if number % 4 == 0 {
-            let place = json!({"configMapKeyRef": {"name": "large", "key": "key"}});
-            object["spec"]["sshKeys"] = json!([place]);
-        }
-        object
-    });
-    let things = &world.things_in(&harm, "BareMetalServer");
-    let made = stream::iter(made).for_each_concurrent(8, |object| async move {
-        things.create(&object).await;
-    });
-    made.await;
-    world.start_operator();
-    others_go_on(&world, "first").await;
-    let harmed = world.things_in(&harm, "BareMetalServer");
-    for number in [0, 1, LARGE - 1] {
-        let name = format!("large-{number}");
-        let seen = harmed.wait_for(&name, "was looked at", SOON, |object| {
-            let seen = object["status"]["observedGeneration"].as_i64();
-            seen.filter(|generation| *generation > 0)
-        });
-        seen.await;
-    }
-    fits(&mut world, "large objects");
     judge(&world).await;
 }

@@ -23,7 +23,6 @@ mod scale;
 mod ssh_keys;
 mod tags;
 mod tenants;
-mod throttled;
 mod timing;
 mod traces;
 mod watch_log;
