@@ -11,7 +11,17 @@ const RELEASES: usize = 80;
 
 #[tokio::test]
 async fn releases_that_are_put_off_for_long_hold_up_no_order_of_another_account() {
-    let mut world = World::prepare(cluster(), "throttled", Plan::default()).await;
+    let mut world = {
+        // Many orders at once on a busy machine: their intents take longer to be written than a quick send window.
+        let mut timing = quick_timing();
+        timing["absenceGracePeriod"] = json!("2m");
+        timing["orderTimeout"] = json!("20s");
+        let plan = Plan {
+            timing,
+            ..Plan::default()
+        };
+        World::prepare(cluster(), "throttled", plan).await
+    };
     let other = Simulator::start(&[], &world.folder().join("other.log"));
     world.write_secret("other-key", other.api_key()).await;
     world
