@@ -22,7 +22,7 @@ use tokio::task::{Id, JoinSet};
 
 /// Rows of passes at once, without those that wait for an answer of the provider. Enough to keep an
 /// API server busy; each may open a connection to it, which costs some 60 KiB.
-const MOST_ROWS: usize = 64;
+const MOST_ROWS: usize = 32;
 /// Passes of one row; a longer one goes on after a pause.
 const MOST_PASSES: usize = 16;
 /// Pause between two tries of a row while the process ends.

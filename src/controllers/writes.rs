@@ -11,6 +11,7 @@ use kube::{
 };
 use serde_json::{Map, Value, json};
 use std::{future::Future, sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 
 /// How a write ended.
 pub enum Written<K> {
@@ -67,8 +68,14 @@ const MOST_EXPLAINED: usize = 300;
 /// No call to the API server is worth a longer wait.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Bounds a call in time.
+/// Calls about objects at once, over all kinds. Each answer is held as text while it is decoded, and may be of half a
+/// MiB: anybody may hang 256 KiB of annotations on an object of its own.
+static AT_ONCE: Semaphore = Semaphore::const_new(12);
+
+/// Bounds a call in time, from its turn on, and the number of calls.
 pub async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+    // Never closed, so this is only a wait, and nobody who has a turn waits for another one.
+    let _turn = AT_ONCE.acquire().await;
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(kube::Error::SerdeError(_))) => Err(Failure::Garbled),

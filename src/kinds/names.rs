@@ -38,6 +38,18 @@ pub const ACKNOWLEDGE_ACCOUNT: &str = "flexmetal.dev/acknowledge-account";
 /// held. Its value is the word that the condition's message names. Used up when they are done.
 pub const ACKNOWLEDGE_LOCKOUT: &str = "flexmetal.dev/acknowledge-lockout";
 
+/// Every annotation on our kinds that is read. Of others nothing is kept.
+pub const ANNOTATIONS: [&str; 8] = [
+    HELD_SECRET,
+    ORDER_ANNOTATION,
+    RELEASE_ANNOTATION,
+    TAG_ANNOTATION,
+    STORED_KEY_ANNOTATION,
+    ACKNOWLEDGE_ABSENT,
+    ACKNOWLEDGE_ACCOUNT,
+    ACKNOWLEDGE_LOCKOUT,
+];
+
 /// Prefix of every tag that is reserved for the operator.
 pub const RESERVED_PREFIX: &str = "fmo-";
 /// Tag prefix of the cluster mark, followed by 16 hex digits.

@@ -5,21 +5,29 @@
 //! pass, which needs the object for moments, decodes it again.
 
 use super::Shown;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, names::ANNOTATIONS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
 use std::{marker::PhantomData, sync::Arc};
 
-/// The annotations that are read here. Others may hold anything, such as the whole manifest once more, and anybody
-/// may write up to 256 KiB of them.
-const OWN: &str = "flexmetal.dev/";
+/// The most bytes of an annotation. Nothing that the operator or its messages ask for is longer; of anything else the
+/// start is enough to see that it is neither.
+const LONGEST_ANNOTATION: usize = 4096;
+/// The most bytes of all finalizers of an object. They have to be written back whole, so none is left out.
+const MOST_FINALIZERS: usize = 16 * 1024;
 
-/// Takes off what nobody here reads and what may weigh more than all the rest.
+/// Takes off what nobody here reads and what may weigh more than all the rest: an annotation may hold anything, such
+/// as the whole manifest once more, and anybody may write up to 256 KiB of them.
 pub(in crate::controllers) fn slim(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
     meta.labels = None;
+    meta.owner_references = None;
     if let Some(annotations) = &mut meta.annotations {
-        annotations.retain(|name, _| name.starts_with(OWN));
+        annotations.retain(|name, _| ANNOTATIONS.contains(&name.as_str()));
+        for text in annotations.values_mut() {
+            text.truncate(text.floor_char_boundary(LONGEST_ANNOTATION));
+            text.shrink_to_fit();
+        }
         if annotations.is_empty() {
             meta.annotations = None;
         }
@@ -54,6 +62,10 @@ impl<K> Clone for Form<K> {
 impl<K: Kind> Form<K> {
     pub(super) fn of(shown: &Shown<K>) -> Self {
         let packed = match shown {
+            Shown::Decoded(object) if has_too_much(object.meta()) => too_much(object.meta()),
+            Shown::Undecodable(object) if has_too_much(&object.metadata) => {
+                too_much(&object.metadata)
+            }
             Shown::Decoded(object) => match serde_json::to_vec(&**object) {
                 Ok(text) => Packed::Text(text.into()),
                 Err(error) => invalid(object.meta().clone(), &error),
@@ -86,6 +98,24 @@ impl<K: Kind> Form<K> {
             },
         }
     }
+}
+
+fn has_too_much(meta: &ObjectMeta) -> bool {
+    let finalizers = meta.finalizers.iter().flatten();
+    finalizers.map(|name| name.len() + 3).sum::<usize>() > MOST_FINALIZERS
+}
+
+/// It is kept without what is too much, and so as one that cannot be read.
+fn too_much(meta: &ObjectMeta) -> Packed {
+    Packed::Undecodable(Arc::new(InvalidObject {
+        metadata: ObjectMeta {
+            finalizers: None,
+            ..meta.clone()
+        },
+        error: format!(
+            "metadata.finalizers has more than {MOST_FINALIZERS} bytes: remove what nobody waits for"
+        ),
+    }))
 }
 
 fn invalid(metadata: ObjectMeta, error: &serde_json::Error) -> Packed {
@@ -184,6 +214,28 @@ mod tests {
     }
 
     #[test]
+    fn one_with_too_many_finalizers_is_not_kept_whole() {
+        for (count, is_kept) in [(300, true), (3000, false)] {
+            let finalizers: Vec<String> = (0..count).map(|n| format!("example.com/{n}")).collect();
+            let object: BareMetalServer = serde_json::from_value(json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+                "metadata": {"name": "a", "namespace": "n", "uid": "1", "finalizers": finalizers},
+                "spec": {"location": "x", "instanceType": "x", "os": {"slug": "x"}},
+            }))
+            .unwrap();
+            let form = Form::of(&Shown::Decoded(Arc::new(object)));
+            match form.shown() {
+                Shown::Decoded(_) => assert!(is_kept, "{count}"),
+                Shown::Undecodable(object) => {
+                    assert!(!is_kept, "{count}: {}", object.error);
+                    assert!(object.error.contains("metadata.finalizers"));
+                    assert_eq!(object.metadata.finalizers, None);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn only_what_nobody_reads_is_taken_off() {
         let meta = |annotations: Value, managed: bool| -> ObjectMeta {
             let mut meta = json!({"name": "a", "annotations": annotations});
@@ -201,7 +253,16 @@ mod tests {
         both.labels = Some([("a".to_owned(), "b".to_owned())].into());
         slim(&mut both);
         assert_eq!(both, meta(own, false));
-        for annotations in [json!({applied: "{}"}), json!({})] {
+        // Of what is far too long the start is kept, so that it is still seen to be there.
+        let mut long = meta(json!({"flexmetal.dev/order": "ä".repeat(10_000)}), false);
+        slim(&mut long);
+        let left = long.annotations.unwrap_or_default();
+        assert_eq!(left["flexmetal.dev/order"], "ä".repeat(2048));
+        for annotations in [
+            json!({applied: "{}"}),
+            json!({"flexmetal.dev/other": "x"}),
+            json!({}),
+        ] {
             let mut alone = meta(annotations, true);
             slim(&mut alone);
             assert_eq!(alone.annotations, None);

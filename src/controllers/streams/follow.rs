@@ -3,7 +3,7 @@
 //! It does what kube's `watcher` does, and three things that it does not: listings and the starts of
 //! watches have a deadline, signs of life are passed on, and a watch that ends at once has a pause.
 
-use super::{Guarded, Heard, WatchTimes};
+use super::{Guarded, Heard, WatchTimes, slim};
 use crate::runtime::{backoff::Backoff, clock};
 use futures::{StreamExt as _, stream::BoxStream};
 use kube::{
@@ -14,14 +14,18 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use std::{fmt::Debug, time::Duration, vec};
+use tokio::sync::Semaphore;
 
 /// Objects in one page of a listing. A page is held as text and decoded at once, and what that leaves
-/// behind in the heap stays: pages of 500, the usual size, cost several MiB for good.
+/// behind in the heap stays: pages of 500, the usual size, cost several MiB for good. An object may have half a MiB,
+/// most of which is dropped once it is decoded.
 ///
 /// A listing by the watch itself would need no pages, but it may show any state that the API server
 /// has cached, however old. What this process concludes from an absence needs a listing that is as
 /// new as its start.
-const PAGE: u32 = 50;
+const PAGE: u32 = 25;
+/// Pages that are read at a time, over all kinds and places.
+static PAGES: Semaphore = Semaphore::const_new(1);
 /// The API server ends a watch; where its end does not come, we do after this many of its periods.
 const LATE: f64 = 1.025;
 /// Longest pause after failures.
@@ -185,8 +189,14 @@ where
             continue_token: token,
             ..ListParams::default()
         };
-        let list: ObjectList<Guarded<K>> =
-            in_time(self.times.answer, self.api.list(&params)).await?;
+        let mut list: ObjectList<Guarded<K>> = {
+            // Never closed, so this is only a wait; the one who reads has a deadline.
+            let _turn = PAGES.acquire().await;
+            in_time(self.times.answer, self.api.list(&params)).await?
+        };
+        for object in &mut list.items {
+            slim(object.meta_mut());
+        }
         let is_some = |text: &String| !text.is_empty();
         let page = Page {
             objects: list.items.into_iter(),
