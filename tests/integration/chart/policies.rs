@@ -45,8 +45,8 @@ impl InForce {
         assert!(rendered.status.success(), "{}", said(&rendered));
         let objects = documents(&String::from_utf8(rendered.stdout).unwrap());
         let kinds = [
-            ("ValidatingAdmissionPolicy", 2),
-            ("ValidatingAdmissionPolicyBinding", 2),
+            ("ValidatingAdmissionPolicy", 3),
+            ("ValidatingAdmissionPolicyBinding", 3),
             ("ClusterRole", 1),
             ("ClusterRoleBinding", 1),
         ];
@@ -55,7 +55,15 @@ impl InForce {
             let of_kind: Vec<&Value> = of_kind(&objects, kind).collect();
             assert!(of_kind.len() >= count, "{kind}");
             for object in of_kind {
-                in_force.admin().apply(object).await.unwrap();
+                let mut object = object.clone();
+                if kind.ends_with("PolicyBinding") {
+                    // Other tests have the cluster too, and mean to do what is refused here.
+                    let name = "kubernetes.io/metadata.name";
+                    object["spec"]["matchResources"] = json!({
+                        "namespaceSelector": {"matchLabels": {name: in_force.namespace}},
+                    });
+                }
+                in_force.admin().apply(&object).await.unwrap();
             }
         }
         in_force
@@ -217,37 +225,62 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
     let in_force = InForce::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
     let tenant = in_force.tenant().await;
-    let intent = json!({
-        "cluster": "0123456789abcdef", "uid": "u", "mark": "0123456789abcdef01234567", "epoch": 1, "attempt": "a",
-        "sendBy": "2026-01-01T00:00:00Z",
-    });
-    let mut closed = intent.clone();
-    closed["outcome"] = json!("Refused");
-    let server = |name: &str, note: Option<&Value>| {
+    let intent = |uid: &str| {
+        json!({
+            "cluster": "0123456789abcdef", "uid": uid, "mark": "0123456789abcdef01234567", "epoch": 1, "attempt": "a",
+            "sendBy": "2026-01-01T00:00:00Z",
+        })
+    };
+    let closed = |uid: &str| {
+        let mut closed = intent(uid);
+        closed["outcome"] = json!("Refused");
+        closed
+    };
+    let server = |name: &str| {
         let mut server = lab::rig::server(name);
         server["metadata"]["finalizers"] = json!([SERVER_FINALIZER]);
-        if let Some(note) = note {
-            server["metadata"]["annotations"] = json!({ORDER: note.to_string()});
-        }
         server
     };
     let record = |outcome: Option<&str>| {
-        let mut order = intent.clone();
+        let mut order = intent("u");
         if let Some(outcome) = outcome {
             order["outcome"] = json!(outcome);
         }
         json!({"status": {"order": order}})
     };
     // By its annotation, and by its status.
-    for (name, note) in [
-        ("noted", Some(&intent)),
-        ("open", None),
-        ("made", None),
-        ("closed", Some(&closed)),
-        ("refused", None),
-        ("unordered", None),
-    ] {
-        admin.apply(&server(name, note)).await.unwrap();
+    let names = [
+        "noted",
+        "open",
+        "made",
+        "closed",
+        "copied",
+        "refused",
+        "unordered",
+    ];
+    let mut own = json!(null);
+    for name in names {
+        admin.apply(&server(name)).await.unwrap();
+        let get = [
+            "-n",
+            &in_force.namespace,
+            "get",
+            "bms",
+            name,
+            "-o=jsonpath={.metadata.uid}",
+        ];
+        let uid = in_force.cluster.kubectl_ok(&get).await;
+        let note = match name {
+            "noted" => intent(&uid),
+            "closed" => closed(&uid),
+            "copied" => intent("of-another-object"),
+            _ => continue,
+        };
+        if name == "noted" {
+            own = closed(&uid);
+        }
+        let note = annotation(&json!(note.to_string()));
+        admin.patch("bms", name, &note).await.unwrap();
     }
     for (name, outcome) in [
         ("open", None),
@@ -297,7 +330,7 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
             .await;
     }
     // Where no machine can be, people help themselves.
-    for name in ["closed", "refused", "unordered"] {
+    for name in ["closed", "copied", "refused", "unordered"] {
         tenant.patch("bms", name, &finalizers(&[])).await.unwrap();
         let none = annotation(&Value::Null);
         tenant.patch("bms", name, &none).await.unwrap();
@@ -307,5 +340,36 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
     operator.patch("bms", "noted", &none).await.unwrap();
     for (person, name) in [(&operator, "noted"), (&admin, "open"), (&operator, "made")] {
         person.patch("bms", name, &finalizers(&[])).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn metadata_that_nothing_else_bounds_stays_short() {
+    let in_force = InForce::start().await;
+    let tenant = in_force.tenant().await;
+    let names: Vec<String> = (0..33).map(|n| format!("example.com/{n}")).collect();
+    let finalizers = |count: usize| json!({"metadata": {"finalizers": names[..count]}});
+    let owner =
+        |n| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": format!("x-{n}")});
+    let owners: Vec<Value> = (0..33).map(owner).collect();
+    let owners = |count: usize| json!({"metadata": {"ownerReferences": owners[..count]}});
+    tenant.apply(&lab::rig::server("one")).await.unwrap();
+    tenant.is_refused_soon("bms", "one", &finalizers(33)).await;
+    for (patch, words) in [
+        (finalizers(33), "metadata.finalizers has more than 32"),
+        (owners(33), "metadata.ownerReferences has more than 32"),
+    ] {
+        tenant.is_refused("bms", "one", &patch, words).await;
+    }
+    let mut full = lab::rig::server("two");
+    full["metadata"]["finalizers"] = finalizers(33)["metadata"]["finalizers"].clone();
+    assert!(
+        tenant
+            .apply(&full)
+            .await
+            .is_err_and(|words| words.contains("more than 32"))
+    );
+    for patch in [finalizers(32), owners(32), finalizers(0)] {
+        tenant.patch("bms", "one", &patch).await.unwrap();
     }
 }
