@@ -134,7 +134,7 @@ fn record(api: &Api, number: usize) -> Value {
     let long = "n".repeat(1000);
     json!({
         "uuid": format!("00000000-0000-4000-8000-{number:012x}"),
-        "name": long, "status": "delivered", "statusMessage": long, "contractId": long,
+        "name": long, "status": "delivered", "statusMessage": long,
         "location": {"name": long}, "instanceType": {"name": long}, "os": {"slug": long},
         "ipAddresses": (0..64).map(|n| json!({"ipAddress": format!("{n:0>64}")})).collect::<Vec<_>>(),
         "tags": tags, "createdAt": 1, "deliveredAt": 1,
