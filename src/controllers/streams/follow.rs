@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 /// new as its start.
 const PAGE: u32 = 25;
 /// Pages that are read at a time, over all kinds and places.
-static PAGES: Semaphore = Semaphore::const_new(1);
+static PAGES: Semaphore = Semaphore::const_new(2);
 /// The API server ends a watch; where its end does not come, we do after this many of its periods.
 const LATE: f64 = 1.025;
 /// Longest pause after failures.
