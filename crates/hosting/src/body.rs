@@ -5,6 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
 use serde_json::{Deserializer, Value};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task,
+};
 
 use super::record::Misfit;
 
@@ -32,14 +36,36 @@ const IN_RECORDS: Parts = Parts {
 /// One body after the other is decoded in this process: it takes moments, and many times the memory of the text.
 static DECODING: Mutex<()> = Mutex::new(());
 
+/// From this size on a body is decoded aside.
+const LARGE: usize = 64 << 10;
+
 /// Reads a whole body.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, Misfit> {
-    let _decoding = begin(bytes, |weights| weights.whole)?;
-    serde_json::from_slice(bytes).map_err(|error| broken(&error))
+    aside(bytes, || {
+        let _decoding = begin(bytes, |weights| weights.whole)?;
+        serde_json::from_slice(bytes).map_err(|error| broken(&error))
+    })
+}
+
+/// Large bodies take long, and wait for each other: other tasks of the thread go on meanwhile, where the runtime has
+/// several threads.
+fn aside<T>(bytes: &[u8], work: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) if bytes.len() >= LARGE => task::block_in_place(work),
+        _ => work(),
+    }
 }
 
 /// Reads a list entry by entry, so that no more than one of them is a tree at a time.
 pub(super) fn read_entries(
+    bytes: &[u8],
+    take: impl FnMut(&Value) -> Result<(), Misfit>,
+) -> Result<(), Misfit> {
+    aside(bytes, || entries(bytes, take))
+}
+
+fn entries(
     bytes: &[u8],
     take: impl FnMut(&Value) -> Result<(), Misfit>,
 ) -> Result<(), Misfit> {
