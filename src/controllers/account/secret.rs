@@ -10,7 +10,7 @@ use crate::{
     controllers::context::Process,
     kinds::names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
 };
-use hosting::ApiKey;
+use hosting::{ApiKey, BaseUrl};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use std::{
@@ -66,7 +66,11 @@ fn found(secret: &Secret) -> Reading {
     let declared = match entry(BASE_URL_ENTRY) {
         _ if !is_key_secret => Declared::Unknown,
         None => Declared::Nothing,
-        Some(bytes) => Declared::To(String::from_utf8_lossy(&bytes.0).into_owned()),
+        // What is remembered for each account must be small, whatever somebody puts into a Secret.
+        Some(bytes) => match BaseUrl::parse_bytes(&bytes.0) {
+            Ok(base_url) => Declared::To(base_url),
+            Err(why) => Declared::Unusable(why),
+        },
     };
     Reading {
         fact: SecretFact::Found {
@@ -124,6 +128,7 @@ impl Secrets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hosting::BaseUrlError;
     use k8s_openapi::ByteString;
     use serde_json::json;
 
@@ -174,7 +179,27 @@ mod tests {
         };
         assert!(text.contains("line break") && !text.contains("canary"));
         let declares = found(&secret(BASE_URL_ENTRY, b"https://h"));
-        assert_eq!(declares.declared, Declared::To("https://h".into()));
+        let there = BaseUrl::parse("https://h").unwrap();
+        assert_eq!(declares.declared, Declared::To(there));
+    }
+
+    #[test]
+    fn of_an_entry_that_is_no_base_url_nothing_is_kept() {
+        let long = format!("https://h/{}", "x".repeat(1 << 20));
+        for (value, why) in [
+            (vec![0xff; 1 << 20], BaseUrlError::TooLong),
+            (long.into_bytes(), BaseUrlError::TooLong),
+            (vec![0xff; 100], BaseUrlError::NotAUrl),
+            (b"canary".to_vec(), BaseUrlError::NotAUrl),
+        ] {
+            let reading = found(&secret(BASE_URL_ENTRY, &value));
+            assert_eq!(reading.declared, Declared::Unusable(why));
+        }
+        let reading = found(&secret(API_KEY_ENTRY, &vec![b'k'; 1 << 20]));
+        let KeyFault::Invalid(text) = fault(&reading) else {
+            panic!("invalid")
+        };
+        assert!(text.len() < 200, "{text}");
     }
 
     #[test]
