@@ -269,9 +269,10 @@ async fn forget<K: AccountObject>(
     let held = held.filter(|(name, _)| *name == crate::kinds::names::HELD_SECRET);
     for (_, secret) in held {
         let namespace = object::secret_namespace(&key, &ctx.namespace);
-        if !secrets.is_shared(&ctx.accounts, uid, &namespace, secret)
-            && let Err(failure) = act::remove_from_secret(ctx, &namespace, secret).await
-        {
+        let Some(is_shared) = secrets.is_shared(&ctx.accounts, uid, &namespace, secret) else {
+            return Again::Backoff;
+        };
+        if !is_shared && let Err(failure) = act::remove_from_secret(ctx, &namespace, secret).await {
             tracing::warn!(
                 account = %key,
                 secret,

@@ -1,6 +1,7 @@
 //! Decisions on accounts: each trouble its own words, finalizers in their order.
 
 mod lineage;
+mod sharing;
 
 use super::{
     decide::{Effect, decide},
