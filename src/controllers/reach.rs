@@ -38,7 +38,14 @@ impl Reach {
     /// # Errors
     /// What is wrong with it: the text begins with `baseURL` and ends with the remedy.
     pub fn judge(&self, base_url: &str) -> Result<BaseUrl, String> {
-        let base_url = BaseUrl::parse(base_url).map_err(|error| error.to_string())?;
+        self.permit(BaseUrl::parse(base_url).map_err(|error| error.to_string())?)
+    }
+
+    /// Judges whether a key may be sent to this base URL.
+    ///
+    /// # Errors
+    /// Why not: the text begins with `baseURL` and ends with the remedy.
+    pub fn permit(&self, base_url: BaseUrl) -> Result<BaseUrl, String> {
         if !self.is_listed() {
             dial::check(&base_url).map_err(|error| error.to_string())?;
         } else if !self.allowed.contains(&base_url) {

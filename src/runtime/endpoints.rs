@@ -4,7 +4,7 @@
 //!
 //! The pod network reaches this port, so a connection has a deadline and carries one request, and
 //! their number is limited. Where there are too many, the oldest is cut: it waits for a request that does
-//! not come, and a probe is answered all the same.
+//! not come, and a probe is answered all the same: each is served for a moment before the next is accepted.
 
 use hyper::{
     Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn,
@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{collections::VecDeque, convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::{AbortHandle, JoinSet},
+    task::{AbortHandle, JoinSet, yield_now},
     time::{sleep, timeout},
 };
 
@@ -59,6 +59,8 @@ pub async fn serve(listener: TcpListener, ready: Ready) {
                 open.push_back(connections.spawn(async move {
                     let _ = timeout(CONNECTION, answer(stream, ready)).await;
                 }));
+                // A full backlog is accepted without a pause: none of it may be cut before it was looked at.
+                yield_now().await;
             }
             Err(error) => {
                 tracing::warn!(
@@ -138,6 +140,25 @@ mod tests {
         let mut rest = Vec::new();
         let cut = silent[1].read_to_end(&mut rest);
         assert!(timeout(HEAD, cut).await.is_ok(), "it is still open");
+    }
+
+    #[tokio::test]
+    async fn a_probe_is_answered_in_the_midst_of_a_flood_that_comes_at_once() {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        // All of them lie in the backlog, which takes 128, before the first is accepted.
+        let mut probe = TcpStream::connect(address).await.unwrap();
+        let request = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
+        probe.write_all(request).await.unwrap();
+        let mut flood = Vec::new();
+        for _ in 0..MOST_CONNECTIONS + 16 {
+            flood.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut server = JoinSet::new();
+        server.spawn(serve(listener, Arc::new(|| true)));
+        let mut answer = String::new();
+        let read = probe.read_to_string(&mut answer).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{read:?} {answer}");
     }
 
     #[tokio::test]

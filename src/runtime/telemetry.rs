@@ -21,11 +21,18 @@ pub enum LogFormat {
     Json,
 }
 
+/// The client of the API server, with its parts.
+const CLIENT: &str = "kube_client::client";
+/// Those of its parts that hold no body: they tell of CA bundles, certificates and of the head of a request.
+const WITHOUT_BODIES: [&str; 2] = ["::tls", "::builder"];
+
 /// The client of the API server tells of an answer that does not decode with all of its body, and that may be a
 /// Secret. No filter of a user brings that back, by whatever module, span or level.
 fn has_no_body(metadata: &Metadata<'_>) -> bool {
-    let is_client = metadata.target().starts_with("kube_client::client");
-    !is_client || metadata.is_span() || *metadata.level() == Level::ERROR
+    let Some(part) = metadata.target().strip_prefix(CLIENT) else {
+        return true;
+    };
+    metadata.is_span() || *metadata.level() == Level::ERROR || WITHOUT_BODIES.contains(&part)
 }
 
 /// What writes the log, as far as this filter lets it.
@@ -114,6 +121,7 @@ pub(crate) mod tests {
                     let _inside = span.enter();
                     tracing::warn!(target: "kube_client::client", "canary");
                     tracing::trace!(target: "kube_client::client::body", "canary");
+                    tracing::warn!(target: "kube_client::client::another", "canary");
                     tracing::error!(target: "kube_client::client", "it failed");
                     tracing::warn!(target: "flexmetal_operator", "something else");
                 });
@@ -124,12 +132,14 @@ pub(crate) mod tests {
         let (written, log) = Written::start(LogFormat::Text, "info");
         tracing::subscriber::with_default(log, || {
             tracing::error!(target: "kube_client::client", "it failed");
+            tracing::warn!(target: "kube_client::client::tls", "failed to reload CA bundle");
+            tracing::debug!(target: "kube_client::client::builder", "requesting");
             tracing::info!("something else");
         });
         let text = written.text();
-        assert!(
-            text.contains("it failed") && text.contains("something else"),
-            "{text}"
-        );
+        for told in ["it failed", "failed to reload CA bundle", "something else"] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+        assert!(!text.contains("requesting"), "{text}");
     }
 }

@@ -72,6 +72,19 @@ impl BaseUrl {
         Ok(Self { url, text })
     }
 
+    /// Reads a base URL from the bytes of a Secret.
+    ///
+    /// # Errors
+    ///
+    /// [`BaseUrlError`] names the field and the remedy.
+    pub fn parse_bytes(bytes: &[u8]) -> Result<Self, BaseUrlError> {
+        if bytes.len() > LONGEST {
+            return Err(BaseUrlError::TooLong);
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| BaseUrlError::NotAUrl)?;
+        Self::parse(text)
+    }
+
     /// The URL, without a slash at the end.
     pub fn as_str(&self) -> &str {
         &self.text

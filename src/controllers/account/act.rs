@@ -38,15 +38,18 @@ pub async fn act<K: AccountObject>(
     let namespace = target.secret_namespace;
     match effect {
         Effect::HoldAccount => write_account(ctx, target, Some(target.secret)).await,
-        Effect::HoldSecret => write_secret(ctx, namespace, target.secret, true)
+        Effect::HoldSecret => write_secret(ctx, namespace, target.secret, Hold::Put)
             .await
             .map(|()| true),
-        Effect::LetSecretGo { name } => write_secret(ctx, namespace, name, false)
+        Effect::LetSecretGo { name } => write_secret(ctx, namespace, name, Hold::Remove)
+            .await
+            .map(|()| true),
+        Effect::ClearSecret => write_secret(ctx, namespace, target.secret, Hold::Clear)
             .await
             .map(|()| true),
         Effect::MoveHold { from } => {
             if let Some(from) = from {
-                write_secret(ctx, namespace, from, false).await?;
+                write_secret(ctx, namespace, from, Hold::Remove).await?;
             }
             write_account(ctx, target, Some(target.secret)).await
         }
@@ -94,26 +97,40 @@ async fn settle<K: AccountObject>(
     }
 }
 
+/// What to do with the finalizer of a Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// Put it on, if this is a key Secret.
+    Put,
+    /// Take it off.
+    Remove,
+    /// Take it off, if this is no key Secret.
+    Clear,
+}
+
 async fn write_secret(
     process: &Process,
     namespace: &str,
     name: &str,
-    held: bool,
+    hold: Hold,
 ) -> Result<(), Failure> {
     let Some(fresh) = process.secret(namespace, name).await? else {
         return Ok(());
     };
     let finalizers = fresh.metadata.finalizers.iter().flatten();
     let has = finalizers.into_iter().any(|f| f == ACCOUNT_FINALIZER);
-    if has == held {
+    let is_held = hold == Hold::Put;
+    if has == is_held {
         return Ok(());
     }
     // Another Secret of that name may be there by now. The next pass says what is wrong with it.
-    if held && !is_key_secret(&fresh) {
-        return Ok(());
+    match hold {
+        Hold::Put if !is_key_secret(&fresh) => return Ok(()),
+        Hold::Clear if is_key_secret(&fresh) => return Ok(()),
+        Hold::Put | Hold::Remove | Hold::Clear => {}
     }
     let mut finalizers = without_finalizer(&fresh, ACCOUNT_FINALIZER);
-    if held {
+    if is_held {
         finalizers.push(ACCOUNT_FINALIZER.into());
     }
     // Under the condition that nobody wrote meanwhile.
@@ -139,7 +156,7 @@ pub async fn remove_from_secret(
     namespace: &str,
     name: &str,
 ) -> Result<(), Failure> {
-    write_secret(process, namespace, name, false).await
+    write_secret(process, namespace, name, Hold::Remove).await
 }
 
 /// A failure for a condition or an event, with the remedy where a right is missing.
@@ -165,12 +182,27 @@ mod tests {
             let metadata = json!({"name": "s", "namespace": "n", "finalizers": finalizers});
             Answer::Says(200, json!({ "metadata": metadata, "type": "Opaque" }))
         };
-        let answers = [secret(&[]), secret(&[ACCOUNT_FINALIZER]), secret(&[])];
+        let held = || secret(&[ACCOUNT_FINALIZER]);
+        let answers = [secret(&[]), held(), secret(&[]), held(), secret(&[])];
         let floor = Floor::start(answers).await;
-        write_secret(&floor.ctx, "n", "s", true).await.unwrap();
+        let write = async |hold| write_secret(&floor.ctx, "n", "s", hold).await.unwrap();
+        write(Hold::Put).await;
         assert_eq!(floor.asked().len(), 1, "it was only read");
-        write_secret(&floor.ctx, "n", "s", false).await.unwrap();
+        write(Hold::Remove).await;
         assert_eq!(floor.asked().len(), 3, "read and written");
+        write(Hold::Clear).await;
+        assert_eq!(floor.asked().len(), 5, "read and written");
+    }
+
+    #[tokio::test]
+    async fn a_key_secret_in_the_place_of_another_keeps_its_finalizer() {
+        let metadata = json!({"name": "s", "namespace": "n", "finalizers": [ACCOUNT_FINALIZER]});
+        let secret = json!({ "metadata": metadata, "type": API_KEY_SECRET });
+        let floor = Floor::start([Answer::Says(200, secret)]).await;
+        write_secret(&floor.ctx, "n", "s", Hold::Clear)
+            .await
+            .unwrap();
+        assert_eq!(floor.asked().len(), 1, "it was only read");
     }
 
     #[tokio::test]
@@ -178,8 +210,8 @@ mod tests {
         let floor = Floor::start([]).await;
         // What stands in the annotation `held-secret` may have been written by anybody.
         for forged in ["../../pods/x", "a/b", "..", "", "x?limit=1", "%2e%2e", "A"] {
-            for held in [true, false] {
-                write_secret(&floor.ctx, "n", forged, held).await.unwrap();
+            for hold in [Hold::Put, Hold::Remove] {
+                write_secret(&floor.ctx, "n", forged, hold).await.unwrap();
             }
             remove_from_secret(&floor.ctx, "n", forged).await.unwrap();
         }
@@ -200,12 +232,14 @@ mod tests {
             no(404, "not found"),
         ];
         let floor = Floor::start(answers).await;
-        for held in [true, false] {
-            let failure = write_secret(&floor.ctx, "n", "s", held).await.unwrap_err();
+        for hold in [Hold::Put, Hold::Remove] {
+            let failure = write_secret(&floor.ctx, "n", "s", hold).await.unwrap_err();
             assert_eq!(failure.code(), Some(404));
         }
         // One that is not even shown bears no finalizer.
-        write_secret(&floor.ctx, "n", "s", false).await.unwrap();
+        write_secret(&floor.ctx, "n", "s", Hold::Remove)
+            .await
+            .unwrap();
         assert_eq!(floor.asked().len(), 5);
     }
 }

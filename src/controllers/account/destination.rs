@@ -7,7 +7,7 @@ use crate::{
     controllers::reach::Reach,
     kinds::names::{API_KEY_SECRET, BASE_URL_ENTRY},
 };
-use hosting::BaseUrl;
+use hosting::{BaseUrl, BaseUrlError};
 
 /// What the key Secret says of where its key may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +16,10 @@ pub enum Declared {
     Unknown,
     /// Nothing.
     Nothing,
+    /// Something that is no base URL. What it says is not kept: an entry may be of a MiB.
+    Unusable(BaseUrlError),
     /// There.
-    To(String),
+    To(BaseUrl),
 }
 
 /// Where the key may be sent.
@@ -41,7 +43,8 @@ impl Destination {
         let declared = match declared {
             Declared::Unknown => return Self::Unknown(spec),
             Declared::Nothing => None,
-            Declared::To(text) => match reach.judge(text) {
+            Declared::Unusable(why) => return Self::Nowhere(format!("{secret}: {why}")),
+            Declared::To(base_url) => match reach.permit(base_url.clone()) {
                 Ok(base_url) => Some(base_url),
                 Err(why) => return Self::Nowhere(format!("{secret}: {why}")),
             },
@@ -82,7 +85,10 @@ mod tests {
     }
 
     fn to(text: &str) -> Declared {
-        Declared::To(text.into())
+        match BaseUrl::parse_bytes(text.as_bytes()) {
+            Ok(base_url) => Declared::To(base_url),
+            Err(why) => Declared::Unusable(why),
+        }
     }
 
     fn of(spec: Option<&str>, declared: &Declared, allowed: &[&str]) -> Destination {
@@ -147,6 +153,12 @@ mod tests {
                 to(""),
                 &[],
                 &["Secret n/api: baseURL", "absolute URL"],
+            ),
+            (
+                None,
+                to(&format!("{ONE}/{}", "x".repeat(2048))),
+                &[],
+                &["Secret n/api: baseURL", "longer than 2048 bytes"],
             ),
             (
                 None,

@@ -33,7 +33,7 @@ pub struct Facts {
     pub secret: SecretFact,
     /// Base URL and CA bundle: whether they can be used, or what is wrong.
     pub endpoint: Result<(), String>,
-    /// Objects that use the account; None while nobody knows.
+    /// Objects that use the account; None while nobody knows, or not every account object has been seen.
     pub users: Option<usize>,
     /// Whether another account object that is in use stands on the Secret that bears the finalizer for this one.
     pub secret_is_shared: bool,

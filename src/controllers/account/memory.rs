@@ -18,7 +18,7 @@ pub struct Memory {
     pub(super) reading: Option<(Duration, String, Reading)>,
     /// How old that may be at the next pass.
     pub(super) secret_age: Duration,
-    /// Why the account does not work, and since when.
+    /// What is looked for, and since when.
     pub(super) troubled: Option<(Reason, Duration)>,
     /// What the present connection was made of.
     pub(super) connected: Option<Ingredients>,

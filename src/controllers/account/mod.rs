@@ -30,10 +30,7 @@ use super::{
     objects::{Objects, Shown, Traits},
     streams::Guarded,
 };
-use crate::{
-    account::Accounts,
-    kinds::{ClusterProviderAccount, ProviderAccount, references::AccountKind},
-};
+use crate::kinds::{ClusterProviderAccount, ProviderAccount, references::AccountKind};
 use kube::Api;
 use memory::Memory;
 use object::AccountObject;
@@ -63,16 +60,17 @@ impl Controller {
     /// No objects yet. Registers both kinds with the accounts, which wake them.
     pub fn new(process: &Process) -> Self {
         let watches = process.watched.watches();
-        let namespaced = Arc::new(objects(&process.accounts, watches));
+        let secrets = Arc::<Secrets>::default();
+        let namespaced = Arc::new(objects(process, &secrets, watches));
         process.accounts.add_users(namespaced.clone());
         let serves = process.watched.serves(AccountKind::ClusterProviderAccount);
-        let cluster = serves.then(|| Arc::new(objects(&process.accounts, 1)));
+        let cluster = serves.then(|| Arc::new(objects(process, &secrets, 1)));
         if let Some(cluster) = &cluster {
             process.accounts.add_users(cluster.clone());
         }
         Self {
             process: process.clone(),
-            secrets: Arc::default(),
+            secrets,
             known: watch::Sender::new(false),
             namespaced,
             cluster,
@@ -136,17 +134,31 @@ impl Controller {
         };
         let listed = async { tokio::join!(self.namespaced.completed(), cluster) };
         let _ = tokio::time::timeout(FIRST_LISTING, listed).await;
+        self.secrets.complete();
         self.known.send_replace(true);
+        // What was held back until now.
+        self.namespaced.look_again();
+        if let Some(cluster) = &self.cluster {
+            cluster.look_again();
+        }
     }
 }
 
-fn objects<K: AccountObject>(accounts: &Accounts, watches: usize) -> AccountObjects<K> {
-    let accounts = accounts.clone();
+fn objects<K: AccountObject>(
+    process: &Process,
+    secrets: &Arc<Secrets>,
+    watches: usize,
+) -> AccountObjects<K> {
+    let (accounts, own) = (process.accounts.clone(), process.namespace.clone());
+    let secrets = secrets.clone();
     let traits = Traits {
         together: TOGETHER,
         // Known from the first sight on, long before its first pass: until then nothing may take
         // it for missing.
-        first_sight: Box::new(move |shown: &Shown<K>| object::announce(&accounts, shown)),
+        first_sight: Box::new(move |shown: &Shown<K>| {
+            secrets.first_seen(shown, &own);
+            object::announce(&accounts, shown);
+        }),
         ..Traits::default()
     };
     Objects::new(traits, watches)

@@ -77,6 +77,7 @@ pub async fn observe<K: AccountObject>(
         memory.fresh_word = None;
     }
     let fresh_word = memory.fresh_word.get_or_insert_with(fresh_word).clone();
+    let is_shared = secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held);
     let facts = Facts {
         now,
         in_force,
@@ -91,8 +92,9 @@ pub async fn observe<K: AccountObject>(
         status,
         secret: reading.fact,
         endpoint,
-        users: ctx.accounts.users(&key),
-        secret_is_shared: secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held),
+        // No finalizer moves before it is known who else stands on the Secret.
+        users: is_shared.and(ctx.accounts.users(&key)),
+        secret_is_shared: is_shared.unwrap_or(true),
         connected: is_new || memory.connected.is_some(),
         report,
         failed: memory.failure.clone().map(|why| (failures, why)),

@@ -205,11 +205,7 @@ async fn say<K: AccountObject>(
     facts: &Facts,
     decision: &Decision,
 ) -> Again {
-    let why = decision.block.as_ref().map(|(reason, _)| *reason);
-    let again = match facts.deleting() {
-        true => decision.again,
-        false => memory.rest(why, decision.again, facts.now),
-    };
+    let again = memory.rest(decision.looks_for, decision.again, facts.now);
     // A little less, so that the next pass does read it.
     memory.secret_age = again.mul_f64(0.9);
     let now = Timestamp::from_second(clock::now().wall).unwrap_or_default();
@@ -273,9 +269,10 @@ async fn forget<K: AccountObject>(
     let held = held.filter(|(name, _)| *name == crate::kinds::names::HELD_SECRET);
     for (_, secret) in held {
         let namespace = object::secret_namespace(&key, &ctx.namespace);
-        if !secrets.is_shared(&ctx.accounts, uid, &namespace, secret)
-            && let Err(failure) = act::remove_from_secret(ctx, &namespace, secret).await
-        {
+        let Some(is_shared) = secrets.is_shared(&ctx.accounts, uid, &namespace, secret) else {
+            return Again::Backoff;
+        };
+        if !is_shared && let Err(failure) = act::remove_from_secret(ctx, &namespace, secret).await {
             tracing::warn!(
                 account = %key,
                 secret,

@@ -4,18 +4,22 @@ use super::{
     act,
     destination::Declared,
     facts::{KeyFault, SecretFact},
+    object::{self, AccountObject},
 };
 use crate::{
     account::{AccountKey, Accounts},
-    controllers::context::Process,
-    kinds::names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
+    controllers::{context::Process, objects::Shown},
+    kinds::names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET},
 };
-use hosting::ApiKey;
+use hosting::{ApiKey, BaseUrl};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// A Secret as read, with the key taken out of it.
@@ -66,7 +70,11 @@ fn found(secret: &Secret) -> Reading {
     let declared = match entry(BASE_URL_ENTRY) {
         _ if !is_key_secret => Declared::Unknown,
         None => Declared::Nothing,
-        Some(bytes) => Declared::To(String::from_utf8_lossy(&bytes.0).into_owned()),
+        // What is remembered for each account must be small, whatever somebody puts into a Secret.
+        Some(bytes) => match BaseUrl::parse_bytes(&bytes.0) {
+            Ok(base_url) => Declared::To(base_url),
+            Err(why) => Declared::Unusable(why),
+        },
     };
     Reading {
         fact: SecretFact::Found {
@@ -83,9 +91,31 @@ fn found(secret: &Secret) -> Reading {
 #[derive(Default)]
 pub struct Secrets {
     inner: Mutex<HashMap<String, (AccountKey, String, String)>>,
+    /// Every account object was noted once.
+    is_complete: AtomicBool,
 }
 
 impl Secrets {
+    /// Notes the Secret of an account object that is new, before its first pass. Of one that does not decode only the
+    /// Secret is known that bears the finalizer for it.
+    pub fn first_seen<K: AccountObject>(&self, shown: &Shown<K>, own: &str) {
+        let meta = shown.meta();
+        let name = match shown {
+            Shown::Decoded(object) => Some(&object.spec().api_key_secret_ref.name),
+            Shown::Undecodable(_) => meta.annotations.as_ref().and_then(|a| a.get(HELD_SECRET)),
+        };
+        if let (Some(uid), Some(name)) = (meta.uid.as_deref(), name) {
+            let key = object::key::<K>(meta);
+            let namespace = object::secret_namespace(&key, own);
+            self.note(uid, &key, &namespace, name);
+        }
+    }
+
+    /// Every account object has been seen.
+    pub fn complete(&self) {
+        self.is_complete.store(true, Ordering::Release);
+    }
+
     /// Notes the Secret of an account object.
     pub fn note(&self, uid: &str, key: &AccountKey, namespace: &str, name: &str) {
         let noted = (key.clone(), namespace.to_owned(), name.to_owned());
@@ -104,8 +134,18 @@ impl Secrets {
         self.lock().remove(uid);
     }
 
-    /// Whether another account that is, or may be, in use stands on this Secret.
-    pub fn is_shared(&self, accounts: &Accounts, uid: &str, namespace: &str, name: &str) -> bool {
+    /// Whether another account that is, or may be, in use stands on this Secret; None while not every account object
+    /// has been seen.
+    pub fn is_shared(
+        &self,
+        accounts: &Accounts,
+        uid: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<bool> {
+        if !self.is_complete.load(Ordering::Acquire) {
+            return None;
+        }
         let others: Vec<AccountKey> = {
             let secrets = self.lock();
             let others = secrets
@@ -113,7 +153,7 @@ impl Secrets {
                 .filter(|(other, (_, ns, n))| *other != uid && ns == namespace && n == name);
             others.map(|(_, (key, ..))| key.clone()).collect()
         };
-        others.iter().any(|key| accounts.users(key) != Some(0))
+        Some(others.iter().any(|key| accounts.users(key) != Some(0)))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (AccountKey, String, String)>> {
@@ -124,6 +164,7 @@ impl Secrets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hosting::BaseUrlError;
     use k8s_openapi::ByteString;
     use serde_json::json;
 
@@ -174,7 +215,27 @@ mod tests {
         };
         assert!(text.contains("line break") && !text.contains("canary"));
         let declares = found(&secret(BASE_URL_ENTRY, b"https://h"));
-        assert_eq!(declares.declared, Declared::To("https://h".into()));
+        let there = BaseUrl::parse("https://h").unwrap();
+        assert_eq!(declares.declared, Declared::To(there));
+    }
+
+    #[test]
+    fn of_an_entry_that_is_no_base_url_nothing_is_kept() {
+        let long = format!("https://h/{}", "x".repeat(1 << 20));
+        for (value, why) in [
+            (vec![0xff; 1 << 20], BaseUrlError::TooLong),
+            (long.into_bytes(), BaseUrlError::TooLong),
+            (vec![0xff; 100], BaseUrlError::NotAUrl),
+            (b"canary".to_vec(), BaseUrlError::NotAUrl),
+        ] {
+            let reading = found(&secret(BASE_URL_ENTRY, &value));
+            assert_eq!(reading.declared, Declared::Unusable(why));
+        }
+        let reading = found(&secret(API_KEY_ENTRY, &vec![b'k'; 1 << 20]));
+        let KeyFault::Invalid(text) = fault(&reading) else {
+            panic!("invalid")
+        };
+        assert!(text.len() < 200, "{text}");
     }
 
     #[test]

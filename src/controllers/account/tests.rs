@@ -1,10 +1,12 @@
 //! Decisions on accounts: each trouble its own words, finalizers in their order.
 
 mod lineage;
+mod sharing;
 
 use super::{
     decide::{Effect, decide},
     facts::{Facts, KeyFault, SecretFact},
+    memory::Memory,
     report,
 };
 use crate::{
@@ -318,6 +320,63 @@ fn every_trouble_names_its_field_and_remedy() {
     }
 }
 
+/// Each trouble of an account that works by its last good key, of one that never did, and of one that ends: the Secret
+/// is read often at first and then once a minute, however long somebody leaves it so.
+#[test]
+fn whatever_lasts_is_looked_at_once_a_minute() {
+    let deleted = || Some(Time(Timestamp::MIN));
+    type Make<'a> = &'a dyn Fn(&mut Facts);
+    let cases: [(&str, Make); 12] = [
+        ("missing", &|f| f.secret = SecretFact::Missing),
+        ("absent", &|f| secret(f, Err(KeyFault::Absent), false, true)),
+        ("type", &|f| {
+            secret(f, Err(KeyFault::OtherType), false, false)
+        }),
+        ("invalid", &|f| {
+            secret(f, Err(KeyFault::Invalid("no".into())), false, true);
+        }),
+        ("unread", &|f| f.secret = SecretFact::Unread("no".into())),
+        ("endpoint", &|f| f.endpoint = Err("baseURL".into())),
+        ("rejected", &|f| f.report.as_mut().unwrap().key = rejected()),
+        ("changed", &|f| {
+            f.status.endpoint = Some(endpoint("old"));
+            f.status.known_machines = vec![known()];
+        }),
+        ("ends", &|f| f.meta.deletion_timestamp = deleted()),
+        ("ends without Secret", &|f| {
+            f.meta.deletion_timestamp = deleted();
+            f.secret = SecretFact::Missing;
+        }),
+        ("ends without URL", &|f| {
+            f.meta.deletion_timestamp = deleted();
+            f.endpoint = Err("baseURL".into());
+        }),
+        ("Secret ends", &|f| secret(f, Ok("a".into()), true, true)),
+    ];
+    for (case, make) in cases {
+        for connected in [true, false] {
+            let mut facts = facts();
+            facts.connected = connected;
+            make(&mut facts);
+            let mut memory = Memory::default();
+            let mut looks = Vec::new();
+            for _ in 0..30 {
+                let decision = decide(&facts);
+                let rest = memory.rest(decision.looks_for, decision.again, facts.now);
+                looks.push(rest.as_secs());
+                facts.now += rest;
+            }
+            assert!(looks[0] <= 2, "{case} {connected}: {looks:?}");
+            assert_eq!(looks[25..], [60; 5], "{case} {connected}: {looks:?}");
+        }
+    }
+    // One that is in order, or cannot be reached, is looked at as ever: another key must not wait for long.
+    let mut facts = facts();
+    assert_eq!(decide(&facts).looks_for, None);
+    facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
+    assert_eq!(decide(&facts).looks_for, None);
+}
+
 #[test]
 fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() {
     let mut facts = facts();
@@ -456,16 +515,20 @@ fn a_secret_of_another_type_bears_no_finalizer_and_nothing_is_ordered() {
     facts.connected = false;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::InvalidKey);
 
-    // With a finalizer it could not be made again.
+    // With a finalizer it could not be made again, and no other account needs one there either.
     secret(&mut facts, Err(KeyFault::OtherType), true, true);
-    let let_go = Effect::LetSecretGo { name: "api".into() };
-    let decision = decide(&facts);
-    assert_eq!(
-        (decision.effect, decision.held),
-        (Some(let_go), Some(false))
-    );
-    facts.secret_is_shared = true;
-    assert_eq!(decide(&facts).effect, None);
+    for users in [1, 0] {
+        for is_shared in [false, true] {
+            facts.users = Some(users);
+            facts.secret_is_shared = is_shared;
+            let decision = decide(&facts);
+            assert_eq!(
+                (decision.effect, decision.held),
+                (Some(Effect::ClearSecret), Some(false)),
+                "{users} {is_shared}"
+            );
+        }
+    }
 }
 
 #[test]

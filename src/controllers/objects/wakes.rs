@@ -12,6 +12,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         if is_gain {
             self.relist();
         }
+        self.look_again();
+    }
+
+    /// Every object gets a pass.
+    pub fn look_again(&self) {
         let now = clock::now().mono;
         let mut inner = self.lock();
         let uids: Vec<Uid> = inner.entries.keys().cloned().collect();

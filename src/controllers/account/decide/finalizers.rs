@@ -35,8 +35,7 @@ pub(super) fn finalizers(facts: &Facts) -> (Option<Effect>, Option<bool>) {
                 from: held.filter(|_| !facts.secret_is_shared).map(str::to_owned),
             }),
             // None of ours belongs there, and with it the Secret could not be made again.
-            (true, _) if !is_key_secret => (secret_held && !facts.secret_is_shared)
-                .then(|| Effect::LetSecretGo { name: name.clone() }),
+            (true, _) if !is_key_secret => secret_held.then_some(Effect::ClearSecret),
             (true, _) => {
                 let can = matches!(facts.secret, SecretFact::Found { .. });
                 (can && !secret_held && !secret_deleting).then_some(Effect::HoldSecret)
@@ -53,6 +52,7 @@ pub(super) fn finalizers(facts: &Facts) -> (Option<Effect>, Option<bool>) {
         Some(held) if held != name => Some(Effect::MoveHold {
             from: (!facts.secret_is_shared).then(|| held.to_owned()),
         }),
+        Some(_) if secret_held && !is_key_secret => Some(Effect::ClearSecret),
         Some(_) if secret_held && !facts.secret_is_shared => {
             Some(Effect::LetSecretGo { name: name.clone() })
         }

@@ -54,6 +54,8 @@ pub struct Decision {
     pub patience_for: Option<Reason>,
     /// When to look again.
     pub again: Duration,
+    /// What is looked for then, more and more rarely the longer it does not come; None: nothing in particular.
+    pub looks_for: Option<Reason>,
     /// A complete listing that begins at or after this moment is wanted, to see where URL and key lead.
     pub wants_proof: Option<Duration>,
 }
@@ -70,6 +72,9 @@ pub enum Effect {
         /// Its name.
         name: String,
     },
+    /// Take the finalizer off the account's Secret while that is of another type, whoever stands on it. One that was
+    /// made in its place meanwhile may be held for others.
+    ClearSecret,
     /// The account names another Secret now: let the former one go (if it may), note the new one.
     MoveHold {
         /// The former Secret, unless others need it.
@@ -108,6 +113,7 @@ pub fn decide(facts: &Facts) -> Decision {
         is_used_up.then_some(Effect::ForgetAcknowledgement)
     });
     Decision {
+        looks_for: looks_for(facts, trouble.as_ref(), block.is_some()),
         block,
         no_orders,
         held,
@@ -144,13 +150,26 @@ fn judged(facts: &Facts, trouble: Option<Cause>) -> (Option<Cause>, Option<Reaso
 }
 
 fn again(facts: &Facts, trouble: Option<&Cause>) -> Duration {
-    let ending =
-        facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
     match trouble {
-        _ if ending => ENDING,
+        _ if is_ending(facts) => ENDING,
         Some(t) if secret_is_awaited(t.reason) => SECRET_AWAITED,
         _ => SECRET_AT_REST,
     }
+}
+
+/// Whoever ends is told when the last user is gone, and a repair of the Secret need not come at all: neither may cost
+/// a read every second for as long as it pleases somebody. Also not of an account that still works by its last good key.
+fn looks_for(facts: &Facts, trouble: Option<&Cause>, is_blocked: bool) -> Option<Reason> {
+    if is_ending(facts) {
+        return Some(Reason::InUse);
+    }
+    let reason = trouble?.reason;
+    (is_blocked || secret_is_awaited(reason)).then_some(reason)
+}
+
+/// Whether account or Secret is being deleted.
+fn is_ending(facts: &Facts) -> bool {
+    facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. })
 }
 
 /// Whether a change of the Secret would help.
