@@ -20,8 +20,15 @@ use super::transport::{Caps, Cause, Request, Transport};
 /// The most bytes of an error answer. A message for people is shorter.
 const REFUSAL_CAP: usize = 64 << 10;
 
-/// The most bytes of an answer: a record, or a page of 50 of them.
+/// The most bytes of an answer to a read: a record, or a page of 50 of them.
 const CAP: usize = 1 << 20;
+
+/// The most bytes of an answer to a change: one record, of which a stored key and a server with 60 tags are the
+/// largest.
+const CHANGE_CAP: usize = 64 << 10;
+
+/// The most bytes of an answer to a change that may show a list: of a thousand addresses, say.
+const CHANGED_LIST_CAP: usize = 256 << 10;
 
 /// The most bytes of a list without pages (such as usage), of a list of hosts
 /// with all their hardware, and of a hardware listing.
@@ -235,8 +242,9 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     /// A call to `/v3/` and these segments.
     pub(super) fn new(method: Method, path: &'a [&'a str]) -> Self {
+        let is_read = method == Method::GET;
         Self {
-            idempotent: method == Method::GET,
+            idempotent: is_read,
             method,
             path,
             query: Vec::new(),
@@ -245,7 +253,7 @@ impl<'a> Call<'a> {
             body: None,
             secrets: Vec::new(),
             is_order: false,
-            cap: CAP,
+            cap: if is_read { CAP } else { CHANGE_CAP },
         }
     }
 
@@ -279,6 +287,19 @@ impl<'a> Call<'a> {
     /// The answer may be larger than a page of a list.
     pub(super) fn large(mut self) -> Self {
         self.cap = LARGE_CAP;
+        self
+    }
+
+    /// The answer to a change may show all entries of a list.
+    pub(super) fn showing_all(mut self) -> Self {
+        self.cap = CHANGED_LIST_CAP;
+        self
+    }
+
+    /// The answer to a change may repeat its body, with signs written in another way.
+    pub(super) fn repeating(mut self) -> Self {
+        let sent = self.body.as_ref().map_or(0, Vec::len);
+        self.cap = CHANGE_CAP + 2 * sent;
         self
     }
 

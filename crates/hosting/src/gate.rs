@@ -1,18 +1,25 @@
 //! How much memory the bodies of answers take while they come in, over all clients of the process.
 //!
-//! A body holds what has come of it, and no more. When all of them together reach the bound, the read that was
+//! A body holds what has come of it, and no more. When all of them together reach the bound, the one that was
 //! begun first is given up: an API that answers soundly is done within moments, and one that sends a byte
 //! now and then, or without end, is what stands there longest. So nobody waits for anybody else, however many
-//! answer slowly. What was to change something is never given up for others: then nobody would know whether it did.
+//! answer slowly. Answers to changes are small and have a bound of their own: no read gives way to them, and they
+//! to none. Where one of them is given up nobody knows whether the change was made, as with any that breaks off.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most bytes of all bodies at once. Room for one answer of the largest kind, and many pages of lists.
-const MOST: usize = 12 << 20;
+/// The most bytes of all answers to reads at once. Room for one of the largest kind, and many pages of lists.
+const MOST_OF_READS: usize = 12 << 20;
 
-/// The gate of this process.
-pub(super) static GATE: Gate = Gate::new(MOST);
+/// The most bytes of all answers to changes at once. A usual one has some KiB.
+const MOST_OF_CHANGES: usize = 2 << 20;
+
+/// Where answers to reads come in.
+pub(super) static READS: Gate = Gate::new(MOST_OF_READS);
+
+/// Where answers to changes come in.
+pub(super) static CHANGES: Gate = Gate::new(MOST_OF_CHANGES);
 
 /// Why a body is not whole.
 #[derive(Debug, thiserror::Error)]
@@ -31,18 +38,14 @@ struct State {
     /// The memory of all bodies.
     held: usize,
     /// Oldest first.
-    bodies: BTreeMap<u64, Body>,
-}
-
-struct Body {
-    bytes: Vec<u8>,
-    is_read: bool,
+    bodies: BTreeMap<u64, Vec<u8>>,
 }
 
 /// A body that is coming in. Dropped, it gives its memory back.
 pub(super) struct Incoming<'a> {
     gate: &'a Gate,
     number: u64,
+    cap: usize,
 }
 
 impl Gate {
@@ -57,14 +60,23 @@ impl Gate {
         }
     }
 
-    /// Lets a body in. `is_read`: the call changes nothing, so it may be given up.
-    pub(super) fn open(&self, is_read: bool) -> Incoming<'_> {
+    /// Lets a body in of which at most so many bytes are kept.
+    pub(super) fn open(&self, cap: usize) -> Incoming<'_> {
         let mut state = self.state();
         let number = state.next;
         state.next += 1;
-        let bytes = Vec::new();
-        state.bodies.insert(number, Body { bytes, is_read });
-        Incoming { gate: self, number }
+        state.bodies.insert(number, Vec::new());
+        Incoming {
+            gate: self,
+            number,
+            cap,
+        }
+    }
+
+    /// How much is held.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.state().held
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -75,17 +87,17 @@ impl Gate {
 impl State {
     fn remove(&mut self, number: u64) -> Option<Vec<u8>> {
         let body = self.bodies.remove(&number)?;
-        self.held -= body.bytes.capacity();
-        Some(body.bytes)
+        self.held -= body.capacity();
+        Some(body)
     }
 
-    /// Gives up reads, oldest first, until so many bytes more fit.
+    /// Gives up bodies, oldest first, until so many bytes more fit.
     fn make_room(&mut self, more: usize, most: usize) {
         while self.held + more > most {
             let oldest = self
                 .bodies
                 .iter()
-                .find(|(_, body)| body.is_read && body.bytes.capacity() > 0)
+                .find(|(_, body)| body.capacity() > 0)
                 .map(|(number, _)| *number);
             let Some(oldest) = oldest else {
                 return;
@@ -103,29 +115,26 @@ impl Incoming<'_> {
     pub(super) fn push(&self, chunk: &[u8]) -> Result<(), GivenUp> {
         let mut state = self.gate.state();
         let body = state.bodies.get(&self.number).ok_or(GivenUp)?;
-        let (length, before) = (body.bytes.len(), body.bytes.capacity());
+        let (length, before) = (body.len(), body.capacity());
         let needed = length + chunk.len();
         if needed > before {
-            // Doubled, so that a body in small pieces is not copied again and again.
-            let after = needed.max(2 * before);
+            // Doubled, so that a body in small pieces is not copied again and again; but no more than will come.
+            let after = needed.max((2 * before).min(self.cap));
             state.make_room(after - before, self.gate.most);
             let body = state.bodies.get_mut(&self.number).ok_or(GivenUp)?;
-            body.bytes.reserve_exact(after - length);
-            let grown = body.bytes.capacity() - before;
+            body.reserve_exact(after - length);
+            let grown = body.capacity() - before;
             state.held += grown;
         }
         let body = state.bodies.get_mut(&self.number).ok_or(GivenUp)?;
-        body.bytes.extend_from_slice(chunk);
+        body.extend_from_slice(chunk);
         Ok(())
     }
 
     /// How much has come.
     pub(super) fn length(&self) -> usize {
         let state = self.gate.state();
-        state
-            .bodies
-            .get(&self.number)
-            .map_or(0, |body| body.bytes.len())
+        state.bodies.get(&self.number).map_or(0, Vec::len)
     }
 
     /// Hands the body out, which is decoded at once. Nothing is left of one that was given up.
@@ -149,11 +158,11 @@ mod tests {
     #[test]
     fn the_read_that_was_begun_first_makes_room_for_the_others() {
         let gate = Gate::new(1000);
-        let slow: Vec<_> = (0..10).map(|_| gate.open(true)).collect();
+        let slow: Vec<_> = (0..10).map(|_| gate.open(500)).collect();
         for body in &slow {
             body.push(&CHUNK).unwrap();
         }
-        let sound = gate.open(true);
+        let sound = gate.open(500);
         for _ in 0..4 {
             sound.push(&CHUNK).unwrap();
         }
@@ -166,23 +175,22 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_a_change_is_never_given_up_for_others() {
-        let gate = Gate::new(1000);
-        let change = gate.open(false);
-        change.push(&CHUNK).unwrap();
-        let reads: Vec<_> = (0..20).map(|_| gate.open(true)).collect();
-        for body in &reads {
-            body.push(&CHUNK).unwrap();
-            assert!(gate.state().held <= 1000);
+    fn a_read_that_fits_alone_is_not_given_up_while_it_grows() {
+        let gate = Gate::new(1200);
+        for length in 1..=8 {
+            let alone = gate.open(800);
+            for _ in 0..length {
+                alone.push(&CHUNK).unwrap();
+                assert!(gate.state().held <= 800);
+            }
+            assert_eq!(alone.close().len(), 100 * length);
         }
-        assert_eq!(change.length(), 100);
-        assert_eq!(change.close().len(), 100);
     }
 
     #[test]
     fn a_body_that_would_not_fit_even_alone_is_given_up_itself() {
         let gate = Gate::new(1000);
-        let large = gate.open(true);
+        let large = gate.open(2000);
         let pushed = (0..20).map(|_| large.push(&CHUNK)).find(Result::is_err);
         assert!(pushed.is_some());
         assert_eq!(large.length(), 0);

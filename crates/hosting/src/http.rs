@@ -9,7 +9,7 @@ use reqwest::{Certificate, ClientBuilder, redirect, retry};
 
 use super::dial::{self, Dial, DialError, PublicResolver};
 use super::endpoint::BaseUrl;
-use super::gate::GATE;
+use super::gate::{CHANGES, READS};
 use super::transport::{Cut, Request, Response, Transport, TransportError};
 
 /// How long connecting may take.
@@ -129,7 +129,7 @@ impl Transport for HttpTransport {
 
 async fn send(client: &reqwest::Client, request: Request) -> Result<Response, TransportError> {
     let caps = request.caps;
-    let is_read = request.is_read();
+    let gate = if request.is_read() { &READS } else { &CHANGES };
     let mut builder = client
         .request(request.method, request.url)
         .headers(request.headers)
@@ -142,7 +142,7 @@ async fn send(client: &reqwest::Client, request: Request) -> Result<Response, Tr
     let status = response.status();
     let cap = caps.of(status);
     let headers = std::mem::take(response.headers_mut());
-    let body = GATE.open(is_read);
+    let body = gate.open(cap);
     let cut = loop {
         let (chunk, is_last) = match response.chunk().await {
             Ok(None) => break None,

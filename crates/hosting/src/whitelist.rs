@@ -131,7 +131,9 @@ impl Client {
         rule.check()?;
         let key = key.to_string();
         let path = ["account", "apiKey", key.as_str(), "whitelist"];
-        let call = Call::new(Method::POST, &path).json(&rule.body())?;
+        let call = Call::new(Method::POST, &path)
+            .showing_all()
+            .json(&rule.body())?;
         self.call(call).await?.decode(changed)
     }
 
@@ -153,6 +155,7 @@ impl Client {
         let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
         let call = Call::new(Method::PUT, &path)
             .idempotent()
+            .showing_all()
             .json(&rule.body())?;
         self.call(call).await?.decode(changed)
     }

@@ -5,7 +5,7 @@
 //! rewritten as one line with the whole state, so that it does not grow forever.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -227,17 +227,43 @@ impl Journal {
     }
 }
 
-/// Whether nothing is lost with this file: there is none, or it is what a start left that did not come to its end.
+/// What a line begins with.
+const BEGIN: &[u8] = b"{\"at\":";
+
+/// Whether nothing is lost with this file: there is none, or it is what a start left that did not come to its end,
+/// lines of ours of which the last may be cut off.
 fn is_left_over(path: &Path) -> bool {
-    /// What a line begins with.
-    const BEGIN: &[u8] = b"{\"at\":";
     let Ok(found) = fs::symlink_metadata(path) else {
         return true;
     };
-    let mut begin = Vec::new();
-    let read =
-        File::open(path).and_then(|file| file.take(BEGIN.len() as u64).read_to_end(&mut begin));
-    found.is_file() && read.is_ok() && BEGIN.starts_with(&begin)
+    // To open a pipe would wait for somebody who writes to it.
+    if !found.is_file() {
+        return false;
+    }
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    let mut reader = BufReader::new(file);
+    let mut text = Vec::new();
+    loop {
+        // Before all of a line that may be endless is read.
+        let is_begun = |begin: &[u8]| begin.iter().zip(BEGIN).all(|(found, ours)| found == ours);
+        match reader.fill_buf() {
+            Ok([]) => return true,
+            Ok(begin) if is_begun(begin) => {}
+            _ => return false,
+        }
+        text.clear();
+        if reader.read_until(b'\n', &mut text).is_err() {
+            return false;
+        }
+        let is_cut_off = text.last() != Some(&b'\n');
+        match serde_json::from_slice::<Line>(&text) {
+            Ok(_) => {}
+            Err(error) if is_cut_off && error.is_eof() => {}
+            Err(_) => return false,
+        }
+    }
 }
 
 fn failure(path: &Path, source: io::Error) -> StateFileError {

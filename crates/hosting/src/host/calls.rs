@@ -131,7 +131,8 @@ impl Client {
         let path = ["host", id.as_str(), "os", "install"];
         let call = Call::new(Method::POST, &path)
             .hiding(request.secrets())
-            .json(&request.body())?;
+            .json(&request.body())?
+            .repeating();
         self.call(call).await?.may_show(|_| ())
     }
 

@@ -110,7 +110,7 @@ async fn what_is_shown_of_a_refusal_is_short() {
 #[tokio::test]
 async fn nothing_that_is_shown_reorders_or_hides_text() {
     let tricks = "a\u{61C}\u{200B}\u{200E}\u{200F}\u{202A}\u{202E}\u{2066}\u{2069}\u{206F}\u{180E}\
-                  \u{3164}\u{FE0F}\u{FEFF}\u{E0001}\u{E0061}\u{E007F}\u{E0100}b\u{2028}c\u{2029}d\u{85}e\u{1B}[2Jf";
+                  \u{3164}\u{FE0F}\u{FEFF}\u{E0001}\u{E0061}\u{E007F}\u{E0100}\u{1BCA0}\u{1BCA3}\u{1D173}\u{1D17A}b\u{2028}c\u{2029}d\u{85}e\u{1B}[2Jf";
     let refusal = refusal(saying(tricks)).await;
     assert_eq!(refusal.message, "ab c d e [2Jf");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::wire_server::{Reply, WireServer, http, http_with};
 use super::{KEY, ORDER_TAG, id, options, order, record};
-use crate::{Client, Error, OrderOutcome};
+use crate::{Client, Error, OrderOutcome, gate};
 
 fn client(url: &str) -> Client {
     Client::new(options(url)).unwrap()
@@ -151,7 +151,7 @@ async fn a_body_that_stops_ends_with_the_deadline() {
 
 #[tokio::test]
 async fn the_cap_is_exact() {
-    let cap = 1 << 20;
+    let (change, read) = (64 << 10, 1 << 20);
     let padded = |length| {
         let record = record().to_string();
         http(
@@ -159,12 +159,47 @@ async fn the_cap_is_exact() {
             &format!("{record}{}", " ".repeat(length - record.len())),
         )
     };
-    let replies = [cap, cap + 1].map(|length| Reply::SendAndClose(padded(length)));
+    let lengths = [change, change + 1, change + 1, read, read + 1];
+    let replies = lengths.map(|length| Reply::SendAndClose(padded(length)));
     let server = WireServer::start(replies.into()).await;
     let client = client(&server.url());
     client.release(&id()).await.unwrap();
     let error = client.release(&id()).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
+    // It may have been made.
+    let outcome = client.order(&order(), ORDER_TAG).await;
+    assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+    client.server(&id()).await.unwrap();
+    let error = client.server(&id()).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn answers_to_changes_that_stand_still_take_no_room_of_reads() {
+    let cap = 64 << 10;
+    let record = record().to_string();
+    let mut begun = http(201, &format!("{record}{}", " ".repeat(cap - record.len())));
+    begun.pop();
+    let server = WireServer::start(vec![Reply::Send(begun)]).await;
+    let client = client(&server.url());
+    let (order, id) = (order(), id());
+    let calls = futures::future::join3(
+        client.order(&order, ORDER_TAG),
+        client.release(&id),
+        client.add_tag(&id, "a"),
+    );
+    let held = async {
+        while gate::CHANGES.held() < 3 * (cap - 1) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let all = tokio::time::timeout(Duration::from_secs(60), async {
+        tokio::select! {
+            _ = calls => panic!("none of them ends"),
+            () = held => {}
+        }
+    });
+    all.await.unwrap();
 }
 
 #[tokio::test]

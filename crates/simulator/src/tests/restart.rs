@@ -342,14 +342,37 @@ async fn a_file_that_is_not_its_own_is_never_replaced() {
     // What stands where the next form of it is written first is not lost either.
     std::fs::remove_file(&path).unwrap();
     let beside = folder.path().join("state.new");
-    std::fs::write(&beside, "a letter").unwrap();
+    let line = "{\"at\":12,\"draws\":0,\"accounts\":[]}\n";
+    for text in [
+        "a letter".to_owned(),
+        "{\"at\":\"the station\"}".to_owned(),
+        "{\"at\":12}\n".to_owned(),
+        format!("{line}a letter"),
+    ] {
+        std::fs::write(&beside, &text).unwrap();
+        assert!(start_on().await.contains("state.new"), "{text}");
+        assert_eq!(std::fs::read_to_string(&beside).unwrap(), text);
+    }
+    // Nobody writes to it: to open it would last.
+    std::fs::remove_file(&beside).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&beside).status();
+    assert!(made.unwrap().success());
     assert!(start_on().await.contains("state.new"));
-    assert_eq!(std::fs::read_to_string(&beside).unwrap(), "a letter");
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     assert!(start_on().await.contains("another name"));
     std::fs::remove_dir(&path).unwrap();
     // What a start left that did not come to its end is its own.
-    std::fs::write(&beside, "{\"at\":12").unwrap();
-    assert_eq!(start_on().await, "");
+    std::fs::remove_file(&beside).unwrap();
+    for text in [
+        "",
+        "{\"a",
+        "{\"at\":12",
+        &format!("{line}{}", &line[..20]),
+        line,
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("state.new"), text).unwrap();
+        assert!(crate::start(kept(&folder)).await.is_ok(), "{text}");
+    }
 }
