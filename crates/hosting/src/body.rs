@@ -65,10 +65,7 @@ pub(super) fn read_entries(
     aside(bytes, || entries(bytes, take))
 }
 
-fn entries(
-    bytes: &[u8],
-    take: impl FnMut(&Value) -> Result<(), Misfit>,
-) -> Result<(), Misfit> {
+fn entries(bytes: &[u8], take: impl FnMut(&Value) -> Result<(), Misfit>) -> Result<(), Misfit> {
     let _decoding = begin(bytes, |weights| weights.largest)?;
     let mut misfit = None;
     let mut text = Deserializer::from_slice(bytes);

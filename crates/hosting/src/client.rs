@@ -11,6 +11,7 @@ use super::answer::{self, Answer};
 use super::dial::Dial;
 use super::endpoint::BaseUrl;
 use super::error::{Error, NotSent};
+use super::gate::Gates;
 use super::hidden::Hidden;
 use super::http::{ClientError, HttpTransport};
 use super::page::{Page, PageToken};
@@ -45,6 +46,8 @@ pub struct ClientOptions {
     pub dial: Dial,
     /// PEM certificates that are trusted as roots besides those of the system.
     pub ca_bundle: Option<Vec<u8>>,
+    /// What bounds the memory of answers that come in: with the other clients of this process.
+    pub gates: Gates,
     /// How long an order may take; 180 s. Orders are slow, and giving one up
     /// leaves an unknown outcome.
     pub order_timeout: Duration,
@@ -62,6 +65,7 @@ impl ClientOptions {
             key,
             dial: Dial::default(),
             ca_bundle: None,
+            gates: Gates::of_process(),
             order_timeout: Timeouts::USUAL.order,
             read_timeout: Timeouts::USUAL.read,
             mutation_timeout: Timeouts::USUAL.mutation,
@@ -117,6 +121,7 @@ impl Client {
             &options.base_url,
             options.ca_bundle.as_deref(),
             options.dial,
+            options.gates,
         )?;
         let timeouts = Timeouts {
             order: options.order_timeout,

@@ -7,7 +7,7 @@
 //! to none. Where one of them is given up nobody knows whether the change was made, as with any that breaks off.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The most bytes of all answers to reads at once. Room for one of the largest kind, and many pages of lists.
 const MOST_OF_READS: usize = 12 << 20;
@@ -15,11 +15,46 @@ const MOST_OF_READS: usize = 12 << 20;
 /// The most bytes of all answers to changes at once. A usual one has some KiB.
 const MOST_OF_CHANGES: usize = 2 << 20;
 
-/// Where answers to reads come in.
-pub(super) static READS: Gate = Gate::new(MOST_OF_READS);
+/// The bounds that all clients of this process share, unless they are given others.
+static OF_PROCESS: LazyLock<Gates> = LazyLock::new(Gates::default);
 
-/// Where answers to changes come in.
-pub(super) static CHANGES: Gate = Gate::new(MOST_OF_CHANGES);
+/// Where the bodies of answers come in. A clone has the same bounds.
+#[derive(Clone)]
+pub struct Gates {
+    inner: Arc<Both>,
+}
+
+struct Both {
+    reads: Gate,
+    changes: Gate,
+}
+
+impl Gates {
+    /// Those of this process.
+    pub fn of_process() -> Self {
+        OF_PROCESS.clone()
+    }
+
+    /// Where answers to reads come in, or those to changes.
+    pub(super) fn of(&self, is_read: bool) -> &Gate {
+        match is_read {
+            true => &self.inner.reads,
+            false => &self.inner.changes,
+        }
+    }
+}
+
+impl Default for Gates {
+    /// Bounds of one's own.
+    fn default() -> Self {
+        Self {
+            inner: Arc::new(Both {
+                reads: Gate::new(MOST_OF_READS),
+                changes: Gate::new(MOST_OF_CHANGES),
+            }),
+        }
+    }
+}
 
 /// Why a body is not whole.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +84,7 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Gate {
-    pub(super) const fn new(most: usize) -> Self {
+    fn new(most: usize) -> Self {
         Self {
             most,
             state: Mutex::new(State {

@@ -9,7 +9,7 @@ use reqwest::{Certificate, ClientBuilder, redirect, retry};
 
 use super::dial::{self, Dial, DialError, PublicResolver};
 use super::endpoint::BaseUrl;
-use super::gate::{CHANGES, READS};
+use super::gate::{Gate, Gates};
 use super::transport::{Cut, Request, Response, Transport, TransportError};
 
 /// How long connecting may take.
@@ -41,6 +41,7 @@ pub enum ClientError {
 
 /// Two clients: reads may share connections, changes may not.
 pub(super) struct HttpTransport {
+    gates: Gates,
     questions: reqwest::Client,
     changes: reqwest::Client,
 }
@@ -52,6 +53,7 @@ impl HttpTransport {
         base_url: &BaseUrl,
         ca_bundle: Option<&[u8]>,
         dial: Dial,
+        gates: Gates,
     ) -> Result<Self, ClientError> {
         let resolver = match dial {
             Dial::Anywhere => None,
@@ -61,7 +63,7 @@ impl HttpTransport {
                 Some(PublicResolver::new(lookups))
             }
         };
-        Self::with(base_url, ca_bundle, resolver)
+        Self::with(base_url, ca_bundle, resolver, gates)
     }
 
     /// With a resolver of one's own.
@@ -69,6 +71,7 @@ impl HttpTransport {
         base_url: &BaseUrl,
         ca_bundle: Option<&[u8]>,
         resolver: Option<PublicResolver>,
+        gates: Gates,
     ) -> Result<Self, ClientError> {
         let resolver = resolver.map(Arc::new);
         let roots = ca_bundle.map(certificates).transpose()?.unwrap_or_default();
@@ -100,6 +103,7 @@ impl HttpTransport {
             None => ClientError::SystemRoots(cause),
         };
         Ok(Self {
+            gates,
             questions: common().pool_idle_timeout(IDLE).build().map_err(failed)?,
             // No idle connections: the layer below silently repeats a request on
             // another connection when a pooled one turns out to be closed.
@@ -118,18 +122,21 @@ fn certificates(bundle: &[u8]) -> Result<Vec<Certificate>, ClientError> {
 
 impl Transport for HttpTransport {
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>> {
-        let client = if request.is_read() {
-            &self.questions
-        } else {
-            &self.changes
+        let is_read = request.is_read();
+        let client = match is_read {
+            true => &self.questions,
+            false => &self.changes,
         };
-        send(client, request).boxed()
+        send(client, self.gates.of(is_read), request).boxed()
     }
 }
 
-async fn send(client: &reqwest::Client, request: Request) -> Result<Response, TransportError> {
+async fn send(
+    client: &reqwest::Client,
+    gate: &Gate,
+    request: Request,
+) -> Result<Response, TransportError> {
     let caps = request.caps;
-    let gate = if request.is_read() { &READS } else { &CHANGES };
     let mut builder = client
         .request(request.method, request.url)
         .headers(request.headers)

@@ -62,6 +62,7 @@ pub use client::{Client, ClientOptions};
 pub use dial::Dial;
 pub use endpoint::{BaseUrl, BaseUrlError};
 pub use error::Error;
+pub use gate::Gates;
 pub use http::ClientError;
 pub use identity::{ApiKeyId, CommandId, HostId, LocationId, ServerId, SshKeyId, WhitelistEntryId};
 pub use page::Page;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::error::NotSent;
 use crate::http::HttpTransport;
-use crate::{ApiKey, Client, ClientError, ClientOptions};
+use crate::{ApiKey, Client, ClientError, ClientOptions, Gates};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -158,7 +158,7 @@ async fn a_name_gives_its_public_addresses_alone() {
 
 fn client_for(base_url: &BaseUrl) -> Client {
     let resolver = PublicResolver::with(Lookups::new(1), by_name);
-    let transport = HttpTransport::with(base_url, None, Some(resolver)).unwrap();
+    let transport = HttpTransport::with(base_url, None, Some(resolver), Gates::default()).unwrap();
     let key = ApiKey::parse(b"key").unwrap();
     Client::with_transport(base_url.clone(), key, Arc::new(transport))
 }

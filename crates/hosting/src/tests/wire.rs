@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::wire_server::{Reply, WireServer, http, http_with};
 use super::{KEY, ORDER_TAG, id, options, order, record};
-use crate::{Client, Error, OrderOutcome, gate};
+use crate::{Client, Error, OrderOutcome};
 
 fn client(url: &str) -> Client {
     Client::new(options(url)).unwrap()
@@ -181,7 +181,9 @@ async fn answers_to_changes_that_stand_still_take_no_room_of_reads() {
     let mut begun = http(201, &format!("{record}{}", " ".repeat(cap - record.len())));
     begun.pop();
     let server = WireServer::start(vec![Reply::Send(begun)]).await;
-    let client = client(&server.url());
+    let options = options(&server.url());
+    let gates = options.gates.clone();
+    let client = Client::new(options).unwrap();
     let (order, id) = (order(), id());
     let calls = futures::future::join3(
         client.order(&order, ORDER_TAG),
@@ -189,7 +191,7 @@ async fn answers_to_changes_that_stand_still_take_no_room_of_reads() {
         client.add_tag(&id, "a"),
     );
     let held = async {
-        while gate::CHANGES.held() < 3 * (cap - 1) {
+        while gates.of(false).held() < 3 * (cap - 1) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Dial};
+use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Dial, Gates};
 use serde_json::{Value, json};
 use simulator::{ClockMode, Delivery, Options, Running, start};
 
@@ -121,6 +121,8 @@ impl Rig {
         let key = ApiKey::parse(key.as_bytes()).unwrap();
         let mut options = ClientOptions::new(base_url, key);
         options.dial = Dial::Anywhere;
+        // What other tests read meanwhile takes no room here.
+        options.gates = Gates::default();
         options.order_timeout = deadline;
         options.read_timeout = deadline;
         options.mutation_timeout = deadline;
