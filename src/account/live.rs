@@ -52,7 +52,7 @@ pub(crate) struct State {
 
 impl Live {
     /// Starts one. What it shows takes of this part of the room.
-    pub(crate) fn start(cluster: Arc<str>, rate: Rate, room: Part, audience: Audience) -> Self {
+    pub(crate) fn start(cluster: Arc<str>, rate: Rate, room: &Part, audience: Audience) -> Self {
         let cluster_tag = marks::cluster_tag(&cluster);
         let core = Arc::new(Core {
             turns: Turns::new(rate, audience.clone()),

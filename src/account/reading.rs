@@ -1,6 +1,13 @@
 //! Reading machines: one by one, page by page, whole lists.
 
-use super::{live::Core, machines::Place, room::Held, turns::Lane, view::Tags, weights};
+use super::{
+    live::Core,
+    machines::Place,
+    room::Held,
+    turns::Lane,
+    view::Tags,
+    weights::{self, SEEN},
+};
 use crate::{kinds::names::RESERVED_PREFIX, runtime::clock};
 use futures::{FutureExt as _, future::BoxFuture};
 use hosting::{
@@ -73,10 +80,15 @@ impl Core {
             async move {
                 let seen = clock::now().mono;
                 let servers = self.page(client, filter, page, lane).await?;
-                weigh(&seen_ones, &servers, |_| SEEN)?;
                 let taken = self.take_in(servers, seen).into_iter();
                 let listed = taken.map(|(server, place)| Listed { server, place });
-                all_fit(listed.collect())
+                let listed = all_fit(listed.collect())?;
+                // Where a record has a place, this has one too.
+                weigh(&seen_ones, &listed, |listed| match listed.place {
+                    Place::NotNeeded => SEEN,
+                    Place::Has | Place::Full => 0,
+                })?;
+                Ok(listed)
             }
             .boxed()
         });
@@ -108,7 +120,10 @@ impl Core {
                 let all = self.fitted(pages, |listed| is_over(&listed.server));
                 let all = all.collect().await.map_err(|it| it.gap)?;
                 let all = all.into_records().into_iter().map(|it| it.server);
-                Ok((all.collect(), into_inner(held)))
+                let all: Vec<Server> = all.collect();
+                let mut held = into_inner(held);
+                held.shrink_to(weights::sum(&all, weights::server));
+                Ok((all, held))
             }
             .boxed()
         };
@@ -140,10 +155,13 @@ impl Core {
             }
             .boxed()
         };
-        let (started, (all, held)) = started_again(read).await?;
+        let (started, (all, mut held)) = started_again(read).await?;
         let read = all.len();
-        let others = all.into_iter().filter(|tag| !is_own_tag(tag));
-        let by_name = others.map(|tag| (tag.tag.clone(), tag)).collect();
+        let mut others = all;
+        others.retain(|tag| !is_own_tag(tag));
+        held.shrink_to(weights::sum(&others, weights::tag));
+        let by_name = others.into_iter().map(|tag| (tag.tag.clone(), tag));
+        let by_name = by_name.collect();
         Ok((started, read, (by_name, held)))
     }
 
@@ -185,9 +203,6 @@ impl Core {
 
 /// What is kept of a list, with what it takes of the room.
 pub(crate) type Weighed<T> = (T, Held);
-
-/// What a listing remembers of a record to know it again, in bytes.
-const SEEN: usize = 40;
 
 /// A machine of a listing, and whether there is a place for it.
 #[derive(Debug)]

@@ -80,6 +80,12 @@ impl Accounts {
         }
     }
 
+    /// Where there is room for what all of them show.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> Room {
+        self.inner.room.clone()
+    }
+
     /// Adds a kind of object that uses accounts, or is one. Every kind is told of every wake.
     pub fn add_users(&self, kind: Arc<dyn Users>) {
         self.inner.audience.add(kind);
@@ -328,7 +334,7 @@ impl Accounts {
         found.unwrap_or_else(|| {
             let audience = self.inner.audience.clone();
             let room = self.inner.room.part(key.namespace.as_deref());
-            Live::start(self.inner.cluster.clone(), self.inner.rate, room, audience)
+            Live::start(self.inner.cluster.clone(), self.inner.rate, &room, audience)
         })
     }
 

@@ -1,16 +1,24 @@
 //! How much memory everything takes that hosting APIs have shown, over all accounts of the process.
 //!
 //! An API that shows more than fits costs its own account a look that fails, and nobody else anything. Whoever
-//! holds much leaves room for others: the accounts of one namespace hold at most as much as stays free, so that one
-//! namespace gets half of all, two a third each, and there is always some left for the next.
+//! takes more leaves room for others: the accounts of one namespace may grow as long as they hold no more than stays
+//! free. So the first namespace gets half of all at most, a second one half of what that left, and two that grow
+//! together a third each: there is always some left for the next. What is held stays, and a little each namespace
+//! gets whatever others hold, so that small accounts always work.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// All of it, in bytes. Machines of a usual kind take somewhat less than a KiB each.
-const MOST: usize = 48 << 20;
+/// All that is shared, in bytes. A machine of a usual kind takes two KiB, see `weights::kept`.
+const MOST: usize = 60 << 20;
+
+/// What each namespace may hold whatever others hold, in bytes.
+const FLOOR: usize = 512 << 10;
+
+/// How much the floors may add to all, in bytes: memory has an end, whoever makes namespaces.
+const FLOORS: usize = 4 << 20;
 
 /// The room of this process. A clone is the same.
 #[derive(Clone)]
@@ -20,6 +28,8 @@ pub(crate) struct Room {
 
 struct Inner {
     most: usize,
+    floor: usize,
+    floors: usize,
     taken: Mutex<Taken>,
 }
 
@@ -31,16 +41,23 @@ struct Taken {
 
 impl Default for Room {
     fn default() -> Self {
-        Self::of(MOST)
+        Self::with_floors(MOST, FLOOR, FLOORS)
     }
 }
 
 impl Room {
-    /// A room of so many bytes.
+    /// A room of so many bytes, where all of it is shared.
+    #[cfg(test)]
     pub(crate) fn of(most: usize) -> Self {
+        Self::with_floors(most, 0, 0)
+    }
+
+    fn with_floors(most: usize, floor: usize, floors: usize) -> Self {
         Self {
             inner: Arc::new(Inner {
                 most,
+                floor,
+                floors,
                 taken: Mutex::default(),
             }),
         }
@@ -53,6 +70,12 @@ impl Room {
             // No namespace has this name.
             tenant: namespace.unwrap_or_default().into(),
         }
+    }
+
+    /// How much is held.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.taken().all
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -97,14 +120,18 @@ impl Held {
         self.take(more, 3)
     }
 
-    /// Takes so many bytes more, where this leaves so many times as much free as the namespace holds.
+    /// Takes so many bytes more, where this leaves so many times as much free as the namespace holds, or the
+    /// namespace holds little.
     fn take(&mut self, more: usize, times: usize) -> bool {
         let room = &self.part.room;
         let mut taken = room.taken();
         let own = taken.by_tenant.get(&self.part.tenant);
         let own = own.copied().unwrap_or(0).saturating_add(more);
         let all = taken.all.saturating_add(more);
-        if own.saturating_mul(times) > room.inner.most.saturating_sub(all) {
+        let inner = &room.inner;
+        let is_shared = own.saturating_mul(times) <= inner.most.saturating_sub(all);
+        let is_little = own <= inner.floor && all <= inner.most.saturating_add(inner.floors);
+        if !is_shared && !is_little {
             return false;
         }
         taken.all = all;
@@ -117,6 +144,11 @@ impl Held {
     /// Takes over what another one holds of the same part.
     pub(crate) fn add(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Gives back what is more than so many bytes.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        self.shrink(self.bytes.saturating_sub(bytes));
     }
 
     /// Gives so many bytes back.
@@ -176,6 +208,30 @@ mod tests {
         held.shrink(100);
         assert!(held.grow(100));
         assert!(!held.grow(usize::MAX));
+    }
+
+    #[test]
+    fn a_little_fits_whatever_others_hold_until_there_are_too_many() {
+        let room = Room::with_floors(1000, 50, 100);
+        let mut greedy: Vec<_> = (0..6)
+            .map(|number| room.part(Some(&format!("greedy-{number}"))).nothing())
+            .collect();
+        greedy.iter_mut().for_each(|held| {
+            fill(held);
+        });
+        assert!(room.held() >= 1000, "{}", room.held());
+        let mut small = room.part(Some("small")).nothing();
+        assert_eq!(fill(&mut small), 50);
+        // Two accounts of one namespace share what it gets.
+        assert_eq!(fill(&mut room.part(Some("small")).nothing()), 0);
+        assert!(!greedy[0].grow(1));
+        let mut others: Vec<_> = (0..20)
+            .map(|number| room.part(Some(&format!("other-{number}"))).nothing())
+            .collect();
+        others.iter_mut().for_each(|held| {
+            fill(held);
+        });
+        assert_eq!(room.held(), 1100);
     }
 
     #[test]

@@ -35,6 +35,15 @@ pub(crate) fn server(server: &Server) -> usize {
         + lists.map(|text| TEXT + text.len()).sum::<usize>()
 }
 
+/// What a listing remembers of a record to know it again.
+pub(crate) const SEEN: usize = 40;
+
+/// A machine that the snapshot keeps, and what a change of it takes for a while: the former form, which a listing
+/// keeps, and what the next listing remembers. So a record that changes, and weighs no more than before, always fits.
+pub(crate) fn kept(record: &Server) -> usize {
+    2 * server(record) - PLACE + SEEN
+}
+
 /// A tag with its place.
 pub(crate) fn tag(tag: &TagRecord) -> usize {
     // It is the key of the map too.

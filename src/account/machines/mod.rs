@@ -101,9 +101,8 @@ impl Machines {
 
     /// A complete listing is there. Returns whether it is the first.
     pub(crate) fn prove(&mut self, proof: Arc<Proof>) -> bool {
-        let is_first = self.proof.replace(proof.clone()).is_none();
         self.snapshot.is_listed(&proof.servers);
-        is_first
+        self.proof.replace(proof).is_none()
     }
 
     /// Counts anew what the room is taken by: forms of records that nobody keeps any more are gone.

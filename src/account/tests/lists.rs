@@ -5,7 +5,7 @@ use super::{
     rig::{Rig, caller, key, permit},
 };
 use crate::{
-    account::{Account, Lane, List, Wake, view::State},
+    account::{Account, Lane, List, Wake, view::State, weights},
     kinds::Reason,
     runtime::clock,
 };
@@ -163,6 +163,7 @@ async fn tags_and_stored_keys_are_looked_at_once_for_all_and_own_tags_are_left_o
         json!({"tag": name, "resources": {"count": 2, "flexMetalServers": servers}})
     };
     rig.provider.world().tags = vec![tag("web"), tag("fmo-order:1")];
+    let held = rig.accounts.room().held();
     let now = clock::now().mono;
     for n in 0..500 {
         account.want_list(List::Tags, now, &caller(&format!("tag-{n}")));
@@ -182,6 +183,39 @@ async fn tags_and_stored_keys_are_looked_at_once_for_all_and_own_tags_are_left_o
     let (_, tags) = account.view().tags.unwrap();
     assert_eq!(tags.keys().collect::<Vec<_>>(), ["web"]);
     assert_eq!(tags["web"].servers, Some(2));
+    // What is left out takes no room.
+    assert_eq!(
+        rig.accounts.room().held() - held,
+        weights::tag(&tags["web"])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_account_works_while_others_hold_all_the_room() {
+    let (rig, account) = Rig::with_account().await;
+    let others: Vec<_> = (0..9)
+        .map(|number| {
+            let name = format!("greedy-{number}");
+            let mut held = rig.accounts.room().part(Some(&name)).nothing();
+            while held.grow(4096) {}
+            held
+        })
+        .collect();
+    assert!(rig.accounts.room().held() >= 60 << 20);
+    rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
+    rig.provider.world().tags = vec![json!({"tag": "web", "resources": {"count": 2}})];
+    rig.ready(&account).await;
+    assert_eq!(account.view().proof.unwrap().servers.len(), 2);
+    let now = clock::now().mono;
+    for list in List::ALL {
+        account.want_list(list, now, &caller("a"));
+    }
+    rig.until("all lists", || {
+        let view = account.view();
+        view.tags.is_some() && view.ssh_keys.is_some() && view.servers.is_some()
+    })
+    .await;
+    drop(others);
 }
 
 #[tokio::test(start_paused = true)]
