@@ -35,7 +35,7 @@ pub trait Claims: Send + Sync {
 
     /// Whether the object of this mark says that this machine is not its own: it uses none of these accounts, has
     /// another machine on record, and no order open. What it has on its own account it tells of itself.
-    fn disowns(&self, mark: &str, accounts: &[AccountKey], uuid: &str) -> bool;
+    fn disowns(&self, mark: &str, accounts: &HashSet<AccountKey>, uuid: &str) -> bool;
 
     /// Where the object of this mark is, and the account that it names.
     fn owner(&self, mark: &str) -> Option<Owner>;
@@ -85,7 +85,7 @@ impl Audience {
     }
 
     /// The machines of a complete listing that the objects of their marks disown.
-    pub(crate) fn disowned(&self, proof: &Proof, accounts: &[AccountKey]) -> HashSet<String> {
+    pub(crate) fn disowned(&self, proof: &Proof, accounts: &HashSet<AccountKey>) -> HashSet<String> {
         let Some(claims) = self.claims.get() else {
             return HashSet::new();
         };

@@ -43,7 +43,7 @@ impl Claims for Objects {
         self.owners.lock().unwrap().get(mark).cloned()
     }
 
-    fn disowns(&self, _: &str, accounts: &[AccountKey], uuid: &str) -> bool {
+    fn disowns(&self, _: &str, accounts: &HashSet<AccountKey>, uuid: &str) -> bool {
         let own = self.account.lock().unwrap();
         if own.as_ref().is_some_and(|own| accounts.contains(own)) {
             return false;

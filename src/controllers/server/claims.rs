@@ -31,7 +31,7 @@ impl Claims for MarkClaims {
         self.objects.owner(mark)
     }
 
-    fn disowns(&self, mark: &str, accounts: &[AccountKey], uuid: &str) -> bool {
+    fn disowns(&self, mark: &str, accounts: &HashSet<AccountKey>, uuid: &str) -> bool {
         let Some((uid, account)) = self.objects.named_by_alias(mark) else {
             return false;
         };
