@@ -49,10 +49,10 @@ impl Siblings {
         names
     }
 
-    /// All that lead to where these do, which lead to the same account; these included.
+    /// All that lead to where these do, these included. They share a live account, so the first one tells of all
+    /// but those that have just left it.
     pub(crate) fn of_all(&self, keys: &[AccountKey]) -> HashSet<AccountKey> {
-        // One that has just left may lead elsewhere, or nowhere, by now: as few more looks as there are places.
-        let mut found: HashSet<AccountKey> = HashSet::new();
+        let mut found = HashSet::new();
         for key in keys {
             if !found.contains(key) {
                 found.extend(self.of(key));

@@ -17,7 +17,10 @@ use crate::{
 use hosting::{ApiKey, BaseUrl, Client, Error, Order, server::SystemChoice};
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,12 +34,18 @@ pub(super) struct Objects {
     pub(super) account: Mutex<Option<AccountKey>>,
     /// Who ordered which machine, by mark.
     pub(super) owners: Mutex<HashMap<String, Owner>>,
+    /// Whether the first listing of the servers is still to come.
+    pub(super) unlisted: AtomicBool,
     woken: Mutex<Vec<Wake>>,
 }
 
 impl Claims for Objects {
     fn marks(&self) -> Option<HashSet<String>> {
         self.marks.lock().unwrap().clone()
+    }
+
+    fn is_complete(&self) -> bool {
+        !self.unlisted.load(Ordering::Relaxed)
     }
 
     fn owner(&self, mark: &str) -> Option<Owner> {

@@ -27,6 +27,10 @@ impl Claims for MarkClaims {
         (self.all_namespaces && self.objects.is_complete()).then(|| self.objects.aliases())
     }
 
+    fn is_complete(&self) -> bool {
+        self.objects.is_complete()
+    }
+
     fn owner(&self, mark: &str) -> Option<Owner> {
         self.objects.owner(mark)
     }
