@@ -218,7 +218,9 @@ fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
         ("a former one", copied("web", "uid-0"), let_go, None, false),
         (
             "a copy before the listing that would show its machine",
-            copied("db", "uid-7").old(),
+            copied("db", "uid-7")
+                .old()
+                .facts(|f| f.acting_since = secs(900)),
             None,
             no,
             true,
