@@ -86,6 +86,8 @@ pub(super) struct Candidate<'a> {
     /// The cluster's identity.
     pub(super) cluster: &'a str,
     pub(super) namespaces: &'a Namespaces,
+    /// The marks of namespaces that left a machine behind, of those that count for the entry.
+    pub(super) left: &'a HashSet<String>,
     pub(super) now: Moment,
 }
 
@@ -142,17 +144,16 @@ impl Candidate<'_> {
         };
         let live = snapshot.sums().counts().live;
         let reached = self.reached(entry.limits.max_servers, live, || {
-            let left = self.marks_of_entry(entry);
             let is_theirs = |server: &&Server| match self.owners.of(server) {
                 Some(owner) => {
-                    self.is_of_account(&owner) && self.is_of_entry(entry, &owner.namespace)
+                    self.is_of_account(&owner) && self.may_be_of_entry(entry, &owner.namespace)
                 }
-                None => marks::retained_in(server).any(|mark| left.contains(mark)),
+                None => marks::retained_in(server).any(|mark| self.left.contains(mark)),
             };
             let live = snapshot.ours().map(|s| &*s.server);
             let live = live.filter(|server| server.status.is_live());
             let machines = live.filter(is_theirs).count();
-            machines + self.unseen(snapshot, |namespace| self.is_of_entry(entry, namespace))
+            machines + self.unseen(snapshot, |namespace| self.may_be_of_entry(entry, namespace))
         });
         let Some((most, machines)) = reached else {
             return Ok(());
@@ -206,20 +207,45 @@ impl Candidate<'_> {
         account.is_none_or(|account| account == self.account)
     }
 
-    /// Whether the entry speaks of a namespace.
-    fn is_of_entry(&self, entry: &AllowedNamespaces, namespace: &str) -> bool {
+    /// Whether the entry speaks of a namespace. The labels of one that is gone are not known: it counts for each
+    /// entry that may have spoken of it, or its end would make room that its machines still take.
+    fn may_be_of_entry(&self, entry: &AllowedNamespaces, namespace: &str) -> bool {
         let labels = self.namespaces.labels(namespace);
-        entry.speaks_of(namespace, labels.as_deref()) == Some(true)
+        entry.speaks_of(namespace, labels.as_deref()) != Some(false)
     }
+}
 
-    /// The marks of the namespaces that the entry speaks of: those that it names, and those that are there.
-    fn marks_of_entry(&self, entry: &AllowedNamespaces) -> HashSet<String> {
-        let there = |name: &str, labels: &_| entry.speaks_of(name, Some(labels)) == Some(true);
-        let there = self.namespaces.which(there).into_iter();
-        let named = entry.names.iter().cloned();
-        let mark = |namespace: String| marks::namespace_mark(self.cluster, &namespace);
-        there.chain(named).map(mark).collect()
+/// Those of these marks of namespaces that count for an entry among all of its account: all but those of namespaces
+/// of which it is known that it does not speak. A mark does not tell the name of a namespace that is gone.
+pub(super) fn left_by_entry(
+    mut marks: HashSet<String>,
+    entry: &AllowedNamespaces,
+    entries: &[AllowedNamespaces],
+    cluster: &str,
+    namespaces: &Namespaces,
+) -> HashSet<String> {
+    let mark = |namespace: &String| marks::namespace_mark(cluster, namespace);
+    if marks.is_empty() || entry.names.iter().any(|name| name == "*") {
+        return marks;
     }
+    let named: HashSet<String> = entry.names.iter().map(mark).collect();
+    if entry.selector.is_none() {
+        marks.retain(|mark| named.contains(mark));
+        return marks;
+    }
+    let others = entries.iter().filter(|other| other.name != entry.name);
+    let mut others: HashSet<String> = others.flat_map(|e| &e.names).map(mark).collect();
+    let not_of_it = |name: &str, labels: &_| entry.speaks_of(name, Some(labels)) == Some(false);
+    others.extend(namespaces.which(not_of_it).iter().map(mark));
+    marks.retain(|mark| named.contains(mark) || !others.contains(mark));
+    marks
+}
+
+/// The marks of the namespaces that left one of the live machines behind.
+pub(super) fn retained_marks(snapshot: &Snapshot) -> HashSet<String> {
+    let live = snapshot.ours().filter(|s| s.server.status.is_live());
+    let marks = live.flat_map(|s| marks::retained_in(&s.server).map(str::to_owned));
+    marks.collect()
 }
 
 impl Reservations {

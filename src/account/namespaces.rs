@@ -8,24 +8,34 @@ use std::{
 
 /// The namespaces that are known, with their labels. A clone is the same.
 #[derive(Clone, Default)]
-pub(crate) struct Namespaces(Arc<RwLock<BTreeMap<String, Arc<Labels>>>>);
+pub(crate) struct Namespaces(Arc<RwLock<Known>>);
+
+#[derive(Default)]
+struct Known {
+    labels: BTreeMap<String, Arc<Labels>>,
+    /// A listing was read to its end.
+    is_complete: bool,
+}
 
 impl Namespaces {
     /// The labels of a namespace; None: they are not known.
     pub(crate) fn labels(&self, namespace: &str) -> Option<Arc<Labels>> {
-        self.read().get(namespace).cloned()
+        self.read().labels.get(namespace).cloned()
     }
 
     /// The namespaces of which this is so.
     pub(crate) fn which(&self, is_so: impl Fn(&str, &Labels) -> bool) -> Vec<String> {
         let all = self.read();
-        let found = all.iter().filter(|(name, labels)| is_so(name, labels));
+        let found = all
+            .labels
+            .iter()
+            .filter(|(name, labels)| is_so(name, labels));
         found.map(|(name, _)| name.clone()).collect()
     }
 
     /// A namespace has these labels. Returns whether that is news.
     pub(crate) fn show(&self, namespace: &str, labels: Labels) -> bool {
-        let mut all = self.write();
+        let all = &mut self.write().labels;
         let is_known = all.get(namespace).is_some_and(|known| **known == labels);
         if !is_known {
             all.insert(namespace.to_owned(), Arc::new(labels));
@@ -35,19 +45,26 @@ impl Namespaces {
 
     /// A namespace is gone.
     pub(crate) fn forget(&self, namespace: &str) {
-        self.write().remove(namespace);
+        self.write().labels.remove(namespace);
     }
 
-    /// There are no others than these.
-    pub(crate) fn keep(&self, names: &HashSet<String>) {
-        self.write().retain(|name, _| names.contains(name));
+    /// There are no others than these. Returns whether that was not known of any before.
+    pub(crate) fn keep(&self, names: &HashSet<String>) -> bool {
+        let known = &mut *self.write();
+        known.labels.retain(|name, _| names.contains(name));
+        !std::mem::replace(&mut known.is_complete, true)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Labels>>> {
+    /// Whether all namespaces are known.
+    pub(crate) fn are_all_known(&self) -> bool {
+        self.read().is_complete
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Labels>>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,11 @@
 //! Orders: may one go out, and the sending of it.
 
 use super::{
-    Account, Terms,
+    Account, Settings, Terms,
     handle::Connected,
-    limits::{Candidate, Reservations},
-    owners::{Owner, marks_of},
+    limits::{Candidate, Reservations, left_by_entry, retained_marks},
+    live::Live,
+    owners::Owner,
     turns::{Caller, Lane, Permit},
     view::State,
 };
@@ -13,6 +14,7 @@ use crate::{
     runtime::clock,
 };
 use hosting::{Order, OrderOutcome};
+use std::collections::HashSet;
 
 /// Why an order may not go out now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +71,7 @@ impl Account {
         };
         let settings = self.settings();
         let audience = self.audience();
+        let left = self.what_counts(&live, &terms, &settings)?;
         let candidate = || Candidate {
             mark,
             account: self.key(),
@@ -78,15 +81,17 @@ impl Account {
             owners: &audience.owners,
             cluster: &core.cluster,
             namespaces: &audience.namespaces,
+            left: &left,
             now: clock::now(),
         };
         if candidate().counts_machines() {
-            let marks = {
+            let unknown = {
                 let state = core.state();
                 let live = state.machines.snapshot().ours();
-                marks_of(live.filter(|s| s.server.status.is_live()))
+                let live = live.filter(|s| s.server.status.is_live());
+                audience.owners.unknown(live)
             };
-            audience.ask_owners(marks);
+            audience.ask_owners(unknown);
         }
         candidate()
             .check(core.state().machines.snapshot())
@@ -117,6 +122,37 @@ impl Account {
             reservation,
             connection,
         }))
+    }
+
+    /// The marks of the namespaces whose retained machines count for the entry that holds.
+    fn what_counts(
+        &self,
+        live: &Live,
+        terms: &Terms,
+        settings: &Settings,
+    ) -> Result<HashSet<String>, Denied> {
+        let entry = match terms {
+            Terms::Entry(entry) if entry.limits.max_servers.is_some() => entry,
+            _ => return Ok(HashSet::new()),
+        };
+        let audience = self.audience();
+        // What is not known yet would not be counted.
+        let awaited = match () {
+            () if !audience.knows_servers() => "servers",
+            () if entry.selector.is_some() && !audience.namespaces.are_all_known() => "namespaces",
+            () => {
+                let retained = retained_marks(live.core.state().machines.snapshot());
+                let entries = settings.allowed.as_deref().unwrap_or_default();
+                let (cluster, namespaces) = (&live.core.cluster, &audience.namespaces);
+                return Ok(left_by_entry(retained, entry, entries, cluster, namespaces));
+            }
+        };
+        let text = format!(
+            "the entry {:?} of spec.allowedNamespaces of {} has limits.maxServers, and what counts for it is known once all {awaited} of the cluster are listed; if this stays, let the operator list and watch {awaited}",
+            entry.name,
+            self.key()
+        );
+        Err(Denied::Blocked(Reason::Pending, text))
     }
 
     /// Why nothing may be ordered now, though releases go on. Who orders is woken when it changes.

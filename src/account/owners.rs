@@ -3,7 +3,7 @@
 use super::{AccountKey, Claims, machines::marks, view::Sighting};
 use hosting::Server;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -27,14 +27,20 @@ impl Owners {
         self.lock().insert(mark.to_owned(), Arc::new(owner));
     }
 
-    /// Asks whose machines these are that are not known yet. Never with the lock of an account held.
-    pub(crate) fn ask(&self, marks: Vec<String>, claims: &dyn Claims) {
-        let mut unknown = marks;
-        {
-            let known = self.lock();
-            unknown.retain(|mark| !known.contains_key(mark));
-        }
-        for mark in unknown {
+    /// The object marks of machines whose owners are not known yet.
+    pub(crate) fn unknown<'a>(
+        &self,
+        machines: impl Iterator<Item = &'a Sighting>,
+    ) -> HashSet<String> {
+        let known = self.lock();
+        let marks = machines.flat_map(|s| marks::object_marks(&s.server));
+        let unknown = marks.filter(|mark| !known.contains_key(*mark));
+        unknown.map(str::to_owned).collect()
+    }
+
+    /// Asks whose machines these are. Never with the lock of an account held.
+    pub(crate) fn ask(&self, marks: HashSet<String>, claims: &dyn Claims) {
+        for mark in marks {
             if let Some(owner) = claims.owner(&mark) {
                 self.note(&mark, owner);
             }
@@ -55,13 +61,4 @@ impl Owners {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Owner>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The object marks of machines, once each.
-pub(crate) fn marks_of<'a>(machines: impl Iterator<Item = &'a Sighting>) -> Vec<String> {
-    let marks = machines.flat_map(|s| marks::object_marks(&s.server).map(str::to_owned));
-    let mut marks: Vec<String> = marks.collect();
-    marks.sort_unstable();
-    marks.dedup();
-    marks
 }

@@ -152,7 +152,19 @@ impl Accounts {
 
     /// There are no other namespaces than these.
     pub fn keep_namespaces(&self, names: &HashSet<String>) {
-        self.inner.audience.namespaces.keep(names);
+        let audience = &self.inner.audience;
+        if !audience.namespaces.keep(names) {
+            return;
+        }
+        // Orders may have waited for what counts for an entry.
+        let of_cluster: Vec<AccountKey> = {
+            let entries = self.entries();
+            let of_cluster = entries.keys().filter(|key| key.namespace.is_none());
+            of_cluster.cloned().collect()
+        };
+        for key in of_cluster {
+            audience.wake(&Wake::Account(key));
+        }
     }
 
     /// The account has a user more or less: its controller looks again.

@@ -149,10 +149,7 @@ impl Core {
         let claims = self.audience.marks();
         // Objects of account objects with the same key stand for machines here, too.
         let members = self.state().members.keys();
-        let siblings = members
-            .iter()
-            .flat_map(|key| self.audience.siblings.of(key));
-        let siblings: Vec<_> = siblings.collect();
+        let siblings = self.audience.siblings.of_all(&members);
         let disowned = self.audience.disowned(&proof, &siblings);
         let (is_first, answered) = {
             let mut state = self.state();

@@ -4,7 +4,7 @@
 use super::AccountKey;
 use hosting::{ApiKey, BaseUrl};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -47,6 +47,18 @@ impl Siblings {
             names.push(key.clone());
         }
         names
+    }
+
+    /// All that lead to where these do, these included. They share a live account, so the first one tells of all
+    /// but those that have just left it.
+    pub(crate) fn of_all(&self, keys: &[AccountKey]) -> HashSet<AccountKey> {
+        let mut found = HashSet::new();
+        for key in keys {
+            if !found.contains(key) {
+                found.extend(self.of(key));
+            }
+        }
+        found
     }
 
     /// Whether two names lead to the same account.

@@ -40,7 +40,7 @@ impl Terms {
         match AllowedNamespaces::look_up(entries, namespace, labels) {
             Allowed::By(entry) => Self::Entry(Arc::new(entry.clone())),
             Allowed::Unknown => Self::Unknown(format!(
-                "{key} selects namespaces by their labels, and those of namespace {namespace} are not known yet"
+                "{key} selects namespaces by their labels, and those of namespace {namespace} are not known yet; if this stays, the operator cannot read namespaces: grant its ServiceAccount list and watch on namespaces"
             )),
             Allowed::Nowhere => Self::Refused(format!(
                 "{key} does not allow namespace {namespace}: add it to spec.allowedNamespaces of the account: {}",

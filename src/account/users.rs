@@ -33,9 +33,12 @@ pub trait Claims: Send + Sync {
     /// None: not all namespaces are watched, or the first listing is not in yet. Nothing is judged then.
     fn marks(&self) -> Option<HashSet<String>>;
 
+    /// Whether the first listing of the servers is in.
+    fn is_complete(&self) -> bool;
+
     /// Whether the object of this mark says that this machine is not its own: it uses none of these accounts, has
     /// another machine on record, and no order open. What it has on its own account it tells of itself.
-    fn disowns(&self, mark: &str, accounts: &[AccountKey], uuid: &str) -> bool;
+    fn disowns(&self, mark: &str, accounts: &HashSet<AccountKey>, uuid: &str) -> bool;
 
     /// Where the object of this mark is, and the account that it names.
     fn owner(&self, mark: &str) -> Option<Owner>;
@@ -85,7 +88,11 @@ impl Audience {
     }
 
     /// The machines of a complete listing that the objects of their marks disown.
-    pub(crate) fn disowned(&self, proof: &Proof, accounts: &[AccountKey]) -> HashSet<String> {
+    pub(crate) fn disowned(
+        &self,
+        proof: &Proof,
+        accounts: &HashSet<AccountKey>,
+    ) -> HashSet<String> {
         let Some(claims) = self.claims.get() else {
             return HashSet::new();
         };
@@ -98,8 +105,13 @@ impl Audience {
         disowned.map(|s| s.id.as_str().to_owned()).collect()
     }
 
-    /// Asks whose machines these are that are not known yet.
-    pub(crate) fn ask_owners(&self, marks: Vec<String>) {
+    /// Whether it is known which servers there are.
+    pub(crate) fn knows_servers(&self) -> bool {
+        self.claims.get().is_some_and(|claims| claims.is_complete())
+    }
+
+    /// Asks whose machines these are.
+    pub(crate) fn ask_owners(&self, marks: HashSet<String>) {
         if let Some(claims) = self.claims.get() {
             self.owners.ask(marks, &**claims);
         }

@@ -19,8 +19,13 @@ pub enum AccountFacts {
     /// It is not for this operator. Says which.
     NotServed(String),
     /// It does not serve the namespace, or that is not known yet, and nothing of the object is on record there: nothing
-    /// is asked of it. Says why.
-    Closed(Cause),
+    /// is asked of it.
+    Closed {
+        /// Why.
+        cause: Cause,
+        /// What it shows all the same.
+        view: View,
+    },
     /// There is one.
     Found {
         /// The account at this moment.
@@ -46,7 +51,7 @@ impl AccountFacts {
     pub fn view(&self) -> Option<&View> {
         match self {
             Self::Found { view, .. } => Some(view),
-            Self::Missing(_) | Self::NotServed(_) | Self::Closed(_) => None,
+            Self::Missing(_) | Self::NotServed(_) | Self::Closed { .. } => None,
         }
     }
 
@@ -54,7 +59,18 @@ impl AccountFacts {
     pub fn terms(&self) -> Option<&Terms> {
         match self {
             Self::Found { terms, .. } => Some(terms),
-            Self::Missing(_) | Self::NotServed(_) | Self::Closed(_) => None,
+            Self::Missing(_) | Self::NotServed(_) | Self::Closed { .. } => None,
+        }
+    }
+
+    /// What an account shows that does not serve the namespace, and that has nothing of the object on record. None too
+    /// while that is not known.
+    pub fn refusing(&self) -> Option<&View> {
+        match self {
+            Self::Closed { cause, view } if cause.reason == Reason::NamespaceNotAllowed => {
+                Some(view)
+            }
+            _ => None,
         }
     }
 
@@ -76,7 +92,7 @@ impl AccountFacts {
                      namespace out of that operator's --watch-namespace"
                 ),
             )),
-            Self::Closed(cause) => Err(cause.clone()),
+            Self::Closed { cause, .. } => Err(cause.clone()),
             Self::Found { view, terms } => {
                 let closed = closed(terms).filter(|_| purpose != Purpose::End);
                 closed.map_or(Ok(()), Err)?;
@@ -96,7 +112,7 @@ impl AccountFacts {
 pub fn closed(terms: &Terms) -> Option<Cause> {
     match terms {
         Terms::Own | Terms::Entry(_) => None,
-        Terms::Unknown(why) => Some(Cause::waits(Reason::Pending, why.clone())),
+        Terms::Unknown(why) => Some(Cause::missing(Reason::Pending, why.clone())),
         Terms::Refused(why) => Some(Cause::needs_person(
             Reason::NamespaceNotAllowed,
             why.clone(),

@@ -102,7 +102,10 @@ impl Process {
             }
         };
         match closed(&terms) {
-            Some(cause) if !on_record(&account) => (AccountFacts::Closed(cause), None),
+            Some(cause) if !on_record(&account) => {
+                let view = account.view();
+                (AccountFacts::Closed { cause, view }, None)
+            }
             _ => {
                 let view = account.view();
                 (AccountFacts::Found { view, terms }, Some(account))

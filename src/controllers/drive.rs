@@ -11,7 +11,7 @@ mod tests;
 use super::{
     again::Again,
     context::Context,
-    objects::{Ended, Seen, Uid},
+    objects::{Ended, Seen, Uid, slim},
     streams::{self, Guarded, Heard},
 };
 use crate::{kinds::Kind, runtime::clock};
@@ -46,7 +46,7 @@ pub async fn drive<K, M, P, F>(
 {
     let streams = watches.into_iter().enumerate();
     let mut shown = select_all(streams.map(|(index, api)| {
-        let heard = streams::watch(api, ctx.watch_times, ctx.objects.relists());
+        let heard = streams::watch(api, ctx.watch_times, ctx.objects.relists(), slim);
         heard.map(move |heard| (index, heard)).boxed()
     }));
     let mut ready = std::pin::pin!(ready.fuse());

@@ -6,10 +6,11 @@
 
 use super::{
     context::Process,
+    objects::slim_but_labels,
     streams::{self, Guarded, Heard},
 };
-use crate::kinds::references::AccountKind;
-use futures::StreamExt as _;
+use crate::{kinds::references::AccountKind, runtime::clients::WatchTimes};
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, core::PartialObjectMeta, runtime::watcher::Event};
 use std::collections::HashSet;
@@ -23,11 +24,8 @@ pub async fn follow(process: &Process) {
     if !process.watched.serves(AccountKind::ClusterProviderAccount) {
         return;
     }
-    let api: Api<Guarded<Metadata>> = Api::all(process.watch_client.clone());
-    // Nobody asks for another listing than the watch makes by itself.
-    let (_never, relists) = watch::channel(0);
-    let heard = streams::watch(api, process.watch_times, relists);
-    let mut heard = std::pin::pin!(heard);
+    let api = Api::all(process.watch_client.clone());
+    let mut heard = std::pin::pin!(hear(api, process.watch_times));
     let mut listed = HashSet::new();
     let follow = async {
         while let Some(heard) = heard.next().await {
@@ -37,6 +35,16 @@ pub async fn follow(process: &Process) {
         }
     };
     process.shutdown.run_until_cancelled(follow).await;
+}
+
+/// What is heard of the namespaces, with their labels.
+fn hear(
+    api: Api<Guarded<Metadata>>,
+    times: WatchTimes,
+) -> impl Stream<Item = Heard<Metadata>> + Send + 'static {
+    // Nobody asks for another listing than the watch makes by itself.
+    let (_, relists) = watch::channel(0);
+    streams::watch(api, times, relists, slim_but_labels)
 }
 
 /// Takes one event in. `listed`: those that the listing under way has shown.
@@ -71,4 +79,59 @@ fn show(process: &Process, object: Guarded<Metadata>) -> Option<String> {
     let labels = meta.labels.unwrap_or_default();
     process.accounts.show_namespace(&name, labels);
     Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::{Json, Router, http::Uri, response::IntoResponse as _};
+    use kube::{Client, Config, ResourceExt as _};
+    use serde_json::{Value, json};
+    use std::time::Duration;
+    use tokio::net::TcpListener;
+
+    fn namespace(team: &str) -> Value {
+        json!({
+            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": {"name": "shop", "uid": "1", "resourceVersion": "5", "labels": {"team": team}},
+        })
+    }
+
+    /// An API server with one namespace, whose label changes as soon as somebody watches.
+    async fn server() -> Api<Guarded<Metadata>> {
+        let answer = |uri: Uri| async move {
+            if uri.query().unwrap_or_default().contains("watch=") {
+                let event = json!({"type": "MODIFIED", "object": namespace("red")});
+                return format!("{event}\n").into_response();
+            }
+            Json(json!({
+                "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                "metadata": {"resourceVersion": "5"}, "items": [namespace("blue")],
+            }))
+            .into_response()
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        // It ends with the test's runtime.
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+        Api::all(Client::try_from(Config::new(address.parse().unwrap())).unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_labels_of_namespaces_are_heard() {
+        let times = WatchTimes {
+            period: Duration::from_secs(60),
+            answer: Duration::from_secs(60),
+        };
+        let mut heard = std::pin::pin!(hear(server().await, times));
+        for team in ["blue", "red"] {
+            let object = loop {
+                match heard.next().await.unwrap() {
+                    Heard::Event(Event::InitApply(object) | Event::Apply(object)) => break object,
+                    _ => {}
+                }
+            };
+            assert_eq!(object.0.unwrap().labels()["team"], team);
+        }
+    }
 }

@@ -18,7 +18,7 @@ mod wakes;
 
 pub use claims::Claimant;
 pub use entry::Shown;
-pub(in crate::controllers) use form::slim;
+pub(in crate::controllers) use form::{slim, slim_but_labels};
 pub use listings::Sight;
 pub use references::{Referrer, Released, UNREADABLE, Words};
 pub use schedule::{Calling, Ended, Seen};

@@ -12,7 +12,6 @@ mod follow;
 #[cfg(test)]
 mod tests;
 
-use super::objects::slim;
 use crate::runtime::{clients::WatchTimes, clock};
 use follow::Follower;
 use futures::{Stream, stream};
@@ -30,6 +29,9 @@ use tokio::sync::watch::Receiver;
 /// An object, or what is left of one that does not decode: its metadata and the error.
 pub type Guarded<K> = DeserializeGuard<K>;
 
+/// Takes off metadata what nobody reads.
+pub(super) type Slim = fn(&mut ObjectMeta);
+
 /// What is heard of a watch.
 // Each is taken in at once; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
@@ -43,20 +45,23 @@ pub enum Heard<K> {
 }
 
 /// What is heard of a kind's objects at one place: everything that the API handle covers. The watch
-/// starts again, with a fresh listing, whenever `relists` changes.
+/// starts again, with a fresh listing, whenever `relists` changes. `slim` takes off each what nobody reads, as
+/// soon as it is decoded.
 pub fn watch<K>(
     api: Api<Guarded<K>>,
     times: WatchTimes,
     relists: Receiver<u64>,
+    slim: Slim,
 ) -> impl Stream<Item = Heard<K>> + Send + 'static
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let watch = Watch {
-        follower: Follower::new(api.clone(), times),
+        follower: Follower::new(api.clone(), times, slim),
         api,
         times,
         relists,
+        slim,
         heard: clock::now().mono,
     };
     stream::unfold(watch, |mut watch| async move {
@@ -71,6 +76,7 @@ struct Watch<K> {
     api: Api<Guarded<K>>,
     times: WatchTimes,
     relists: Receiver<u64>,
+    slim: Slim,
     /// When something was heard last.
     heard: Duration,
 }
@@ -101,7 +107,7 @@ where
     }
 
     fn start_again(&mut self) {
-        self.follower = Follower::new(self.api.clone(), self.times);
+        self.follower = Follower::new(self.api.clone(), self.times, self.slim);
     }
 
     fn take(&mut self, mut heard: Heard<K>) -> Heard<K> {
@@ -113,7 +119,7 @@ where
             Event::InitApply(object) | Event::Apply(object) | Event::Delete(object),
         ) = &mut heard
         {
-            slim(object.meta_mut());
+            (self.slim)(object.meta_mut());
         }
         heard
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 use hosting::OrderOutcome;
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::sleep;
 
 async fn limited(
@@ -310,6 +310,90 @@ async fn the_limit_of_an_entry_counts_the_machines_of_its_namespaces() {
         Some(Denied::Blocked(Reason::NamespaceNotAllowed, _))
     );
     assert!(is_refused, "{denied:?}");
+}
+
+/// An account of the cluster with one machine that namespace `gone` left behind, and an entry for the namespaces with
+/// a label, of which there is `n`. It allows one machine.
+async fn by_labels(more: Vec<AllowedNamespaces>) -> (Rig, crate::account::Account) {
+    let rig = Rig::new().await;
+    let cluster = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
+    let mut entries: Vec<AllowedNamespaces> = serde_json::from_value(json!([{
+        "name": "blue", "selector": {"matchLabels": {"team": "blue"}}, "limits": {"maxServers": 1},
+    }]))
+    .unwrap();
+    entries.extend(more);
+    let account = rig.install_at(&cluster, |i| i.allowed = Some(entries));
+    rig.ready(&account).await;
+    show(&rig, "n", "blue");
+    rig.provider.world().servers = vec![left_behind(1, "gone")];
+    account.want_proof("x", clock::now().mono);
+    rig.until("it", || account.sightings(&mark(1)).len() == 1)
+        .await;
+    (rig, account)
+}
+
+fn show(rig: &Rig, namespace: &str, team: &str) {
+    let labels = [("team".to_owned(), team.to_owned())];
+    rig.accounts.show_namespace(namespace, labels.into());
+}
+
+fn listed(rig: &Rig, namespaces: &[&str]) {
+    let names = namespaces.iter().map(|&name| name.to_owned()).collect();
+    rig.accounts.keep_namespaces(&names);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_namespace_that_is_gone_left_behind_counts_for_an_entry_that_may_have_spoken_of_it()
+{
+    let (rig, account) = by_labels(Vec::new()).await;
+    listed(&rig, &["n"]);
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+    // Of one that is there it is known.
+    show(&rig, "gone", "red");
+    drop(reserve(&account, &mark(2)).await.unwrap());
+    show(&rig, "gone", "blue");
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+
+    // An owner whose namespace is gone is one of it, too.
+    rig.accounts.forget_namespace("gone");
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    let owner = Owner {
+        namespace: "gone".into(),
+        account: Some(account.key().clone()),
+    };
+    rig.objects.owners.lock().unwrap().insert(mark(1), owner);
+    let now = clock::now().mono;
+    account.want_proof("x", now);
+    rig.until("it", || {
+        account.view().proof.is_some_and(|p| p.began >= now)
+    })
+    .await;
+    limit(reserve(&account, &mark(2)).await.err().unwrap());
+
+    // What another entry names counts there.
+    let names = json!([{"name": "others", "names": ["gone"]}]);
+    let (rig, account) = by_labels(serde_json::from_value(names).unwrap()).await;
+    listed(&rig, &["n"]);
+    drop(reserve(&account, &mark(2)).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_with_a_limit_waits_until_it_is_known_what_counts() {
+    let (rig, account) = by_labels(Vec::new()).await;
+    rig.provider.world().servers.clear();
+    let waits = |denied: Option<Denied>, words: &str| match denied {
+        Some(Denied::Blocked(Reason::Pending, why)) => assert!(why.contains(words), "{why}"),
+        other => panic!("{other:?}"),
+    };
+    rig.objects.unlisted.store(true, Ordering::Relaxed);
+    waits(reserve(&account, &mark(2)).await.err(), "all servers");
+    rig.objects.unlisted.store(false, Ordering::Relaxed);
+    waits(reserve(&account, &mark(2)).await.err(), "all namespaces");
+    rig.woken();
+    listed(&rig, &["n", "gone"]);
+    assert_eq!(rig.woken(), [Wake::Account(account.key().clone())]);
+    show(&rig, "gone", "red");
+    drop(reserve(&account, &mark(2)).await.unwrap());
 }
 
 #[test]

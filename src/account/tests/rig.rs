@@ -17,7 +17,10 @@ use crate::{
 use hosting::{ApiKey, BaseUrl, Client, Error, Order, server::SystemChoice};
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,6 +34,8 @@ pub(super) struct Objects {
     pub(super) account: Mutex<Option<AccountKey>>,
     /// Who ordered which machine, by mark.
     pub(super) owners: Mutex<HashMap<String, Owner>>,
+    /// Whether the first listing of the servers is still to come.
+    pub(super) unlisted: AtomicBool,
     woken: Mutex<Vec<Wake>>,
 }
 
@@ -39,11 +44,15 @@ impl Claims for Objects {
         self.marks.lock().unwrap().clone()
     }
 
+    fn is_complete(&self) -> bool {
+        !self.unlisted.load(Ordering::Relaxed)
+    }
+
     fn owner(&self, mark: &str) -> Option<Owner> {
         self.owners.lock().unwrap().get(mark).cloned()
     }
 
-    fn disowns(&self, _: &str, accounts: &[AccountKey], uuid: &str) -> bool {
+    fn disowns(&self, _: &str, accounts: &HashSet<AccountKey>, uuid: &str) -> bool {
         let own = self.account.lock().unwrap();
         if own.as_ref().is_some_and(|own| accounts.contains(own)) {
             return false;

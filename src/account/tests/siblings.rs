@@ -43,6 +43,10 @@ async fn only_objects_of_one_kind_that_trust_the_same_roots_share_a_live_account
     assert!(is_same(&key("rooted")) && is_same(&shared()) && is_same(&key("two")));
     assert!(!is_same(&key("other")) && !is_same(&key("nobody")));
     assert_eq!(rig.accounts.names_of(&shared()).len(), 4);
+    let siblings = &one.audience().siblings;
+    let names = siblings.of_all(&[key("one"), key("two"), key("nobody")]);
+    let expected = ["one", "two", "rooted", "nobody"].map(key);
+    assert_eq!(names, expected.into_iter().chain([shared()]).collect());
     rig.accounts.remove(&key("rooted"), &account_uid("rooted"));
     assert!(!is_same(&key("rooted")));
 }

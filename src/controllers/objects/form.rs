@@ -19,8 +19,13 @@ const MOST_FINALIZERS: usize = 16 * 1024;
 /// Takes off what nobody here reads and what may weigh more than all the rest: an annotation may hold anything, such
 /// as the whole manifest once more, and anybody may write up to 256 KiB of them.
 pub(in crate::controllers) fn slim(meta: &mut ObjectMeta) {
-    meta.managed_fields = None;
+    slim_but_labels(meta);
     meta.labels = None;
+}
+
+/// The same for an object whose labels are read.
+pub(in crate::controllers) fn slim_but_labels(meta: &mut ObjectMeta) {
+    meta.managed_fields = None;
     meta.owner_references = None;
     if let Some(annotations) = &mut meta.annotations {
         annotations.retain(|name, _| ANNOTATIONS.contains(&name.as_str()));
@@ -251,8 +256,13 @@ mod tests {
             true,
         );
         both.labels = Some([("a".to_owned(), "b".to_owned())].into());
+        let mut labelled = both.clone();
+        slim_but_labels(&mut labelled);
+        assert_eq!(labelled.labels, both.labels);
         slim(&mut both);
         assert_eq!(both, meta(own, false));
+        labelled.labels = None;
+        assert_eq!(labelled, both, "labels, and only they, are kept");
         // Of what is far too long the start is kept, so that it is still seen to be there.
         let mut long = meta(json!({"flexmetal.dev/order": "ä".repeat(10_000)}), false);
         slim(&mut long);

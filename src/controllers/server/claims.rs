@@ -27,11 +27,15 @@ impl Claims for MarkClaims {
         (self.all_namespaces && self.objects.is_complete()).then(|| self.objects.aliases())
     }
 
+    fn is_complete(&self) -> bool {
+        self.objects.is_complete()
+    }
+
     fn owner(&self, mark: &str) -> Option<Owner> {
         self.objects.owner(mark)
     }
 
-    fn disowns(&self, mark: &str, accounts: &[AccountKey], uuid: &str) -> bool {
+    fn disowns(&self, mark: &str, accounts: &HashSet<AccountKey>, uuid: &str) -> bool {
         let Some((uid, account)) = self.objects.named_by_alias(mark) else {
             return false;
         };

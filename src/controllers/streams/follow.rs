@@ -3,7 +3,7 @@
 //! It does what kube's `watcher` does, and three things that it does not: listings and the starts of
 //! watches have a deadline, signs of life are passed on, and a watch that ends at once has a pause.
 
-use super::{Guarded, Heard, WatchTimes, slim};
+use super::{Guarded, Heard, Slim, WatchTimes};
 use crate::runtime::{backoff::Backoff, clock};
 use futures::{StreamExt as _, stream::BoxStream};
 use kube::{
@@ -62,6 +62,7 @@ impl Broken {
 pub(super) struct Follower<K> {
     api: Api<Guarded<K>>,
     times: WatchTimes,
+    slim: Slim,
     at: At<K>,
     pause: Backoff,
     failed: Duration,
@@ -95,10 +96,11 @@ impl<K> Follower<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    pub(super) fn new(api: Api<Guarded<K>>, times: WatchTimes) -> Self {
+    pub(super) fn new(api: Api<Guarded<K>>, times: WatchTimes, slim: Slim) -> Self {
         Self {
             api,
             times,
+            slim,
             at: At::Start,
             pause: Backoff::default(),
             failed: Duration::ZERO,
@@ -195,7 +197,7 @@ where
             in_time(self.times.answer, self.api.list(&params)).await?
         };
         for object in &mut list.items {
-            slim(object.meta_mut());
+            (self.slim)(object.meta_mut());
         }
         let is_some = |text: &String| !text.is_empty();
         let page = Page {

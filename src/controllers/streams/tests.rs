@@ -1,7 +1,7 @@
 //! The watches against an API server of canned answers, and what triggers a pass.
 
 use super::*;
-use crate::kinds::ProviderAccount;
+use crate::{controllers::objects::slim, kinds::ProviderAccount};
 use axum::{
     Router,
     body::Body,
@@ -76,7 +76,7 @@ impl Rig {
         let relists = channel::Sender::new(0);
         Self {
             script,
-            heard: watch(api, times, relists.subscribe()).boxed(),
+            heard: watch(api, times, relists.subscribe(), slim).boxed(),
             relists,
             _server: server,
         }

@@ -14,7 +14,15 @@ pub fn server(number: u8, m: &Machine) -> Server {
         tags.push(mark(*who).order_tag(BASE + i64::from(*epoch)));
     }
     if m.retained {
-        tags.push(RETAINED_PREFIX.into());
+        // The model has one word for the tags of all who may leave it behind.
+        let marks = m.marks.iter().flatten().map(|(who, _)| who.slot);
+        let mut slots: Vec<u8> = marks.chain([m.owner.slot]).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let tags_of = slots
+            .iter()
+            .map(|slot| cluster().tag_of_retained("shop", &name(*slot)));
+        tags.extend(tags_of);
     }
     Server {
         id: ServerId::parse(&uuid(number)).unwrap(),

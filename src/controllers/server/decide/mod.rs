@@ -104,7 +104,7 @@ pub fn decide(facts: &Facts) -> Decision {
 fn may_be_open_here(facts: &Facts) -> bool {
     match &facts.account {
         AccountFacts::Found { .. } => true,
-        AccountFacts::Closed(_) => false,
+        AccountFacts::Closed { .. } => false,
         AccountFacts::Missing(_) | AccountFacts::NotServed(_) => {
             account_of(&facts.object).kind == AccountKind::ProviderAccount
         }

@@ -11,7 +11,7 @@ use super::{
     order_account, remedy, request, terms,
 };
 use crate::controllers::account_facts::{AccountFacts, Purpose, held};
-use crate::controllers::cause::Cause;
+use crate::controllers::cause::{Cause, Standing};
 use crate::kinds::Interval;
 use crate::{
     account::view::{Proof, View},
@@ -41,7 +41,7 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     }
     let view = match facts.account.usable(Purpose::Order) {
         Ok(view) => view,
-        Err(cause) if cause.reason == Reason::Pending => {
+        Err(cause) if cause.reason == Reason::Pending && cause.standing != Standing::Missing => {
             return Decision::hold_quietly(facts, cause);
         }
         Err(cause) => return Decision::hold(facts, cause),

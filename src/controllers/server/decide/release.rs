@@ -11,7 +11,7 @@ use super::{
     fence::{self, TagProof},
     missing, order, remedy, resolve, sending, terms,
 };
-use crate::account::marks;
+use crate::account::{marks, view::View};
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES};
 use crate::kinds::Interval;
@@ -184,13 +184,14 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         return showing(facts, server, cause);
     }
     if kind_deleting || policies.retain() {
-        if !server.status.is_live() || marks::is_retained(server) {
-            return match facts
-                .own
-                .iter()
-                .find(|s| s.server.status.is_live() && !marks::is_retained(&s.server))
-            {
-                Some(other) => retain(facts, &other.server),
+        // A tag of a former version of the operator does not tell for whom the machine stays.
+        let tag = facts.tag_of_retained();
+        let is_left = |server: &Server| server.tags.contains(&tag);
+        if !server.status.is_live() || is_left(server) {
+            let others = facts.own.iter().map(|s| &s.server);
+            let mut others = others.filter(|s| s.status.is_live() && !is_left(s));
+            return match others.next() {
+                Some(other) => retain(facts, other),
                 None => showing(
                     facts,
                     server,
@@ -279,7 +280,11 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
 fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
     let view = match facts.account.usable(Purpose::End) {
         Ok(view) => view,
-        Err(cause) => return Decision::hold(facts, cause),
+        Err(cause) => {
+            let served = |view| not_served(facts, evidence, view, &cause);
+            let decision = facts.account.refusing().map(served);
+            return decision.unwrap_or_else(|| Decision::hold(facts, cause));
+        }
     };
     // A copied manifest brings the finalizer along. The live machine of an earlier object of this
     // name is another matter: whoever applied this one again may have meant it.
@@ -294,6 +299,32 @@ fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
         resolve::Absence::Proved(_) => Decision::unchanged(facts).with(Effect::LetGo),
         progress => resolve::waiting(facts, view, evidence, progress),
     }
+}
+
+/// The account does not serve the namespace and has nothing of the object on record, so nothing is asked of it, and
+/// no look will ever settle what the object says. It must not hang for ever: finalizer and annotation may be copied
+/// or forged, or those of an order that was never sent.
+fn not_served(facts: &Facts, evidence: &Evidence, view: &View, cause: &Cause) -> Decision {
+    let order = facts.object.status.as_ref().and_then(|s| s.order.as_ref());
+    // Whosever that is: only the operator writes it.
+    let is_recorded =
+        order.is_some_and(|order| !order.outcome.is_some_and(OrderOutcome::is_closed));
+    if view.proof.is_none() || is_recorded {
+        return Decision::hold(facts, cause.clone());
+    }
+    if order::never_ordered(facts, view, evidence) || resolve::acknowledged(facts, evidence) {
+        return Decision::unchanged(facts).with(Effect::LetGo);
+    }
+    // What a listing of its time shows settles the others.
+    if evidence.other_mark().is_some() {
+        return Decision::hold(facts, cause.clone());
+    }
+    let text = format!(
+        "{}; nothing is asked of it for this object, so whether an order of it made a machine is not known; if the provider shows none, say so: {}",
+        cause.message,
+        remedy::acknowledge(facts, evidence)
+    );
+    Decision::hold(facts, Cause::needs_person(cause.reason, text))
 }
 
 /// The status of a deleted object with a machine.

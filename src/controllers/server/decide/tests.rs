@@ -407,6 +407,10 @@ fn retained(number: u8, status: ServerStatus) -> Sighting {
     seen(server(
         number,
         status,
-        &[&cluster().tag(), &own_tag(), RETAINED_PREFIX],
+        &[
+            &cluster().tag(),
+            &own_tag(),
+            &cluster().tag_of_retained("shop", "web"),
+        ],
     ))
 }

@@ -173,6 +173,16 @@ fn a_release_takes_its_steps_in_order() {
             false,
         ),
         (
+            "retained by a former version, whose tag does not say for whom",
+            delivered().spec(retain).facts(|f| {
+                let tags = [&*cluster().tag(), &own_tag(), RETAINED_PREFIX];
+                f.own = vec![seen(server(1, ServerStatus::Delivered, &tags))];
+            }),
+            Some("AddTag"),
+            None,
+            false,
+        ),
+        (
             "retained, and the policy was turned back in time",
             delivered().facts(|f| f.own = vec![retained(1, ServerStatus::Delivered)]),
             Some("RemoveTag"),

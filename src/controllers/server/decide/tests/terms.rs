@@ -3,6 +3,7 @@
 use super::{missing::created, *};
 use crate::{
     account::Terms,
+    controllers::account_facts::closed,
     kinds::{allowed::AllowedNamespaces, conditions::Wanted},
 };
 use serde_json::{Value, json};
@@ -19,6 +20,16 @@ fn with(case: Case, offered: Terms) -> Case {
         if let AccountFacts::Found { terms, .. } = &mut f.account {
             *terms = offered;
         }
+    })
+}
+
+/// Where the account does not serve the namespace, and has nothing of the object on record.
+fn not_served(case: Case) -> Case {
+    case.facts(|f| {
+        f.account = AccountFacts::Closed {
+            cause: closed(&Terms::Refused("no".into())).unwrap(),
+            view: f.view().unwrap().clone(),
+        };
     })
 }
 
@@ -100,11 +111,13 @@ fn an_order_keeps_within_the_limits_of_the_entry() {
 fn terms_that_are_not_known_hold_an_order_and_are_no_refusal() {
     let case = with(Case::new(), Terms::Unknown("not yet".into()));
     assert!(!orders(&case));
-    // The first moments of a new object are not worth a write.
-    assert_eq!(case.decide().draft.condition(Type::Ready), None);
-    let closed = |cause| Case::new().facts(|f| f.account = AccountFacts::Closed(cause));
-    let refused = closed(Cause::needs_person(Reason::NamespaceNotAllowed, "no"));
-    assert_eq!(ready(&refused.decide()).reason, Reason::NamespaceNotAllowed);
+    let pending = Some(Reason::Pending);
+    assert_eq!(short(&case.decide()), (None, pending, false));
+    // Labels that stay unknown are nothing that ends by itself.
+    let later = case.waited_for(Reason::Pending);
+    assert_eq!(short(&later.decide()), (None, pending, true));
+    let refused = not_served(Case::new()).decide();
+    assert_eq!(ready(&refused).reason, Reason::NamespaceNotAllowed);
 }
 
 #[test]
@@ -157,10 +170,103 @@ fn a_forged_annotation_puts_nothing_on_record_where_the_namespace_is_not_served(
     };
     let recorded = |case: &Case| case.decide().draft.status.order.is_some();
     assert!(recorded(&forged()), "where it is served it is looked for");
-    let cause = Cause::needs_person(Reason::NamespaceNotAllowed, "no");
-    let closed = forged().facts(|f| f.account = AccountFacts::Closed(cause));
+    let closed = not_served(forged());
     assert!(!recorded(&closed));
     let decision = closed.decide();
     assert_eq!(decision.effect, None);
     assert_eq!(ready(&decision).reason, Reason::NamespaceNotAllowed);
+}
+
+#[test]
+fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
+    let copied = |name: &str, uid: &str| {
+        let intent = intent_of(name, uid);
+        not_served(Case::new().held().noted(&intent).deleting())
+    };
+    let restored = |outcome| {
+        let copied = copied("web", "uid-0");
+        copied.object(|o| {
+            let record = OrderRecord {
+                outcome,
+                ..OrderRecord::open(intent_of("web", "uid-0"))
+            };
+            o.status.get_or_insert_default().order = Some(record);
+        })
+    };
+    // One that is on record in status is looked after at the account, so it never gets here.
+    let begun = || copied("web", "uid-1");
+    let bare = || not_served(Case::new().held().deleting());
+    let no = Some(Reason::NamespaceNotAllowed);
+    let unlisted = |case: Case| {
+        case.facts(|f| {
+            if let AccountFacts::Closed { view, .. } = &mut f.account {
+                view.proof = None;
+            }
+        })
+    };
+    let unknown = |case: Case| {
+        case.facts(|f| {
+            if let AccountFacts::Closed { cause, .. } = &mut f.account {
+                *cause = closed(&Terms::Unknown("not yet".into())).unwrap();
+            }
+        })
+    };
+    let word = || begun().acknowledged(own_tag());
+    let (let_go, created) = (Some("LetGo"), Some(OrderOutcome::Created));
+    table(vec![
+        ("a copy", copied("db", "uid-7"), let_go, None, false),
+        ("a former one", copied("web", "uid-0"), let_go, None, false),
+        (
+            "a copy before the listing that would show its machine",
+            copied("db", "uid-7")
+                .old()
+                .facts(|f| f.acting_since = secs(900)),
+            None,
+            no,
+            true,
+        ),
+        (
+            "a copy without a listing",
+            unlisted(copied("db", "uid-7")),
+            None,
+            no,
+            true,
+        ),
+        (
+            "a copy, and it may yet be served",
+            unknown(copied("db", "uid-7")),
+            None,
+            Some(Reason::Pending),
+            false,
+        ),
+        ("restored, order open", restored(None), None, no, true),
+        ("restored, machine made", restored(created), None, no, true),
+        ("begun and never written", begun(), None, no, true),
+        ("the same, and a person's word", word(), let_go, None, false),
+        (
+            "the same without a listing",
+            unlisted(word()),
+            None,
+            no,
+            true,
+        ),
+        (
+            "the same, and it may yet be served",
+            unknown(word()),
+            None,
+            Some(Reason::Pending),
+            false,
+        ),
+        ("only the finalizer", bare(), None, no, true),
+        (
+            "the same, and a person's word",
+            bare().acknowledged(mark().tag_prefix()),
+            let_go,
+            None,
+            false,
+        ),
+    ]);
+    let message = ready(&begun().decide()).message;
+    let command = format!("{ACKNOWLEDGE_ABSENT}={}", own_tag());
+    assert!(message.contains(&command), "{message}");
 }
