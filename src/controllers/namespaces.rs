@@ -88,7 +88,7 @@ mod tests {
     use kube::{Client, Config, ResourceExt as _};
     use serde_json::{Value, json};
     use std::time::Duration;
-    use tokio::net::TcpListener;
+    use tokio::{net::TcpListener, task::JoinSet};
 
     fn namespace(team: &str) -> Value {
         json!({
@@ -98,7 +98,7 @@ mod tests {
     }
 
     /// An API server with one namespace, whose label changes as soon as somebody watches.
-    async fn server() -> Api<Guarded<Metadata>> {
+    async fn server() -> (Api<Guarded<Metadata>>, JoinSet<()>) {
         let answer = |uri: Uri| async move {
             if uri.query().unwrap_or_default().contains("watch=") {
                 let event = json!({"type": "MODIFIED", "object": namespace("red")});
@@ -112,9 +112,12 @@ mod tests {
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        // It ends with the test's runtime.
-        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
-        Api::all(Client::try_from(Config::new(address.parse().unwrap())).unwrap())
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let _ = axum::serve(listener, Router::new().fallback(answer)).await;
+        });
+        let client = Client::try_from(Config::new(address.parse().unwrap())).unwrap();
+        (Api::all(client), serving)
     }
 
     #[tokio::test]
@@ -123,12 +126,13 @@ mod tests {
             period: Duration::from_secs(60),
             answer: Duration::from_secs(60),
         };
-        let mut heard = std::pin::pin!(hear(server().await, times));
+        let (api, _serving) = server().await;
+        let mut heard = std::pin::pin!(hear(api, times));
         for team in ["blue", "red"] {
             let object = loop {
-                match heard.next().await.unwrap() {
-                    Heard::Event(Event::InitApply(object) | Event::Apply(object)) => break object,
-                    _ => {}
+                let heard = heard.next().await.unwrap();
+                if let Heard::Event(Event::InitApply(object) | Event::Apply(object)) = heard {
+                    break object;
                 }
             };
             assert_eq!(object.0.unwrap().labels()["team"], team);
