@@ -212,7 +212,9 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
     let ledger = world.simulator.ledger().await;
     let of_others = ledger.iter().filter(|call| {
         let path = text(&call["path"]);
-        path.contains("/tags") || path.contains("/sshKey")
+        // The order of the one inside is looked for by its tag, where its answer takes too long.
+        let is_inside = path.contains("fmo-order");
+        !is_inside && (path.contains("/tags") || path.contains("/sshKey"))
     });
     assert_eq!(of_others.collect::<Vec<_>>(), Vec::<&Value>::new());
 
