@@ -193,7 +193,11 @@ fn with_a_machine() -> Vec<Case> {
 fn being_deleted() -> Vec<Case> {
     let delivered = || deleted(ServerStatus::Delivered);
     let retained = || {
-        let tags = [&*cluster().tag(), &own_tag(), RETAINED_PREFIX];
+        let tags = [
+            &*cluster().tag(),
+            &own_tag(),
+            &cluster().tag_of_retained("shop", "web"),
+        ];
         let kept = seen(server(1, ServerStatus::Delivered, &tags));
         let case = delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
         case.facts(|f| f.own = vec![kept])
