@@ -1,0 +1,77 @@
+//! How messages count things, list them, and suggest a name: the same in every message.
+
+/// Most names in a list of a message; the rest is counted.
+const MOST_NAMES: usize = 8;
+/// How alike two names must be for one to be suggested in place of the other; 1 is the same.
+const LIKENESS: f64 = 0.75;
+
+/// A number with its noun: `1 server`, `2 servers`.
+pub fn counted(number: usize, one: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    }
+}
+
+/// The first names in order, and how many more there are.
+pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.sort_unstable();
+    names.dedup();
+    let more = names.len().saturating_sub(MOST_NAMES);
+    names.truncate(MOST_NAMES);
+    let shown = names.join(", ");
+    match more {
+        0 => shown,
+        _ => format!("{shown} and {more} more"),
+    }
+}
+
+/// The name that was likely meant, as `; did you mean NAME?`, or nothing.
+pub fn did_you_mean<'a>(said: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let said = said.trim().to_lowercase();
+    let likeness = |name: &str| strsim::jaro_winkler(&said, &name.trim().to_lowercase());
+    let alike = names.into_iter().map(|name| (likeness(name), name));
+    let alike = alike.filter(|(likeness, _)| *likeness >= LIKENESS);
+    let best = alike.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.map_or_else(String::new, |(_, name)| format!("; did you mean {name:?}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nouns_follow_their_number() {
+        assert_eq!(counted(0, "server"), "0 servers");
+        assert_eq!(counted(1, "server"), "1 server");
+        assert_eq!(counted(2, "server"), "2 servers");
+    }
+
+    #[test]
+    fn a_long_list_says_how_many_more_there_are() {
+        assert_eq!(listed(["b", "a", "b"]), "a, b");
+        let names: Vec<String> = (0..10).map(|n| format!("n{n}")).collect();
+        let shown = listed(names.iter().map(String::as_str));
+        assert_eq!(shown, "n0, n1, n2, n3, n4, n5, n6, n7 and 2 more");
+    }
+
+    #[test]
+    fn a_misspelt_name_gets_the_likely_one_and_a_strange_one_none() {
+        let places = ["EU: Rotterdam", "JP: Tokyo"];
+        assert_eq!(
+            did_you_mean("EU: Roterdam", places),
+            "; did you mean \"EU: Rotterdam\"?"
+        );
+        assert_eq!(
+            did_you_mean("rotterdam", places),
+            "; did you mean \"EU: Rotterdam\"?"
+        );
+        assert_eq!(did_you_mean("moon", places), "");
+        let systems = ["debian-12", "ubuntu-2404-lts", "ubuntu-2204-lts"];
+        assert_eq!(
+            did_you_mean("ubuntu-24.04", systems),
+            "; did you mean \"ubuntu-2404-lts\"?"
+        );
+    }
+}
