@@ -45,8 +45,8 @@ impl InForce {
         assert!(rendered.status.success(), "{}", said(&rendered));
         let objects = documents(&String::from_utf8(rendered.stdout).unwrap());
         let kinds = [
-            ("ValidatingAdmissionPolicy", 3),
-            ("ValidatingAdmissionPolicyBinding", 3),
+            ("ValidatingAdmissionPolicy", 4),
+            ("ValidatingAdmissionPolicyBinding", 4),
             ("ClusterRole", 1),
             ("ClusterRoleBinding", 1),
         ];
@@ -394,4 +394,78 @@ async fn metadata_that_nothing_else_bounds_stays_short() {
     for patch in [finalizers(32), owners(32), finalizers(0)] {
         tenant.patch("bms", "one", &patch).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_protected_server_is_not_deleted_by_anybody() {
+    let in_force = InForce::start().await;
+    let (admin, tenant) = (in_force.admin(), in_force.tenant().await);
+    let of = |name: &str, protection: Option<bool>| {
+        let mut server = lab::rig::server(name);
+        if let Some(protection) = protection {
+            server["spec"]["deletionProtection"] = json!(protection);
+        }
+        server
+    };
+    // By its own word, by the account's default, against that default, and by nobody's.
+    for (name, own, in_status) in [
+        ("own", Some(true), None),
+        ("inherited", None, Some(true)),
+        ("exempt", Some(false), Some(true)),
+        ("free", None, Some(false)),
+        ("unseen", None, None),
+    ] {
+        tenant.apply(&of(name, own)).await.unwrap();
+        if let Some(is_protected) = in_status {
+            let policies = json!({
+                "deletionPolicy": "Release", "deletionProtection": is_protected, "suspend": false,
+            });
+            let patch = format!("--patch={}", json!({"status": {"policies": policies}}));
+            let arguments = ["patch", "bms", name, "--subresource=status", "--type=merge"];
+            let arguments = [&arguments[..], &[&patch]].concat();
+            admin.kubectl(&arguments, "").await.unwrap();
+        }
+    }
+    let try_it = ["delete", "bms", "own", "--dry-run=server"];
+    eventually("the policy is in force", SOON, async || {
+        let refused = tenant.kubectl(&try_it, "").await.err()?;
+        refused.contains("ValidatingAdmissionPolicy").then_some(())
+    })
+    .await;
+
+    let namespace = &in_force.namespace;
+    for name in ["own", "inherited"] {
+        let remedy = format!(
+            "kubectl patch baremetalserver {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"deletionProtection\":false}}}}'"
+        );
+        for person in [&tenant, &admin] {
+            let delete = ["delete", "bms", name, "--wait=false"];
+            let refused = person.kubectl(&delete, "").await.expect_err(name);
+            assert!(refused.contains(&remedy), "{refused}");
+        }
+    }
+    // All at once: what is not protected goes, and what is stays.
+    let all = ["delete", "bms", "--all", "--wait=false"];
+    tenant
+        .kubectl(&all, "")
+        .await
+        .expect_err("two are protected");
+    let left = async || {
+        let get = [
+            "-n",
+            namespace,
+            "get",
+            "bms",
+            "-o=jsonpath={.items[*].metadata.name}",
+        ];
+        in_force.cluster.kubectl_ok(&get).await
+    };
+    assert_eq!(left().await, "inherited own");
+    // As the message says.
+    for name in ["own", "inherited"] {
+        let lifted = json!({"spec": {"deletionProtection": false}});
+        tenant.patch("bms", name, &lifted).await.unwrap();
+    }
+    tenant.kubectl(&all, "").await.unwrap();
+    assert_eq!(left().await, "");
 }

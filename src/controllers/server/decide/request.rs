@@ -2,7 +2,13 @@
 
 use super::super::facts::{Facts, ServerKey};
 use crate::controllers::{cause::Cause, stored_keys::Found};
-use crate::{account::view::Catalogue, kinds::Reason};
+use crate::{
+    account::view::Catalogue,
+    kinds::{
+        Reason,
+        wording::{did_you_mean, listed},
+    },
+};
 use hosting::{
     Order,
     catalogue::Availability,
@@ -30,9 +36,10 @@ pub fn request(
     {
         let known = catalogue.locations.iter().map(|l| l.name.as_str());
         return Err(invalid(format!(
-            "spec.location: the provider has no location {:?}; it has {}; correct it",
+            "spec.location: the provider has no location {:?}; it has {}{}; correct it",
             spec.location,
-            some_of(known)
+            listed(known.clone()),
+            did_you_mean(&spec.location, known)
         )));
     }
     if !catalogue.plans.is_empty() {
@@ -43,9 +50,10 @@ pub fn request(
         else {
             let known = catalogue.plans.iter().map(|p| p.name.as_str());
             return Err(invalid(format!(
-                "spec.instanceType: the provider has no type {:?}; it has {}; correct it",
+                "spec.instanceType: the provider has no type {:?}; it has {}{}; correct it",
                 spec.instance_type,
-                some_of(known)
+                listed(known.clone()),
+                did_you_mean(&spec.instance_type, known)
             )));
         };
         let Some(place) = plan
@@ -57,7 +65,7 @@ pub fn request(
                 "spec.instanceType: {:?} is not offered at {:?}; it is at {}; change one of the two",
                 spec.instance_type,
                 spec.location,
-                some_of(plan.locations.iter().map(|l| l.name.as_str()))
+                listed(plan.locations.iter().map(|l| l.name.as_str()))
             )));
         };
         if place.availability == Availability::Unavailable {
@@ -81,11 +89,14 @@ pub fn request(
             .systems
             .iter()
             .filter(|s| s.for_servers && s.active && !s.slug.is_empty())
-            .map(|s| s.slug.as_str());
+            .map(|s| s.slug.as_str())
+            // Not those that would be refused next.
+            .filter(|slug| beyond_slug(SystemFamily::of_slug(slug)).is_none());
         return Err(invalid(format!(
-            "spec.os.slug: the provider has no system {:?}; it has {}",
+            "spec.os.slug: the provider has no system {:?}; it has {}{}; correct it",
             spec.os.slug,
-            some_of(known)
+            listed(known.clone()),
+            did_you_mean(&spec.os.slug, known)
         )));
     }
     if let Some(more) = beyond_slug(SystemFamily::of_slug(&spec.os.slug)) {
@@ -159,14 +170,6 @@ fn quota(facts: &Facts, catalogue: &Catalogue) -> Result<(), Cause> {
             spec.instance_type, spec.location
         ),
     ))
-}
-
-fn some_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let mut names: Vec<&str> = names.collect();
-    names.sort_unstable();
-    let more = names.len() > 8;
-    names.truncate(8);
-    format!("{}{}", names.join(", "), if more { ", …" } else { "" })
 }
 
 /// Hash of the keys that an order sends, by which later edits are seen.
