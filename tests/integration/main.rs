@@ -20,4 +20,5 @@ mod docs;
 mod floor;
 mod laboratory;
 mod rehearsal;
+mod tasks;
 mod whole;

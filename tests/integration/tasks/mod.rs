@@ -1,0 +1,138 @@
+//! The pages of `docs/tasks`, played as a reader plays them: on one demo, one after the other, each command as it is
+//! printed. What a person sees has to be what the page shows; events and log are kept beside this file.
+//!
+//! `TRANSCRIPTS=write` writes pages and transcripts anew, so that a change of words is seen in review.
+
+mod page;
+mod recorded;
+mod seen;
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use lab::rig::program;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use page::Page;
+use recorded::Recorded;
+
+/// Where the pages are.
+const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tasks");
+/// Where the transcripts are.
+const TRANSCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/tasks");
+/// One page takes this long at most. Each wait in it has a limit of its own.
+const PAGE_WITHIN: Duration = Duration::from_secs(300);
+/// A key that nobody has: what the reader's `~/.ssh/id_ed25519.pub` is on this machine.
+const OWN_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHRoaXMgaXMgbm90IGEga2V5IG9mIGFueWJvZHkgISE= you@example.com\n";
+
+/// A demo and a reader's home folder; both are gone when dropped.
+struct Reader {
+    folder: PathBuf,
+    home: PathBuf,
+    _parent: tempfile::TempDir,
+}
+
+impl Reader {
+    fn start() -> Self {
+        let parent = tempfile::tempdir().unwrap();
+        let (folder, home) = (parent.path().join("demo"), parent.path().join("home"));
+        std::fs::create_dir_all(home.join(".ssh")).unwrap();
+        std::fs::write(home.join(".ssh/id_ed25519.pub"), OWN_KEY).unwrap();
+        let reader = Self {
+            folder,
+            home,
+            _parent: parent,
+        };
+        reader.lab("up");
+        reader
+    }
+
+    fn lab(&self, step: &str) {
+        let output = std::process::Command::new(program("lab"))
+            .args(["demo", step])
+            .env("FLEXMETAL_DEMO_DIR", &self.folder)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "demo {step}: {said}");
+    }
+
+    /// Runs a script as the reader's shell would; returns what it said, errors too.
+    async fn run(&self, script: &str) -> String {
+        let mut shell = Command::new("bash")
+            .current_dir(&self.home)
+            .env("HOME", &self.home)
+            .env("DEMO", &self.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        // What a command reads from its own input must not be the rest of the script.
+        let whole = format!("{{ . \"$DEMO/env\"\n{script}\n}} < /dev/null 2>&1\n");
+        let mut input = shell.stdin.take().unwrap();
+        input.write_all(whole.as_bytes()).await.unwrap();
+        drop(input);
+        let output = tokio::time::timeout(PAGE_WITHIN, shell.wait_with_output()).await;
+        let output = output.expect("the page ends in time").unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if self.folder.exists() {
+            self.lab("down");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_task_goes_as_its_page_says() {
+    let write = std::env::var("TRANSCRIPTS").is_ok_and(|word| word == "write");
+    let reader = Reader::start();
+    let mut wrong = Vec::new();
+    for mut page in pages() {
+        let begin = Recorded::begin(&reader.folder);
+        let said = reader.run(&page.script()).await;
+        let broken = page.take(&said);
+        wrong.extend(broken.into_iter().map(|what| format!("{}: {what}", page.name)));
+        let recorded = begin.end(&reader).await;
+        let transcript = Path::new(TRANSCRIPTS).join(format!("{}.txt", page.name));
+        if write {
+            std::fs::write(&page.path, page.text()).unwrap();
+            std::fs::write(&transcript, &recorded).unwrap();
+            continue;
+        }
+        let kept = std::fs::read_to_string(&transcript).unwrap_or_default();
+        wrong.extend(page.differences());
+        wrong.extend(seen::difference(&page.name, &kept, &recorded));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_transcript_has_its_page() {
+    let pages: Vec<String> = pages().into_iter().map(|page| page.name).collect();
+    assert!(pages.len() >= 9, "{pages:?}");
+    let index = std::fs::read_to_string(Path::new(PAGES).join("README.md")).unwrap();
+    for page in &pages {
+        assert!(index.contains(&format!("({page}.md)")), "{page} is not in the list");
+    }
+    for file in std::fs::read_dir(TRANSCRIPTS).unwrap() {
+        let file = file.unwrap().path();
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let is_transcript = file.extension().is_some_and(|extension| extension == "txt");
+        assert!(!is_transcript || pages.contains(&name), "{name} has no page");
+    }
+}
+
+/// All pages, in the order of their names.
+fn pages() -> Vec<Page> {
+    let files = std::fs::read_dir(PAGES).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<PathBuf> = files.filter(|file| !file.ends_with("README.md")).collect();
+    files.sort();
+    files.iter().map(|file| Page::read(file)).collect()
+}

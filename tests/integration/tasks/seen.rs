@@ -1,0 +1,41 @@
+//! What a person sees, without what is different each time.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// What differs from one run to the next, and what stands in its place. In this order.
+static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let rules = [
+        (
+            r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+            "<uuid>",
+        ),
+        (r"fmo-(order|retained|cluster|key|entry):[0-9a-f]{16,}", "fmo-$1:<hex>"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+        (r"(acknowledge-[a-z]+)=[0-9a-f]{12,}", "$1=<word>"),
+        (r"\b198\.18\.\d+\.\d+", "<address>"),
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
+        (r"SHA256:[A-Za-z0-9+/]{43}", "SHA256:<hash>"),
+        // Columns stand as far apart as their longest word.
+        (r" {2,}", "   "),
+        (r"(?m)   (\d+[dhms])+( \(\d*[dhms]* ago\))?(   |$)", "   <age>$3"),
+        (r"(?m)[ \t]+$", ""),
+    ];
+    let compiled = rules.map(|(pattern, word)| (Regex::new(pattern).unwrap(), word));
+    compiled.into_iter().collect()
+});
+
+/// The text with a word in the place of everything that differs each time, without empty lines around it.
+pub fn plain(text: &str) -> String {
+    let replaced = VARYING.iter().fold(text.to_owned(), |text, (rule, word)| {
+        rule.replace_all(&text, *word).into_owned()
+    });
+    replaced.trim_matches('\n').to_owned()
+}
+
+/// What to tell of two texts that should be the same.
+pub fn difference(what: &str, kept: &str, now: &str) -> Option<String> {
+    let (kept, now) = (kept.trim_end(), now.trim_end());
+    (kept != now).then(|| format!("{what}\n--- kept\n{kept}\n--- now\n{now}\n"))
+}
