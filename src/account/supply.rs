@@ -173,3 +173,138 @@ impl Refusals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hosting::{
+        catalogue::{Plan, PlanLocation},
+        quota::{LocationQuota, QuotaUsage},
+    };
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn plan(availability: &[(&str, Availability)]) -> Catalogue {
+        let places = availability.iter().map(|(name, availability)| PlanLocation {
+            name: (*name).into(),
+            data_centre: String::new(),
+            availability: availability.clone(),
+        });
+        let plan = Plan {
+            name: "Small ".into(),
+            cpu: None,
+            memory: None,
+            disks: Vec::new(),
+            network_interfaces: Vec::new(),
+            gpu: None,
+            locations: places.collect(),
+        };
+        Catalogue {
+            plans: vec![plan],
+            ..Catalogue::default()
+        }
+    }
+
+    /// Pools of the place: contract, quota, usage.
+    fn quota(pools: &[(&str, i64, i64)]) -> Catalogue {
+        let usages = pools.iter().map(|(contract, quota, usage)| QuotaUsage {
+            instance_type_id: None,
+            instance_type: "SMALL".into(),
+            quota_type: String::new(),
+            contract_id: Some((*contract).into()),
+            quota: Some(*quota),
+            usage: Some(*usage),
+        });
+        let place = LocationQuota {
+            location_id: None,
+            location: "Here".into(),
+            usages: usages.collect(),
+        };
+        Catalogue {
+            quotas: vec![place],
+            ..Catalogue::default()
+        }
+    }
+
+    fn here(contract: Option<&str>, overflow: bool) -> Offer {
+        Offer::new(" here", "small", contract, overflow)
+    }
+
+    #[test]
+    fn a_lack_is_told_from_what_the_catalogue_does_not_list() {
+        let of = |catalogue: Catalogue| here(None, false).lack(&catalogue);
+        assert_eq!(of(Catalogue::default()), None);
+        assert_eq!(of(plan(&[("Here", Availability::Low)])), None);
+        let gone = [
+            ("Here", Availability::Unavailable),
+            ("There", Availability::High),
+            ("Nowhere", Availability::Unavailable),
+        ];
+        let elsewhere = vec!["There".to_owned()];
+        assert_eq!(of(plan(&gone)), Some(Lack::Stock { elsewhere }));
+        assert_eq!(of(quota(&[("", 2, 1)])), None);
+        let used_up = Lack::Quota {
+            contract_id: None,
+            usage: 2,
+            quota: 2,
+        };
+        assert_eq!(of(quota(&[("", 2, 2)])), Some(used_up));
+    }
+
+    #[test]
+    fn the_pool_that_pays_decides_and_overflow_leads_to_the_other() {
+        let lacks = |contract, overflow, pools: &[(&str, i64, i64)]| {
+            here(contract, overflow).lack(&quota(pools)).is_some()
+        };
+        let committed = Some("C-1");
+        assert!(lacks(committed, false, &[("C-1", 1, 1), ("", 9, 0)]));
+        assert!(!lacks(committed, true, &[("C-1", 1, 1), ("", 9, 0)]));
+        assert!(lacks(committed, true, &[("C-1", 1, 1), ("", 9, 9)]));
+        assert!(!lacks(None, true, &[("C-1", 1, 1), ("", 9, 0)]));
+        assert!(!lacks(Some("C-2"), false, &[("C-1", 1, 1), ("", 9, 9)]));
+    }
+
+    #[test]
+    fn a_refusal_is_open_until_a_look_that_started_after_it() {
+        let refusals = Refusals::default();
+        let offer = here(None, false);
+        refusals.note(offer.clone(), secs(100));
+        refusals.note(offer.clone(), secs(101));
+        assert_eq!(refusals.open(), [(offer.clone(), secs(101))]);
+        let there = plan(&[("Here", Availability::Low)]);
+        refusals.looked(&there, secs(100));
+        assert_eq!(refusals.open().len(), 1, "it had started before");
+        refusals.looked(&there, secs(101));
+        assert_eq!(refusals.open(), []);
+    }
+
+    #[test]
+    fn refusals_that_a_look_does_not_explain_hold_nobody_up_for_a_minute() {
+        let refusals = Refusals::default();
+        let offer = here(None, false);
+        let there = plan(&[("Here", Availability::Low)]);
+        refusals.note(offer.clone(), secs(100));
+        refusals.looked(&there, secs(101));
+        for at in 102..160 {
+            refusals.note(offer.clone(), secs(at));
+        }
+        assert_eq!(refusals.open(), []);
+        refusals.note(here(Some("C-1"), false), secs(103));
+        assert_eq!(refusals.open().len(), 1, "another offer is another matter");
+        refusals.note(offer.clone(), secs(160));
+        assert!(refusals.open().contains(&(offer, secs(160))));
+    }
+
+    #[test]
+    fn each_refusal_that_was_explained_is_looked_into_again() {
+        let refusals = Refusals::default();
+        let offer = here(None, false);
+        refusals.note(offer.clone(), secs(100));
+        refusals.looked(&plan(&[("Here", Availability::Unavailable)]), secs(101));
+        assert_eq!(refusals.open(), []);
+        refusals.note(offer.clone(), secs(110));
+        assert_eq!(refusals.open(), [(offer, secs(110))]);
+    }
+}

@@ -331,7 +331,11 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
         true => Cause::needs_person(reason, message),
         false => Cause::waits(reason, message),
     };
-    Some(Decision::hold(facts, cause).again(rest))
+    let mut wait = Decision::hold(facts, cause).again(rest);
+    // By the next try it is known whether it was for want of stock or quota.
+    let looked = view.catalogue.as_ref().map(|(at, _)| *at);
+    wait.wants_catalogue = refused_at(facts, evidence).filter(|refused| looked < Some(*refused));
+    Some(wait)
 }
 
 /// Since when this process knows that the last order of the object was refused.
