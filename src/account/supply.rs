@@ -57,7 +57,12 @@ impl Offer {
     }
 
     /// The same of its parts. An empty contract is none.
-    pub fn new(location: &str, instance_type: &str, contract: Option<&str>, overflow: bool) -> Self {
+    pub fn new(
+        location: &str,
+        instance_type: &str,
+        contract: Option<&str>,
+        overflow: bool,
+    ) -> Self {
         Self {
             location: location.trim().to_lowercase(),
             instance_type: instance_type.trim().to_lowercase(),
@@ -187,11 +192,13 @@ mod tests {
     }
 
     fn plan(availability: &[(&str, Availability)]) -> Catalogue {
-        let places = availability.iter().map(|(name, availability)| PlanLocation {
-            name: (*name).into(),
-            data_centre: String::new(),
-            availability: availability.clone(),
-        });
+        let places = availability
+            .iter()
+            .map(|(name, availability)| PlanLocation {
+                name: (*name).into(),
+                data_centre: String::new(),
+                availability: availability.clone(),
+            });
         let plan = Plan {
             name: "Small ".into(),
             cpu: None,

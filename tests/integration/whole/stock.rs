@@ -4,9 +4,7 @@
 use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
-use super::{
-    SERVERS, SOON, api_of, apply, held, judge, orders, secret, set_account, stuck, with,
-};
+use super::{SERVERS, SOON, api_of, apply, held, judge, orders, secret, set_account, stuck, with};
 use kube::api::{Patch, PatchParams};
 use lab::rig::{Fault, Health, Plan, World, cluster, condition, eventually, health, server};
 
@@ -86,7 +84,12 @@ async fn a_place_that_is_sold_out_costs_one_order_and_the_next_follows_when_ther
 
 #[tokio::test]
 async fn a_quota_that_is_used_up_costs_one_order_and_the_next_follows_when_it_is_raised() {
-    let words = ["bm7.std.8", ROTTERDAM, " of ", "looked at again every 200ms"];
+    let words = [
+        "bm7.std.8",
+        ROTTERDAM,
+        " of ",
+        "looked at again every 200ms",
+    ];
     let supply = async |world: &World, more: u32| {
         let live = world.simulator.live_machines().await.len();
         let live = u32::try_from(live).unwrap();

@@ -113,10 +113,10 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order, keys: &[ServerKey]) -
             (
                 if acknowledged { 0 } else { unknown },
                 // What was refused for want of stock or quota was not refused for what it asks for.
-            match changed || supply::was_lacking(facts, &attempt.record) {
-                true => 0,
-                false => attempt.record.failures,
-            },
+                match changed || supply::was_lacking(facts, &attempt.record) {
+                    true => 0,
+                    false => attempt.record.failures,
+                },
             )
         }
         _ => (0, 0),

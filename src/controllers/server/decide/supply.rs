@@ -114,7 +114,8 @@ pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
                 ),
                 None => "no other place that you may use has one either: wait, or set another spec.instanceType".into(),
             };
-            let text = format!("the provider has no {kind} at {place} in stock; {follows}; {choice}");
+            let text =
+                format!("the provider has no {kind} at {place} in stock; {follows}; {choice}");
             Cause::waits(Reason::NoStock, text)
         }
         Lack::Quota {

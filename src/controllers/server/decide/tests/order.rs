@@ -316,7 +316,10 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
         };
         assert_eq!(plan.failures, 0, "a new row begins");
         let unlooked = there(shown(995)).decide();
-        assert_eq!((unlooked.effect, unlooked.wants_catalogue), (None, Some(secs(995))));
+        assert_eq!(
+            (unlooked.effect, unlooked.wants_catalogue),
+            (None, Some(secs(995)))
+        );
     }
     // What is shown beside an order of before says nothing of this one.
     let earlier = showing(often(refused_at(985)), Reason::NoStock)
@@ -345,14 +348,22 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
     let cause = |plan: Plan| {
         let decision = Case::new().view(|v| v.catalogue = catalogue(plan)).decide();
         assert_eq!(decision.wants_catalogue, Some(RUNNING + secs(15)));
-        decision.draft.condition(Type::Ready).unwrap().message.clone()
+        decision
+            .draft
+            .condition(Type::Ready)
+            .unwrap()
+            .message
+            .clone()
     };
     assert_eq!(
         cause(both),
         "the provider has no small at here in stock; looked at again every 15s, and the order follows by itself; it has some at There; to order there: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"location\":\"There\"}}'"
     );
     let nowhere = cause(plan(Availability::Unavailable));
-    assert!(nowhere.contains("no other place that you may use"), "{nowhere}");
+    assert!(
+        nowhere.contains("no other place that you may use"),
+        "{nowhere}"
+    );
 }
 
 #[test]
@@ -367,7 +378,10 @@ fn a_changed_limit_is_asked_about_at_once() {
             limits,
         });
     });
-    assert_eq!(short(&declined.decide()), (None, Some(Reason::LimitReached), true));
+    assert_eq!(
+        short(&declined.decide()),
+        (None, Some(Reason::LimitReached), true)
+    );
     let raised = declined.clone().view(|v| v.limits.max_servers = Some(2));
     assert_eq!(short(&raised.decide()).0, Some("Order"));
     let entry = super::terms::on_terms(declined, &serde_json::json!({"maxServers": 2}));
