@@ -290,11 +290,11 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
     let there = |case: Case| case.view(|v| v.catalogue = catalogue(plan(Availability::Low)));
     let no_stock = (None, Some(Reason::NoStock), false);
     // The look was at 990.
-    assert_eq!(short(&gone(refused_at(985)).decide()), no_stock);
+    assert_eq!(short(&gone(refused_at(988)).decide()), no_stock);
     let before = gone(refused_at(995)).decide();
     assert_eq!(short(&before), (None, Some(Reason::OrderRefused), true));
     assert_eq!(before.wants_catalogue, Some(secs(995)), "an older look");
-    let contradicted = there(refused_at(985)).decide();
+    let contradicted = there(refused_at(988)).decide();
     assert_eq!(
         short(&contradicted),
         (None, Some(Reason::OrderRefused), true)
@@ -310,8 +310,8 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
     };
     for reason in [Reason::NoStock, Reason::QuotaExceeded] {
         let shown = |refused: u64| showing(often(refused_at(refused)), reason);
-        assert_eq!(short(&gone(shown(985)).decide()), no_stock);
-        let Some(Effect::Order(plan)) = there(shown(985)).decide().effect else {
+        assert_eq!(short(&gone(shown(988)).decide()), no_stock);
+        let Some(Effect::Order(plan)) = there(shown(988)).decide().effect else {
             panic!("no order")
         };
         assert_eq!(plan.failures, 0, "a new row begins");
@@ -322,7 +322,7 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
         );
     }
     // What is shown beside an order of before says nothing of this one.
-    let earlier = showing(often(refused_at(985)), Reason::NoStock)
+    let earlier = showing(often(refused_at(988)), Reason::NoStock)
         .object(|o| o.status.as_mut().unwrap().order.as_mut().unwrap().outcome = None)
         .memory(|m| {
             let mut known = OrderRecord::open(Case::new().intent());
@@ -610,6 +610,8 @@ fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
         Case::new()
             .ordered(Some(OrderOutcome::Refused), None)
             .memory(|m| m.closed_seen(Some("nonce"), RUNNING - secs(since)))
+            // Looked at since.
+            .view(|v| v.catalogue = Some((RUNNING, Arc::default())))
             .facts(|f| f.now.wall = wall)
     };
     const YEAR: i64 = 365 * 86_400;
