@@ -202,6 +202,8 @@ impl Account {
             proof: None,
             known: settings.known.clone(),
             catalogue: None,
+            refused: Vec::new(),
+            limits: settings.limits.clone(),
             servers: None,
             tags: None,
             ssh_keys: None,
@@ -220,6 +222,8 @@ impl Account {
         let mut key = KeyState::Untried;
         if let Some(((live, _), word)) = self.connected_as() {
             view.connection = Some(word);
+            // Before the lists: a look that answers one of these is in them then.
+            view.refused = live.core.refusals.open();
             let (contents, errors) = live.core.lists.view();
             view.catalogue = contents.catalogue;
             view.servers = contents.servers;

@@ -12,16 +12,19 @@ use super::{
     view::Proof,
 };
 use crate::{
-    kinds::{account::Limits, allowed::AllowedNamespaces},
+    kinds::{Interval, account::Limits, allowed::AllowedNamespaces, wording::counted},
     runtime::Moment,
 };
 use hosting::{OrderOutcome, Server};
+use serde_json::json;
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+/// Who may change the account is often somebody else than who waits.
+const RAISE: &str = "; or have whoever may change the account raise it: ";
 /// The span of `maxOrdersPerHour`.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -81,6 +84,10 @@ pub(super) struct Candidate<'a> {
     pub(super) limits: &'a Limits,
     /// What it offers the namespace of the object.
     pub(super) terms: &'a Terms,
+    /// All entries of the account object.
+    pub(super) entries: &'a [AllowedNamespaces],
+    /// How often who waits asks again.
+    pub(super) every: Duration,
     pub(super) reservations: &'a Reservations,
     pub(super) owners: &'a Owners,
     /// The cluster's identity.
@@ -117,7 +124,9 @@ impl Candidate<'_> {
         );
         if let Some((most, machines)) = reached {
             return Err(format!(
-                "spec.limits.maxServers of {account} is {most}, and {machines} machines are there or being ordered; raise it or delete servers{}",
+                "{account} has {}, there or being ordered, and its spec.limits.maxServers is {most}; delete a server, which is noticed within {}{}",
+                counted(machines, "machine"),
+                Interval(self.every),
                 raise(account, "maxServers", machines)
             ));
         }
@@ -131,7 +140,9 @@ impl Candidate<'_> {
         });
         if let Some((most, recent)) = reached {
             return Err(format!(
-                "spec.limits.maxOrdersPerHour of {account} is {most}, and {recent} orders were made within the last hour; raise it or wait{}",
+                "{account} has made {} within the last hour, and its spec.limits.maxOrdersPerHour is {most}; wait, tried again every {}{}",
+                counted(recent, "order"),
+                Interval(self.every),
                 raise(account, "maxOrdersPerHour", recent)
             ));
         }
@@ -159,11 +170,32 @@ impl Candidate<'_> {
             return Ok(());
         };
         Err(format!(
-            "limits.maxServers of the entry {:?} of spec.allowedNamespaces of {} is {most}, and {machines} machines of its namespaces are there or being ordered; delete servers, or have it raised: {}",
+            "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have {}, there or being ordered, and its limits.maxServers is {most}; delete a server, which is noticed within {}{}",
             entry.name,
             self.account,
-            self.account.command("edit", "")
+            counted(machines, "machine"),
+            Interval(self.every),
+            self.raise_entry(entry, machines)
         ))
+    }
+
+    /// How to raise the limit of an entry so far that one more goes out. The place in the list may have changed
+    /// meanwhile: never that of another entry.
+    fn raise_entry(&self, entry: &AllowedNamespaces, count: usize) -> String {
+        let at = self.entries.iter().position(|e| e.name == entry.name);
+        let command = at.map_or_else(
+            || self.account.command("edit", ""),
+            |at| {
+                let path = format!("/spec/allowedNamespaces/{at}");
+                let patch = json!([
+                    {"op": "test", "path": format!("{path}/name"), "value": entry.name},
+                    {"op": "replace", "path": format!("{path}/limits/maxServers"), "value": count + 1},
+                ]);
+                let patch = format!("--type=json -p '{patch}'");
+                self.account.command("patch", &patch)
+            },
+        );
+        format!("{RAISE}{command}")
     }
 
     /// The limit and the count, if the count reaches it. No count is above `most_seen` and the orders that are not
@@ -402,5 +434,5 @@ fn an_hour_before(now: Moment) -> i64 {
 fn raise(account: &AccountKey, field: &str, count: usize) -> String {
     let more = count + 1;
     let patch = format!("--type=merge -p '{{\"spec\":{{\"limits\":{{\"{field}\":{more}}}}}}}'");
-    format!("; to raise it: {}", account.command("patch", &patch))
+    format!("{RAISE}{}", account.command("patch", &patch))
 }

@@ -8,6 +8,7 @@ use super::{
     members::{Member, Members},
     room::Part,
     schedule::Schedule,
+    supply::Refusals,
     turns::{Lane, Turns},
     users::Audience,
 };
@@ -31,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) cluster_tag: String,
     pub(crate) turns: Turns,
     pub(crate) lists: Lists,
+    /// Orders that may have been refused for want of stock or quota.
+    pub(crate) refusals: Refusals,
     /// Where there is room for what it shows.
     pub(crate) room: Part,
     pub(crate) audience: Audience,
@@ -57,6 +60,7 @@ impl Live {
         let core = Arc::new(Core {
             turns: Turns::new(rate, audience.clone()),
             lists: Lists::default(),
+            refusals: Refusals::default(),
             room: room.clone(),
             audience,
             replan: Notify::new(),

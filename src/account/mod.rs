@@ -8,9 +8,10 @@
 //! are told by [`Users::wake`] who should look again.
 //!
 //! Locks are taken in this order: the registry's entries, an account object,
-//! the state of its live account. Turns and lists have a lock each, under which
+//! the state of its live account. Turns, lists and refusals have a lock each, under which
 //! no other is taken. The reservations of an account object come last. None is held while anybody is woken.
 
+pub mod supply;
 pub mod view;
 
 mod handle;

@@ -6,6 +6,7 @@ use super::{
     limits::{Candidate, Reservations, left_by_entry, retained_marks},
     live::Live,
     owners::Owner,
+    supply::{self, Offer},
     turns::{Caller, Lane, Permit},
     view::State,
 };
@@ -77,6 +78,8 @@ impl Account {
             account: self.key(),
             limits: &settings.limits,
             terms: &terms,
+            entries: settings.allowed.as_deref().unwrap_or_default(),
+            every: settings.times.active_poll_interval,
             reservations: self.reservations(),
             owners: &audience.owners,
             cluster: &core.cluster,
@@ -213,7 +216,12 @@ impl Account {
                 // As of now, not of the send: no earlier look can have shown it.
                 core.take_in_one((**server).clone(), clock::now().mono);
             }
-            OrderOutcome::Refused(error) => core.record_answer(Err(error)),
+            OrderOutcome::Refused(error) => {
+                core.record_answer(Err(error));
+                if supply::may_be_for_want(error) {
+                    core.refusals.note(Offer::of(order), clock::now().mono);
+                }
+            }
             OrderOutcome::NotSent(_) | OrderOutcome::Unknown(_) => {}
         }
         // On a former connection it is in a snapshot that nobody looks at.

@@ -1,7 +1,12 @@
 //! What the rest of the operator may know of an account: pure data, taken at one moment.
 
-use super::List;
-use crate::kinds::{Reason, account::KnownMachine, policies::Policies, timing::TimingInForce};
+use super::{List, supply::Offer};
+use crate::kinds::{
+    Reason,
+    account::{KnownMachine, Limits},
+    policies::Policies,
+    timing::TimingInForce,
+};
 use hosting::{
     TagRecord,
     catalogue::{Location, OperatingSystem, Plan},
@@ -24,6 +29,10 @@ pub struct View {
     pub known: Vec<KnownMachine>,
     /// What can be ordered, with the moment of the look.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
+    /// What was refused, perhaps for want of stock or quota, with the moment: the catalogue was not looked at since.
+    pub refused: Vec<(Offer, Duration)>,
+    /// The limits of the account object.
+    pub limits: Limits,
     /// Every machine of the account, whatever it bears, with the moment of the look.
     pub servers: Option<(Duration, Arc<Vec<Server>>)>,
     /// Every tag of the account but the operator's own, with the moment of the look.
@@ -71,6 +80,8 @@ impl View {
             proof: None,
             known: Vec::new(),
             catalogue: None,
+            refused: Vec::new(),
+            limits: Limits::default(),
             servers: None,
             tags: None,
             ssh_keys: None,

@@ -207,7 +207,7 @@ pub struct ApiKeySecretRef {
 }
 
 /// Limits on what is ordered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
     /// Maximum number of live machines of this cluster in the account, including orders under way. Default: no limit.

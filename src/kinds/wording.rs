@@ -1,7 +1,7 @@
 //! How messages count things, list them, and suggest a name: the same in every message.
 
 /// Most names in a list of a message; the rest is counted.
-const MOST_NAMES: usize = 8;
+pub const MOST_NAMES: usize = 8;
 /// How alike two names must be for one to be suggested in place of the other; 1 is the same.
 const LIKENESS: f64 = 0.75;
 

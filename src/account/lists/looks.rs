@@ -102,8 +102,14 @@ impl Core {
         Ok(match list {
             List::Catalogue => {
                 let catalogue = self.catalogue(client).await?;
-                self.lists
-                    .answer(list, started, catalogue, |c| &mut c.catalogue)
+                let answer = self
+                    .lists
+                    .answer(list, started, catalogue, |c| &mut c.catalogue);
+                // After it can be seen, and before anybody is woken.
+                if let Some((_, catalogue)) = self.lists.view().0.catalogue {
+                    self.refusals.looked(&catalogue, started);
+                }
+                answer
             }
             List::Servers => {
                 let (started, all) = self.every_machine(client).await?;

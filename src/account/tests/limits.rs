@@ -127,7 +127,7 @@ async fn orders_of_the_last_hour_are_counted() {
     let message = limit(reserve(&account, &mark(3)).await.err().unwrap());
     let command = "kubectl patch provideraccount default -n n --type=merge -p '{\"spec\":{\"limits\":{\"maxOrdersPerHour\":3}}}'";
     assert!(
-        message.contains("raise it or wait") && message.ends_with(command),
+        message.contains("wait, tried again every") && message.ends_with(command),
         "{message}"
     );
     sleep(Duration::from_secs(3601)).await;
@@ -230,7 +230,7 @@ async fn the_limits_of_another_account_object_do_not_count_nor_do_its_machines()
     rig.until("it", || account.sightings(&mark(7)).len() == 1)
         .await;
     let message = limit(reserve(&account, &mark(3)).await.err().unwrap());
-    assert!(message.contains("1 machines are there"), "{message}");
+    assert!(message.contains("has 1 machine, there"), "{message}");
 }
 
 /// A machine that an object of this namespace left behind.

@@ -12,6 +12,7 @@ use crate::{
     },
     kinds::{
         BareMetalServer, Policies, PoliciesInForce,
+        account::Limits,
         names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
         order::OrderNote,
         references::PinnedAccount,
@@ -78,6 +79,15 @@ pub struct LiveAccount {
     pub defaults: Policies,
     /// What it offers the namespace of the object.
     pub terms: Terms,
+}
+
+/// The limits by which an order is judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LimitsInForce {
+    /// Those of the account object.
+    pub of_account: Limits,
+    /// Name and `maxServers` of the entry that allows it the namespace.
+    pub of_entry: Option<(String, Option<i32>)>,
 }
 
 /// What is known of another mark.
@@ -189,6 +199,16 @@ impl Facts {
             view.defaults = Some(live.defaults);
             view.uid = live.uid;
             view.lineage = live.lineage;
+        }
+    }
+
+    /// The limits by which an order of the object is judged: those of the account object, and those of the entry that
+    /// allows it the namespace.
+    pub fn limits(&self) -> LimitsInForce {
+        let entry = self.account.terms().and_then(Terms::entry);
+        LimitsInForce {
+            of_account: self.view().map(|v| v.limits.clone()).unwrap_or_default(),
+            of_entry: entry.map(|(name, limits)| (name.to_owned(), limits.max_servers)),
         }
     }
 

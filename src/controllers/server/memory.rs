@@ -2,6 +2,7 @@
 //!
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
+use super::facts::LimitsInForce;
 use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble};
 use crate::controllers::{mark::Mark, patience::Patience};
 use crate::kinds::{
@@ -142,6 +143,8 @@ pub struct Declined {
     pub message: String,
     /// When.
     pub at: Duration,
+    /// The limits that it was judged by.
+    pub limits: LimitsInForce,
 }
 
 /// What an effect or a look showed.

@@ -77,7 +77,7 @@ fn ask_to_order(facts: &Facts, account: Option<&Account>) -> Asked {
     match account.order_turn(facts.mark().as_str(), &caller(facts)) {
         Ok(OrderTurn::Now(permit)) => Asked::Now(Permission::Order(permit)),
         Ok(OrderTurn::Queued) => Asked::Queued,
-        Err(denied) => Asked::Refused(Observation::Declined(explain(denied))),
+        Err(denied) => Asked::Refused(Observation::Declined(explain(facts, denied))),
     }
 }
 
@@ -90,7 +90,7 @@ fn vanished() -> Asked {
     Asked::Refused(Observation::Failed(trouble))
 }
 
-fn explain(denied: Denied) -> Declined {
+fn explain(facts: &Facts, denied: Denied) -> Declined {
     let (reason, message) = match denied {
         Denied::Limit(message) => (Reason::LimitReached, message),
         Denied::Blocked(reason, message) => (reason, message),
@@ -99,5 +99,6 @@ fn explain(denied: Denied) -> Declined {
         reason,
         message,
         at: clock::now().mono,
+        limits: facts.limits(),
     }
 }

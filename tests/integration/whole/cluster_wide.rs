@@ -4,7 +4,7 @@
 //! an account and a simulator of its own; they run side by side, and the end of
 //! the kind itself comes last.
 
-use super::{disasters, entries, leases, manifests, tenants};
+use super::{disasters, entries, leases, manifests, stock, tenants};
 use lab::rig::{Cluster, Plan, Simulator, World};
 use std::sync::Mutex;
 use tempfile::TempDir;
@@ -71,6 +71,7 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         tenants::whitelist_outside(&host),
         entries::limits(&host),
         entries::outsiders(&host),
+        stock::raised_entry(&host),
     );
     // These change the kind itself, which affects all others.
     let _guest = disasters::undecodable(&host).await;

@@ -27,7 +27,7 @@ async fn quota_stock_and_a_missing_account_hold_an_order_until_they_are_there() 
     world.create(&with("account", &elsewhere)).await;
 
     let quota = async {
-        stuck(
+        held(
             &world,
             "quota",
             "QuotaExceeded",
@@ -94,7 +94,11 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
     world.wait_ready("second", SOON).await;
 
     world.create(&server("third")).await;
-    let words = ["spec.limits.maxOrdersPerHour", "is 2", "raise it or wait"];
+    let words = [
+        "spec.limits.maxOrdersPerHour",
+        "is 2",
+        "wait, tried again every",
+    ];
     stuck(&world, "third", "LimitReached", &words).await;
     assert_eq!(orders(&world).await, 2);
     let raised = json!({"limits": {"maxOrdersPerHour": 3}});

@@ -23,6 +23,7 @@ mod neighbours;
 mod policies;
 mod scale;
 mod ssh_keys;
+mod stock;
 mod tags;
 mod tenants;
 mod throttled;

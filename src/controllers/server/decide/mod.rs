@@ -22,6 +22,7 @@ pub mod request;
 pub mod resolve;
 mod room;
 pub mod sending;
+mod supply;
 mod terms;
 
 #[cfg(test)]

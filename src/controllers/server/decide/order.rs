@@ -8,13 +8,16 @@ use super::{
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    order_account, remedy, request, terms,
+    order_account, remedy, request, supply, terms,
 };
 use crate::controllers::account_facts::{AccountFacts, Purpose, held};
 use crate::controllers::cause::{Cause, Standing};
 use crate::kinds::Interval;
 use crate::{
-    account::view::{Proof, View},
+    account::{
+        supply::CATALOGUE_AGE,
+        view::{Proof, View},
+    },
     kinds::{
         Reason,
         server::{OrderOutcome, OrderRecord},
@@ -25,8 +28,6 @@ use hosting::Order;
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// The catalogue may be this old when an order starts.
-const CATALOGUE_AGE: Duration = Duration::from_secs(60);
 /// The longest pause between two orders that are refused.
 const SLOWEST: Duration = Duration::from_secs(1800);
 
@@ -72,13 +73,15 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
 
 /// All that needs no call is there: what the request would be, and whether it can be sent.
 fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[ServerKey]) -> Decision {
-    let Some((_, catalogue)) = view
-        .catalogue
-        .as_ref()
-        .filter(|(at, _)| facts.now.since(*at) < CATALOGUE_AGE)
-    else {
+    // Newer than a refusal of the same, whosever order that was: this one would be refused as well.
+    let refused = refused_at(facts, evidence).max(supply::refused(facts, view));
+    let is_usable = |at: Duration| {
+        facts.now.since(at) < CATALOGUE_AGE && refused.is_none_or(|refused| at >= refused)
+    };
+    let Some((_, catalogue)) = view.catalogue.as_ref().filter(|(at, _)| is_usable(*at)) else {
+        let recent = facts.now.mono.saturating_sub(CATALOGUE_AGE / 2);
         let mut wait = waiting(facts, view);
-        wait.wants_catalogue = Some(facts.now.mono.saturating_sub(CATALOGUE_AGE / 2));
+        wait.wants_catalogue = Some(refused.map_or(recent, |refused| refused.max(recent)));
         return wait;
     };
     let sent = keys.iter().map(|key| key.sent.clone()).collect();
@@ -109,7 +112,11 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order, keys: &[ServerKey]) -
             let changed = is_changed(facts, &attempt.record);
             (
                 if acknowledged { 0 } else { unknown },
-                if changed { 0 } else { attempt.record.failures },
+                // What was refused for want of stock or quota was not refused for what it asks for.
+                match changed || supply::was_lacking(facts, &attempt.record) {
+                    true => 0,
+                    false => attempt.record.failures,
+                },
             )
         }
         _ => (0, 0),
@@ -144,7 +151,7 @@ fn remembered_epoch(facts: &Facts) -> i64 {
 }
 
 /// Waiting for a look that the account makes by itself: no news, unless that look fails.
-fn waiting(facts: &Facts, view: &View) -> Decision {
+pub(super) fn waiting(facts: &Facts, view: &View) -> Decision {
     match &view.last_error {
         Some((reason, message)) => Decision::hold(facts, Cause::waits(*reason, message.clone())),
         None => Decision::unchanged(facts),
@@ -161,7 +168,8 @@ fn declined(facts: &Facts, view: &View) -> Option<Decision> {
     } else {
         Duration::from_secs(1)
     };
-    if facts.now.since(declined.at) >= pause {
+    // A limit that was changed is asked about at once.
+    if facts.now.since(declined.at) >= pause || declined.limits != facts.limits() {
         return None;
     }
     let message = declined.message.clone();
@@ -271,6 +279,15 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
     let failures = u32::try_from(record.failures.max(1)).unwrap_or(1);
     let (pause, reason, stalled) = match record.outcome? {
         OrderOutcome::Refused => {
+            if supply::was_lacking(facts, record) {
+                return None;
+            }
+            if let Some(refused) = supply::refused(facts, view) {
+                return Some(supply::unlooked(facts, view, record, refused));
+            }
+            if supply::is_lacking_since(facts, view, refused_at(facts, evidence)) {
+                return None;
+            }
             let slow = view
                 .times
                 .active_poll_interval
@@ -307,12 +324,26 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
     let next = closed.saturating_add(i64::try_from(pause.as_secs()).unwrap_or(i64::MAX));
     let next = Timestamp::from_second(next).unwrap_or_default();
     let message = match closed <= facts.now.wall {
-        true => format!("{message}; the next try is at {next}"),
-        false => format!("{message}; the next try follows within {}", Interval(pause)),
+        true => format!("{message}; tried again at {next}"),
+        false => format!("{message}; tried again within {}", Interval(pause)),
     };
     let cause = match stalled {
         true => Cause::needs_person(reason, message),
         false => Cause::waits(reason, message),
     };
-    Some(Decision::hold(facts, cause).again(rest))
+    let mut wait = Decision::hold(facts, cause).again(rest);
+    // By the next try it is known whether it was for want of stock or quota.
+    let looked = view.catalogue.as_ref().map(|(at, _)| *at);
+    wait.wants_catalogue = refused_at(facts, evidence).filter(|refused| looked < Some(*refused));
+    Some(wait)
+}
+
+/// Since when this process knows that the last order of the object was refused.
+fn refused_at(facts: &Facts, evidence: &Evidence) -> Option<Duration> {
+    let Evidence::Own(attempt) = evidence else {
+        return None;
+    };
+    let is_refused = attempt.record.outcome == Some(OrderOutcome::Refused);
+    let seen = facts.memory.closed.as_ref().filter(|_| is_refused);
+    seen.map(|(_, since)| *since)
 }

@@ -1,22 +1,26 @@
 //! The request that an order would send, checked against the catalogue, the quota and the API's rules.
 
-use super::super::facts::{Facts, ServerKey};
+use super::{
+    super::facts::{Facts, ServerKey},
+    supply,
+};
 use crate::controllers::{cause::Cause, stored_keys::Found};
 use crate::{
-    account::view::Catalogue,
+    account::{supply::Offer, view::Catalogue},
     kinds::{
         Reason,
-        wording::{did_you_mean, listed},
+        wording::{MOST_NAMES, did_you_mean, listed},
     },
 };
 use hosting::{
     Order,
-    catalogue::Availability,
+    catalogue::PlanLocation,
     request::is_host_name,
     server::{SystemChoice, SystemFamily},
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
 
 /// The request, checked against the catalogue and the API's rules.
 pub fn request(
@@ -38,7 +42,7 @@ pub fn request(
         return Err(invalid(format!(
             "spec.location: the provider has no location {:?}; it has {}{}; correct it",
             spec.location,
-            listed(known.clone()),
+            names(known.clone()),
             did_you_mean(&spec.location, known)
         )));
     }
@@ -52,30 +56,18 @@ pub fn request(
             return Err(invalid(format!(
                 "spec.instanceType: the provider has no type {:?}; it has {}{}; correct it",
                 spec.instance_type,
-                listed(known.clone()),
+                names(known.clone()),
                 did_you_mean(&spec.instance_type, known)
             )));
         };
-        let Some(place) = plan
-            .locations
-            .iter()
-            .find(|l| same(&l.name, &spec.location))
-        else {
+        let offers = |l: &PlanLocation| same(&l.name, &spec.location);
+        if !plan.locations.iter().any(offers) {
             return Err(invalid(format!(
                 "spec.instanceType: {:?} is not offered at {:?}; it is at {}; change one of the two",
                 spec.instance_type,
                 spec.location,
-                listed(plan.locations.iter().map(|l| l.name.as_str()))
+                names(plan.locations.iter().map(|l| l.name.as_str()))
             )));
-        };
-        if place.availability == Availability::Unavailable {
-            return Err(Cause::waits(
-                Reason::NoStock,
-                format!(
-                    "the provider has no {} at {} now; the order follows when there is one",
-                    spec.instance_type, spec.location
-                ),
-            ));
         }
     }
     let offered = |slug: &str| {
@@ -95,7 +87,7 @@ pub fn request(
         return Err(invalid(format!(
             "spec.os.slug: the provider has no system {:?}; it has {}{}; correct it",
             spec.os.slug,
-            listed(known.clone()),
+            names(known.clone()),
             did_you_mean(&spec.os.slug, known)
         )));
     }
@@ -112,7 +104,6 @@ pub fn request(
             facts.hostname()
         )));
     }
-    quota(facts, catalogue)?;
     let order = Order {
         name: facts.hostname().into(),
         location: spec.location.clone(),
@@ -127,7 +118,10 @@ pub fn request(
     order
         .check()
         .map_err(|e| invalid(format!("{e}; correct the field of that name in spec")))?;
-    Ok(order)
+    match Offer::of(&order).lack(catalogue) {
+        Some(lack) => Err(supply::cause(facts, lack)),
+        None => Ok(order),
+    }
 }
 
 /// What a system must be given besides its slug (2.8-14 and 2.8-16 of the API).
@@ -139,37 +133,13 @@ fn beyond_slug(family: SystemFamily) -> Option<&'static str> {
     }
 }
 
-/// Quota of the pool that would pay. What the provider does not list is left to its answer.
-fn quota(facts: &Facts, catalogue: &Catalogue) -> Result<(), Cause> {
-    let spec = &facts.object.spec;
-    let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
-    let free = |contract: Option<&str>| {
-        catalogue
-            .quotas
-            .iter()
-            .filter(|q| q.location.trim().eq_ignore_ascii_case(spec.location.trim()))
-            .flat_map(|q| &q.usages)
-            .filter(|u| {
-                u.instance_type
-                    .eq_ignore_ascii_case(spec.instance_type.trim())
-            })
-            .find(|u| u.contract_id.as_deref().filter(|c| !c.is_empty()) == contract)
-            .and_then(|u| Some((u.quota?, u.usage?)))
+/// The names that the provider has; of a long list, where all of it is found.
+fn names<'a>(known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let more = match known.clone().collect::<BTreeSet<_>>().len() > MOST_NAMES {
+        true => " (for all see \"Names at the provider\" in docs/troubleshooting.md)",
+        false => "",
     };
-    let exhausted = |pool: Option<(i64, i64)>| pool.filter(|(quota, usage)| usage >= quota);
-    let Some((quota, usage)) = exhausted(free(contract)) else {
-        return Ok(());
-    };
-    if contract.is_some() && spec.overflow.unwrap_or(false) && exhausted(free(None)).is_none() {
-        return Ok(());
-    }
-    Err(Cause::needs_person(
-        Reason::QuotaExceeded,
-        format!(
-            "the quota for {} at {} is used up ({usage} of {quota}); raise it at the provider or release a machine; the order follows by itself",
-            spec.instance_type, spec.location
-        ),
-    ))
+    format!("{}{more}", listed(known))
 }
 
 /// Hash of the keys that an order sends, by which later edits are seen.

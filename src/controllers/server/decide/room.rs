@@ -4,7 +4,11 @@ use super::{super::facts::Facts, Decision, Effect, release::showing};
 use crate::{
     account::view::Sighting,
     controllers::cause::Cause,
-    kinds::{Reason, names::RESERVED_PREFIX},
+    kinds::{
+        Reason,
+        names::RESERVED_PREFIX,
+        wording::{counted, listed},
+    },
 };
 use hosting::tag::MOST_TAGS;
 
@@ -25,14 +29,13 @@ pub fn check(facts: &Facts, decision: &mut Decision) {
         .tags
         .iter()
         .filter(|t| !t.starts_with(RESERVED_PREFIX));
-    let others: Vec<&str> = others.map(String::as_str).take(3).collect();
     let cause = Cause::needs_person(
         Reason::TagLimit,
         format!(
-            "machine {} has {} tags, as many as it can have, and the operator has to add {tag}; remove one of its other tags at the provider, such as {}",
+            "machine {} has {}, as many as it can have, and the operator has to add {tag}; remove one of its other tags at the provider: {}",
             server.id,
-            server.tags.len(),
-            others.join(", ")
+            counted(server.tags.len(), "tag"),
+            listed(others.map(String::as_str))
         ),
     );
     *decision = showing(facts, server, cause);

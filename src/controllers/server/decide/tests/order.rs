@@ -3,7 +3,7 @@
 use super::*;
 use crate::controllers::cause::Cause;
 use crate::{
-    account::view::Catalogue,
+    account::{supply::Offer, view::Catalogue},
     controllers::{once, server::memory::Declined},
 };
 use hosting::catalogue::{Availability, Plan, PlanLocation};
@@ -42,6 +42,7 @@ fn an_order_waits_for_each_of_its_causes() {
                 reason,
                 message: "no".into(),
                 at: RUNNING,
+                limits: new.0.limits(),
             });
         })
     };
@@ -239,6 +240,152 @@ fn an_order_waits_for_each_of_its_causes() {
             false,
         ),
     ]);
+}
+
+/// Its order was refused at this moment, and the catalogue was looked at 10 s before now.
+fn refused_at(seconds: u64) -> Case {
+    let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
+    case.memory(|m| m.closed_seen(Some("nonce"), secs(seconds)))
+        .facts(|f| f.now.wall = EPOCH + 2)
+}
+
+fn small_here() -> Offer {
+    Offer::new("HERE ", "small", Some(""), false)
+}
+
+/// The object shows that a look said that it could not be had.
+fn showing(case: Case, reason: Reason) -> Case {
+    let shown = Cause::waits(reason, "").conditions();
+    let shown = crate::kinds::conditions::merge(&[], &shown, Some(3), Timestamp::MIN);
+    case.object(|o| o.status.get_or_insert_default().conditions = shown)
+}
+
+#[test]
+fn nobody_orders_what_was_refused_before_the_catalogue_was_looked_at_since() {
+    let open = |case: Case| case.view(|v| v.refused = vec![(small_here(), secs(995))]);
+    // An object that never tried waits as well, with nothing to say of it.
+    let other = open(Case::new()).decide();
+    assert_eq!(short(&other), (None, None, false));
+    assert_eq!(other.wants_catalogue, Some(secs(995)));
+    let elsewhere = open(Case::new()).spec(|s| s.location = "there".into());
+    assert_eq!(short(&elsewhere.decide()).0, Some("Order"), "not the same");
+
+    // Whoever was refused says so, and calls nobody: a look may explain it.
+    let waits = open(refused_at(995)).decide();
+    assert_eq!(short(&waits), (None, Some(Reason::OrderRefused), false));
+    assert_eq!(waits.wants_catalogue, Some(secs(995)));
+    let ready = waits.draft.condition(Type::Ready).unwrap();
+    assert!(ready.message.contains("looked at within 15s"), "{ready:?}");
+    let failing = open(refused_at(995))
+        .view(|v| v.last_error = Some((Reason::ProviderUnreachable, "away".into())));
+    assert_eq!(
+        short(&failing.decide()),
+        (None, Some(Reason::ProviderUnreachable), false)
+    );
+}
+
+#[test]
+fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
+    let gone = |case: Case| case.view(|v| v.catalogue = catalogue(plan(Availability::Unavailable)));
+    let there = |case: Case| case.view(|v| v.catalogue = catalogue(plan(Availability::Low)));
+    let no_stock = (None, Some(Reason::NoStock), false);
+    // The look was at 990.
+    assert_eq!(short(&gone(refused_at(988)).decide()), no_stock);
+    let before = gone(refused_at(995)).decide();
+    assert_eq!(short(&before), (None, Some(Reason::OrderRefused), true));
+    assert_eq!(before.wants_catalogue, Some(secs(995)), "an older look");
+    let contradicted = there(refused_at(988)).decide();
+    assert_eq!(
+        short(&contradicted),
+        (None, Some(Reason::OrderRefused), true)
+    );
+    assert_eq!(contradicted.wants_catalogue, None);
+
+    // Once a look has said that there is none, only looks decide: however often it was refused before.
+    let often = |case: Case| {
+        case.object(|o| {
+            let record = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            record.failures = 7;
+        })
+    };
+    for reason in [Reason::NoStock, Reason::QuotaExceeded] {
+        let shown = |refused: u64| showing(often(refused_at(refused)), reason);
+        assert_eq!(short(&gone(shown(988)).decide()), no_stock);
+        let Some(Effect::Order(plan)) = there(shown(988)).decide().effect else {
+            panic!("no order")
+        };
+        assert_eq!(plan.failures, 0, "a new row begins");
+        let unlooked = there(shown(995)).decide();
+        assert_eq!(
+            (unlooked.effect, unlooked.wants_catalogue),
+            (None, Some(secs(995)))
+        );
+    }
+    // What is shown beside an order of before says nothing of this one.
+    let earlier = showing(often(refused_at(988)), Reason::NoStock)
+        .object(|o| o.status.as_mut().unwrap().order.as_mut().unwrap().outcome = None)
+        .memory(|m| {
+            let mut known = OrderRecord::open(Case::new().intent());
+            known.outcome = Some(OrderOutcome::Refused);
+            known.outcome_at = Some(EPOCH);
+            m.order = Some(known);
+        });
+    assert_eq!(
+        short(&there(earlier).decide()),
+        (None, Some(Reason::OrderRefused), true)
+    );
+}
+
+#[test]
+fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again() {
+    let elsewhere = PlanLocation {
+        name: "There".into(),
+        data_centre: String::new(),
+        availability: Availability::High,
+    };
+    let mut both = plan(Availability::Unavailable);
+    both.locations.push(elsewhere);
+    let cause = |plan: Plan| {
+        let decision = Case::new().view(|v| v.catalogue = catalogue(plan)).decide();
+        assert_eq!(decision.wants_catalogue, Some(RUNNING + secs(15)));
+        decision
+            .draft
+            .condition(Type::Ready)
+            .unwrap()
+            .message
+            .clone()
+    };
+    assert_eq!(
+        cause(both),
+        "the provider has no small at here in stock; looked at again every 15s, and the order follows by itself; it has some at There; to order there: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"location\":\"There\"}}'"
+    );
+    let nowhere = cause(plan(Availability::Unavailable));
+    assert!(
+        nowhere.contains("no other place that you may use"),
+        "{nowhere}"
+    );
+}
+
+#[test]
+fn a_changed_limit_is_asked_about_at_once() {
+    let declined = Case::new();
+    let limits = declined.0.limits();
+    let declined = declined.memory(|m| {
+        m.declined = Some(Declined {
+            reason: Reason::LimitReached,
+            message: "no".into(),
+            at: RUNNING,
+            limits,
+        });
+    });
+    assert_eq!(
+        short(&declined.decide()),
+        (None, Some(Reason::LimitReached), true)
+    );
+    let raised = declined.clone().view(|v| v.limits.max_servers = Some(2));
+    assert_eq!(short(&raised.decide()).0, Some("Order"));
+    let entry = super::terms::on_terms(declined, &serde_json::json!({"maxServers": 2}));
+    assert_eq!(short(&entry.decide()).0, Some("Order"));
 }
 
 #[test]
@@ -463,6 +610,8 @@ fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
         Case::new()
             .ordered(Some(OrderOutcome::Refused), None)
             .memory(|m| m.closed_seen(Some("nonce"), RUNNING - secs(since)))
+            // Looked at since.
+            .view(|v| v.catalogue = Some((RUNNING, Arc::default())))
             .facts(|f| f.now.wall = wall)
     };
     const YEAR: i64 = 365 * 86_400;

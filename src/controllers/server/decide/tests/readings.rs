@@ -9,6 +9,7 @@ use super::{
     terms::on_terms,
     *,
 };
+use crate::account::supply::Offer;
 use crate::controllers::trouble::Trouble;
 use crate::controllers::{
     readings::{assert_documented, row},
@@ -77,6 +78,12 @@ fn paced(outcome: OrderOutcome) -> Case {
     case.facts(|f| f.now.wall = EPOCH)
 }
 
+/// An order that was refused, before the look at stock and quota.
+fn unlooked() -> Case {
+    let offer = Offer::new("here", "small", None, false);
+    paced(OrderOutcome::Refused).view(|v| v.refused = vec![(offer, secs(995))])
+}
+
 /// An object that is older than the process, on an account that was used before.
 fn in_doubt() -> Case {
     let case = Case::new().old();
@@ -112,6 +119,7 @@ fn without_a_machine() -> Vec<Case> {
         reason: Reason::LimitReached,
         message: "no".into(),
         at: RUNNING,
+        limits: Case::new().0.limits(),
     };
     let missing = |message: &str| Cause::missing(Reason::ReferenceNotFound, message);
     let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
@@ -153,6 +161,7 @@ fn without_a_machine() -> Vec<Case> {
         Case::new().view(|v| v.catalogue = catalogue(plan(Availability::Unavailable))),
         quota_used_up(),
         Case::new().memory(|m| m.declined = Some(limit)),
+        unlooked(),
         paced(OrderOutcome::Refused),
         paced(OrderOutcome::NotSent),
         Case::new().open(300, &[]),

@@ -1,0 +1,134 @@
+//! An order that cannot be had now, for want of stock or quota: what is said of it, and when a refusal means that.
+//!
+//! A refusal alone does not tell. So the catalogue is looked at after it: if it lacks what was asked for, the object
+//! waits without a further order; else the order was refused for something else.
+
+use super::{super::facts::Facts, Decision, order::waiting, remedy};
+use crate::{
+    account::{
+        Terms,
+        supply::{Lack, Offer},
+        view::View,
+    },
+    controllers::cause::Cause,
+    kinds::{
+        Interval, Reason,
+        conditions::Type,
+        server::{OrderOutcome, OrderRecord},
+        wording::{counted, listed},
+    },
+};
+use std::time::Duration;
+
+/// What the spec asks for.
+fn offer(facts: &Facts) -> Offer {
+    let spec = &facts.object.spec;
+    Offer::new(
+        &spec.location,
+        &spec.instance_type,
+        spec.contract_id.as_deref(),
+        spec.overflow.unwrap_or(false),
+    )
+}
+
+/// When an order for the same was refused, whosever it was, and the catalogue was not looked at since.
+pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
+    if view.refused.is_empty() {
+        return None;
+    }
+    let offer = offer(facts);
+    let same = view.refused.iter().find(|(refused, _)| *refused == offer);
+    same.map(|(_, at)| *at)
+}
+
+/// Whether a look since then says that it cannot be had.
+pub(super) fn is_lacking_since(facts: &Facts, view: &View, since: Option<Duration>) -> bool {
+    let newer = |(at, _): &&(Duration, _)| since.is_some_and(|since| *at >= since);
+    let catalogue = view.catalogue.as_ref().filter(newer);
+    catalogue.is_some_and(|(_, catalogue)| offer(facts).lack(catalogue).is_some())
+}
+
+/// Whether a look after this refusal said that it could not be had: the object shows it, and keeps it over restarts.
+pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> bool {
+    let Some(status) = &facts.object.status else {
+        return false;
+    };
+    // The start of an order says otherwise, so what is said beside its outcome was said after it.
+    let is_refused = record.outcome == Some(OrderOutcome::Refused);
+    let is_after_it = status.order.as_ref().is_some_and(|shown| {
+        shown.intent == record.intent && shown.outcome == Some(OrderOutcome::Refused)
+    });
+    let ready = status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == Type::Ready.as_str());
+    let reason = ready.and_then(|c| Reason::parse(&c.reason));
+    let is_said = matches!(reason, Some(Reason::NoStock | Reason::QuotaExceeded));
+    is_refused && is_after_it && is_said
+}
+
+/// Waits for the look that says why the order was refused.
+pub(super) fn unlooked(
+    facts: &Facts,
+    view: &View,
+    record: &OrderRecord,
+    refused: Duration,
+) -> Decision {
+    let mut wait = match &view.last_error {
+        Some(_) => waiting(facts, view),
+        None => {
+            let said = record.message.as_deref();
+            let said = said.unwrap_or("the order was refused");
+            let text = format!(
+                "{said}; stock and quota are looked at within {}, and nothing is ordered before",
+                Interval(view.times.active_poll_interval)
+            );
+            Decision::hold(facts, Cause::waits(Reason::OrderRefused, text))
+        }
+    }
+    .again(view.times.active_poll_interval);
+    wait.wants_catalogue = Some(refused);
+    wait
+}
+
+/// What is said of an order that cannot be had. It follows by itself.
+pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
+    let spec = &facts.object.spec;
+    let (kind, place) = (&spec.instance_type, &spec.location);
+    let every = facts.view().map(|v| v.times.active_poll_interval);
+    let follows = format!(
+        "looked at again every {}, and the order follows by itself",
+        Interval(every.unwrap_or_default())
+    );
+    match lack {
+        Lack::Stock { mut elsewhere } => {
+            let entry = facts.account.terms().and_then(Terms::entry);
+            let allowed = entry.map_or(&[][..], |(_, limits)| &limits.locations);
+            elsewhere.retain(|place| allowed.is_empty() || allowed.contains(place));
+            elsewhere.sort();
+            let choice = match elsewhere.first() {
+                Some(first) => format!(
+                    "it has some at {}; to order there: {}",
+                    listed(elsewhere.iter().map(String::as_str)),
+                    remedy::set(facts, "location", &format!("{first:?}"))
+                ),
+                None => "no other place that you may use has one either: wait, or set another spec.instanceType".into(),
+            };
+            let text =
+                format!("the provider has no {kind} at {place} in stock; {follows}; {choice}");
+            Cause::waits(Reason::NoStock, text)
+        }
+        Lack::Quota {
+            contract_id,
+            usage,
+            quota,
+        } => {
+            let pool = contract_id.map_or("on demand".into(), |id| format!("on contract {id}"));
+            let used = counted(usize::try_from(quota).unwrap_or_default(), "machine");
+            let text = format!(
+                "the quota for {kind} at {place} is used up: {usage} of {used} {pool}; {follows}; ask the provider for a higher quota, or delete a server of this type there"
+            );
+            Cause::waits(Reason::QuotaExceeded, text)
+        }
+    }
+}
