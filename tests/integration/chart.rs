@@ -4,9 +4,13 @@
 mod admission;
 mod closed;
 mod helm;
+mod in_force;
 mod install;
+mod notes;
+mod people;
 mod pod;
 mod policies;
+mod reinstall;
 mod render;
 mod rights;
 mod rights_proxy;
