@@ -9,6 +9,7 @@ mod install;
 mod notes;
 mod people;
 mod pod;
+mod of_servers;
 mod policies;
 mod reinstall;
 mod render;

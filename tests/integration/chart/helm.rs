@@ -54,16 +54,20 @@ impl Helm {
     /// # Panics
     /// If it fails, with what it said.
     pub(super) async fn on(&self, cluster: &Cluster, arguments: &[&str]) -> String {
+        self.try_on(cluster, arguments)
+            .unwrap_or_else(|words| panic!("{} {arguments:?}: {words}", self.name))
+    }
+
+    /// Runs it against a cluster, as its administrator; an error is what it said.
+    pub(super) fn try_on(&self, cluster: &Cluster, arguments: &[&str]) -> Result<String, String> {
         // It blocks, and the client of the cluster may live on this very thread.
         let output =
             tokio::task::block_in_place(|| self.run_with(&cluster.access().kubeconfig, arguments));
-        assert!(
-            output.status.success(),
-            "{} {arguments:?}: {}",
-            self.name,
-            said(&output)
-        );
-        String::from_utf8(output.stdout).unwrap()
+        if output.status.success() {
+            Ok(String::from_utf8(output.stdout).unwrap())
+        } else {
+            Err(said(&output))
+        }
     }
 
     fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
