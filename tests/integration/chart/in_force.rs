@@ -12,22 +12,26 @@ use crate::crds;
 use lab::rig::{Cluster, eventually};
 
 /// The policies and the roles of a release, in force, with a namespace of their own.
-pub(super) struct InForce {
-    pub(super) cluster: &'static Cluster,
+pub(super) struct InForce<'a> {
+    pub(super) cluster: &'a Cluster,
     pub(super) namespace: String,
 }
 
 /// Somebody who writes with kubectl.
 pub(super) struct Person<'a> {
-    on: &'a InForce,
+    on: &'a InForce<'a>,
     user: Option<String>,
 }
 
-impl InForce {
-    /// Puts into the cluster what the chart renders beside the workload and the definitions.
+impl<'a> InForce<'a> {
+    /// In the shared cluster, in a namespace of their own.
     pub(super) async fn start() -> Self {
         let cluster = crds::installed().await;
-        let namespace = cluster.namespace("policies").await;
+        Self::within(cluster, cluster.namespace("policies").await).await
+    }
+
+    /// Puts into the cluster what the chart renders beside the workload and the definitions, for one namespace.
+    pub(super) async fn within(cluster: &'a Cluster, namespace: String) -> Self {
         let in_force = Self { cluster, namespace };
         let counts = [
             ("ValidatingAdmissionPolicy", 4),

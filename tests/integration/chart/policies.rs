@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 use super::in_force::InForce;
 use super::install::SOON;
+use crate::crds;
 use flexmetal_operator::kinds::{
     names::{ACCOUNT_FINALIZER, ORDER_ANNOTATION, SERVER_FINALIZER},
     order::{Intent, OrderNote, OrderOutcome},
 };
-use lab::rig::eventually;
+use lab::rig::{Cluster, World, cluster, eventually};
 
 fn finalizers(names: &[&str]) -> Value {
     json!({"metadata": {"finalizers": names}})
@@ -310,4 +311,101 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
     }
     tenant.kubectl(&all, "").await.unwrap();
     assert_eq!(left().await, "");
+}
+
+/// As docs/gitops.md says.
+#[tokio::test]
+async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifted() {
+    let world = World::start(cluster(), "held").await;
+    let in_force = InForce::within(cluster(), world.namespace.clone()).await;
+    let admin = in_force.admin();
+    let mut kept = lab::rig::server("kept");
+    kept["spec"]["deletionProtection"] = json!(true);
+    world.create(&kept).await;
+    world.create(&lab::rig::server("loose")).await;
+    world.wait_ready("kept", SOON).await;
+    world.wait_ready("loose", SOON).await;
+    let try_it = ["delete", "bms", "kept", "--dry-run=server"];
+    eventually("the policy is in force", SOON, async || {
+        admin.kubectl(&try_it, "").await.err()
+    })
+    .await;
+    let map = ["create", "configmap", "theirs"];
+    admin.kubectl(&map, "").await.unwrap();
+
+    let namespace = world.namespace.as_str();
+    let delete = ["delete", "namespace", namespace, "--wait=false"];
+    admin.kubectl(&delete, "").await.unwrap();
+    let condition = r#"jsonpath={.status.conditions[?(@.type=="NamespaceDeletionContentFailure")].message}"#;
+    let get = ["get", "namespace", namespace, "-o", condition];
+    eventually("the namespace says what holds it", SOON, async || {
+        let words = in_force.cluster.kubectl_ok(&get).await;
+        words.contains("deletionProtection").then_some(())
+    })
+    .await;
+    // What nothing protects goes.
+    eventually("the ConfigMap is gone", SOON, async || {
+        let get = ["get", "configmap", "theirs"];
+        admin.kubectl(&get, "").await.err()
+    })
+    .await;
+    // The server is whole, its machine runs, and its key stays.
+    let object = world.get("kept").await.unwrap();
+    assert!(object["metadata"]["deletionTimestamp"].is_null());
+    let uuid = object["status"]["uuid"].as_str().unwrap().to_owned();
+    let runs = async || {
+        let machines = world.simulator.live_machines().await;
+        machines.iter().any(|machine| machine["uuid"] == *uuid)
+    };
+    assert!(runs().await);
+    for other in ["provideraccount/default", "secret/key"] {
+        let get = ["get", other];
+        admin.kubectl(&get, "").await.unwrap();
+    }
+
+    let lifted = json!({"spec": {"deletionProtection": false, "deletionPolicy": "Retain"}});
+    admin.patch("bms", "kept", &lifted).await.unwrap();
+    eventually("the namespace is gone", 3 * SOON, async || {
+        let get = ["get", "namespace", namespace];
+        admin.kubectl(&get, "").await.err()
+    })
+    .await;
+    assert!(runs().await, "its machine stays");
+    assert_eq!(world.simulator.live_machines().await.len(), 1);
+}
+
+/// As docs/gitops.md says: what is deleted with its definition asks no policy, so the operator retains it.
+#[tokio::test]
+async fn a_definition_that_is_deleted_takes_protected_servers_with_it() {
+    let cluster = Cluster::own();
+    crds::install(&cluster).await;
+    let namespace = cluster.namespace("policies").await;
+    let in_force = InForce::within(&cluster, namespace).await;
+    let admin = in_force.admin();
+    let mut server = lab::rig::server("web");
+    server["metadata"]["finalizers"] = json!(["example.com/theirs"]);
+    server["spec"]["deletionProtection"] = json!(true);
+    admin.apply(&server).await.unwrap();
+    let try_it = ["delete", "bms", "web", "--dry-run=server"];
+    eventually("the policy is in force", SOON, async || {
+        admin.kubectl(&try_it, "").await.err()
+    })
+    .await;
+    let definition = ["delete", "crd", "baremetalservers.flexmetal.dev"];
+    let delete = [&definition[..], &["--wait=false"]].concat();
+    admin.kubectl(&delete, "").await.unwrap();
+    let get = [
+        "-n",
+        &in_force.namespace,
+        "get",
+        "bms",
+        "web",
+        "-o=jsonpath={.metadata.deletionTimestamp}",
+    ];
+    eventually("the server is being deleted", SOON, async || {
+        let at = cluster.kubectl(&get).await.stdout;
+        (!at.is_empty()).then_some(())
+    })
+    .await;
+    admin.patch("bms", "web", &finalizers(&[])).await.unwrap();
 }
