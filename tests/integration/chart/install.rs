@@ -83,9 +83,9 @@ impl<'a> Release<'a> {
         let (_, manifest) = notes.split_once("<<'END'\n").unwrap();
         let (manifest, _) = manifest.split_once("\nEND\n").unwrap();
         let manifest = manifest.replace("NAMESPACE", &self.work);
-        let create = ["create", "--dry-run=server", "-f", "-"];
+        let apply = ["apply", "--dry-run=server", "-f", "-"];
         eventually("the kind of the notes is served", SOON, async || {
-            let made = self.cluster.kubectl_with_input(&create, &manifest).await;
+            let made = self.cluster.kubectl_with_input(&apply, &manifest).await;
             let words = String::from_utf8(made.stderr).unwrap();
             assert!(
                 made.status.success() || words.contains("no matches"),

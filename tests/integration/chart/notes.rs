@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::helm::{helms, said};
 use super::{checkout, values_files};
+use lab::rig::cluster;
 
 /// Stands in for kubectl: keeps what it was called with, and what it was given to read.
 const KUBECTL: &str = "#!/bin/sh\necho \"$*\" >> \"$KEPT/calls\"\n\
@@ -29,16 +30,15 @@ fn commands(text: &str) -> String {
     found
 }
 
-#[test]
-fn commands_of_the_notes_can_be_pasted() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_of_the_notes_can_be_pasted() {
     for helm in helms() {
         for (name, values) in values_files() {
             let chart = checkout("deploy/chart");
             let install = ["install", "trial", chart.to_str().unwrap()];
             let how = ["--dry-run=client", "--namespace=metal-system", "--values"];
-            let output = helm.run(&[&install[..], &how, &[values.to_str().unwrap()]].concat());
-            let printed = said(&output);
-            assert!(output.status.success(), "{} {name}: {printed}", helm.name);
+            let install = [&install[..], &how, &[values.to_str().unwrap()]].concat();
+            let printed = helm.on(cluster(), &install).await;
             let (_, notes) = printed.split_once("NOTES:\n").unwrap();
 
             let folder = tempfile::tempdir().unwrap();

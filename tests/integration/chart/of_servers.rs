@@ -57,7 +57,7 @@ async fn a_protected_server_outlives_the_release_that_brought_it() {
         let upgraded = run(&["upgrade", "servers", path, "--set=wanted=false"]).await;
         println!("{} upgrade: {upgraded:?}", helm.name);
         assert!(exists().await, "{}", helm.name);
-        let back = run(&["upgrade", "servers", path]).await;
+        let back = run(&["upgrade", "servers", path, "--set=wanted=true"]).await;
         println!("{} upgrade back: {back:?}", helm.name);
 
         let refused = run(&["uninstall", "servers", "--timeout=20s"]).await;

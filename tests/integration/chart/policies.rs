@@ -358,7 +358,7 @@ async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifte
         machines.iter().any(|machine| machine["uuid"] == *uuid)
     };
     assert!(runs().await);
-    for other in ["provideraccount/default", "secret/key"] {
+    for other in ["provideraccount/default", "secret/account-key"] {
         let get = ["get", other];
         admin.kubectl(&get, "").await.unwrap();
     }
