@@ -36,7 +36,13 @@ async fn commands_of_the_notes_can_be_pasted() {
         for (name, values) in values_files() {
             let chart = checkout("deploy/chart");
             let install = ["install", "trial", chart.to_str().unwrap()];
-            let how = ["--dry-run=client", "--namespace=metal-system", "--values"];
+            // The shared cluster has the definitions, and nothing is made.
+            let how = [
+                "--dry-run=client",
+                "--take-ownership",
+                "--namespace=metal-system",
+                "--values",
+            ];
             let install = [&install[..], &how, &[values.to_str().unwrap()]].concat();
             let printed = helm.on(cluster(), &install).await;
             let (_, notes) = printed.split_once("NOTES:\n").unwrap();
@@ -75,7 +81,8 @@ async fn commands_of_the_notes_can_be_pasted() {
 fn a_document_that_does_not_end_is_noticed() {
     let open = "kubectl apply -f - <<'END'\nkind: X\n  END\n";
     std::panic::catch_unwind(|| commands(open)).unwrap_err();
-    let closed = "Do this:\n\nkubectl a \\\n  --b\nkubectl apply -f - <<'END'\nkind: X\nEND\nand that";
+    let closed =
+        "Do this:\n\nkubectl a \\\n  --b\nkubectl apply -f - <<'END'\nkind: X\nEND\nand that";
     let found = "kubectl a \\\n  --b\nkubectl apply -f - <<'END'\nkind: X\nEND\n";
     assert_eq!(commands(closed), found);
 }

@@ -33,7 +33,10 @@ async fn a_protected_server_outlives_the_release_that_brought_it() {
     let chart = tempfile::tempdir().unwrap();
     fs::create_dir(chart.path().join("templates")).unwrap();
     for (file, text) in [
-        ("Chart.yaml", "apiVersion: v2\nname: servers\nversion: 1.0.0\n"),
+        (
+            "Chart.yaml",
+            "apiVersion: v2\nname: servers\nversion: 1.0.0\n",
+        ),
         ("values.yaml", "wanted: true\n"),
         ("templates/server.yaml", SERVER),
     ] {
@@ -60,7 +63,7 @@ async fn a_protected_server_outlives_the_release_that_brought_it() {
         let back = run(&["upgrade", "servers", path, "--set=wanted=true"]).await;
         println!("{} upgrade back: {back:?}", helm.name);
 
-        let refused = run(&["uninstall", "servers", "--timeout=20s"]).await;
+        let refused = run(&["uninstall", "servers", "--debug", "--timeout=20s"]).await;
         println!("{} uninstall: {refused:?}", helm.name);
         let words = refused.expect_err("the server is protected");
         assert!(words.contains("deletionProtection"), "{words}");

@@ -336,7 +336,8 @@ async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifte
     let namespace = world.namespace.as_str();
     let delete = ["delete", "namespace", namespace, "--wait=false"];
     admin.kubectl(&delete, "").await.unwrap();
-    let condition = r#"jsonpath={.status.conditions[?(@.type=="NamespaceDeletionContentFailure")].message}"#;
+    let condition =
+        r#"jsonpath={.status.conditions[?(@.type=="NamespaceDeletionContentFailure")].message}"#;
     let get = ["get", "namespace", namespace, "-o", condition];
     eventually("the namespace says what holds it", SOON, async || {
         let words = in_force.cluster.kubectl_ok(&get).await;

@@ -39,7 +39,8 @@ async fn an_uninstall_leaves_everything_and_the_next_install_goes_on() {
         release.protect("own").await;
         release.deletion_is_refused("own").await;
         let machines = simulator.live_machines().await.len();
-        let orders = simulator.counts().await["POST /v3/flexMetal/servers"].clone();
+        let orders = release.orders(&simulator).await;
+        let uuid = release.uuid("own").await;
 
         // The pod ends with the release; its rights may be gone before it.
         release.helm(&["uninstall", NAME]).await;
@@ -67,22 +68,15 @@ async fn an_uninstall_leaves_everything_and_the_next_install_goes_on() {
         let again = folder.path().join("again");
         std::fs::create_dir(&again).unwrap();
         let second = release.operator(&proxy, simulator.api(), &again).await;
-        let change = json!({"spec": {"tags": ["after:install"]}});
-        release.patch("bms", "own", &change).await;
-        eventually("the change has reached the machine", SOON, async || {
-            let machines = simulator.live_machines().await;
-            let bears = |m: &Value| m["tags"].to_string().contains("after:install");
-            machines.iter().any(bears).then_some(())
-        })
-        .await;
+        let mut later = lab::rig::server("later");
+        later["metadata"]["namespace"] = json!(release.work);
+        release.apply(&later).await;
         release.all_ready().await;
         release.deletion_is_refused("own").await;
-        assert_eq!(simulator.live_machines().await.len(), machines);
-        assert_eq!(
-            simulator.counts().await["POST /v3/flexMetal/servers"],
-            orders,
-            "nothing is ordered again"
-        );
+        // One more, and none twice.
+        assert_eq!(simulator.live_machines().await.len(), machines + 1);
+        assert_eq!(release.orders(&simulator).await, orders + 1);
+        assert_eq!(release.uuid("own").await, uuid);
 
         helm.follow(&cluster, &commands("End everything for good"));
         drop(second);
@@ -127,6 +121,19 @@ impl Release<'_> {
             &change,
         ];
         self.cluster.kubectl_ok(&patch).await;
+    }
+
+    async fn orders(&self, simulator: &Simulator) -> u64 {
+        let counts = simulator.counts().await;
+        counts["POST /v3/flexMetal/servers"]
+    }
+
+    async fn uuid(&self, name: &str) -> String {
+        let get = ["-n", &self.work, "get", "bms", name];
+        let get = [&get[..], &["-o=jsonpath={.status.uuid}"]].concat();
+        let uuid = self.cluster.kubectl_ok(&get).await;
+        assert!(!uuid.is_empty(), "{name}");
+        uuid
     }
 
     async fn protect(&self, name: &str) {

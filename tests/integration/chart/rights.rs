@@ -53,7 +53,10 @@ pub(super) fn granted(objects: &[Value]) -> Vec<Right> {
     let bound: BTreeSet<(&str, &str)> = bindings
         .map(|binding| {
             let role = &binding["roleRef"];
-            (role["kind"].as_str().unwrap(), role["name"].as_str().unwrap())
+            (
+                role["kind"].as_str().unwrap(),
+                role["name"].as_str().unwrap(),
+            )
         })
         .collect();
     for role in of_kind(objects, "Role").chain(of_kind(objects, "ClusterRole")) {

@@ -186,7 +186,8 @@ impl DemoFolder {
 
     /// Writes what a shell reads to use the demo.
     pub(crate) fn write_env(&self, simulator: &Simulator) -> Result<(), FolderError> {
-        let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+        let quoted =
+            |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let text = format!(
             "# kubectl with the demo's cluster and the namespace demo, and the simulator's control port.\n\
              export KUBECONFIG={}\n\

@@ -43,7 +43,7 @@ A place that is sold out: the object waits, and is ordered once there is one aga
 
   curl -s "$SIMULATOR/_simulator/availability" -d '{{"location":"JP: Tokyo","instanceType":"bm8.std.32","stock":0}}'
   kubectl apply -f examples/mishaps/sold-out.yaml
-  kubectl wait bms/sold-out --for=jsonpath='{{.status.conditions[?(@.type=="Ready")].reason}}'=NoStock --timeout=90s
+  kubectl wait bms/sold-out --for=jsonpath='{{.status.conditions[?(@.type=="Ready")].reason}}'=NoStock --timeout=120s
   kubectl describe bms sold-out
   curl -s "$SIMULATOR/_simulator/availability" -d '{{"location":"JP: Tokyo","instanceType":"bm8.std.32","stock":5}}'
   kubectl wait bms/sold-out --for=condition=Ready --timeout=120s
