@@ -58,13 +58,16 @@ async fn a_protected_server_outlives_the_release_that_brought_it() {
 
         // Taken out of the chart: the upgrade leaves it, and from then on the release does not know it.
         let upgraded = run(&["upgrade", "servers", path, "--set=wanted=false"]).await;
-        println!("{} upgrade: {upgraded:?}", helm.name);
         assert!(exists().await, "{}", helm.name);
+        // Helm 3 says nothing of it, Helm 4 fails.
+        match helm.name {
+            "helm-3" => assert!(upgraded.is_ok(), "{upgraded:?}"),
+            _ => assert!(upgraded.is_err_and(|words| words.contains("deletionProtection"))),
+        }
         let back = run(&["upgrade", "servers", path, "--set=wanted=true"]).await;
-        println!("{} upgrade back: {back:?}", helm.name);
+        back.unwrap();
 
         let refused = run(&["uninstall", "servers", "--debug", "--timeout=20s"]).await;
-        println!("{} uninstall: {refused:?}", helm.name);
         let words = refused.expect_err("the server is protected");
         assert!(words.contains("deletionProtection"), "{words}");
         assert!(exists().await, "{}", helm.name);
@@ -73,7 +76,6 @@ async fn a_protected_server_outlives_the_release_that_brought_it() {
         let lift = serde_json::json!({"spec": {"deletionProtection": false}});
         admin.patch("bms", "web", &lift).await.unwrap();
         let ended = run(&["uninstall", "servers"]).await;
-        println!("{} uninstall again: {ended:?}", helm.name);
         ended.unwrap();
         assert!(!exists().await, "{}", helm.name);
     }
