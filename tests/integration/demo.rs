@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
@@ -107,10 +108,7 @@ impl Demo {
     }
 
     fn no_time_lies_in_the_future(&self) {
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap()
-            .as_secs();
+        let now = u64::try_from(Timestamp::now().as_second()).unwrap();
         let mut seen = 0;
         for machine in self.machines() {
             for time in ["createdAt", "deliveredAt"] {
