@@ -4,9 +4,14 @@
 mod admission;
 mod closed;
 mod helm;
+mod in_force;
 mod install;
+mod notes;
+mod of_servers;
+mod people;
 mod pod;
 mod policies;
+mod reinstall;
 mod render;
 mod rights;
 mod rights_proxy;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
@@ -51,6 +52,77 @@ impl Demo {
     }
 }
 
+impl Demo {
+    /// Runs the commands that the demo shows as its user would, in one shell, and looks at what they show.
+    fn do_what_it_says(&self, said: &str) {
+        let (_, shown) = said.split_once("Look further").unwrap();
+        let (steps, _) = shown.split_once("And then:").unwrap();
+        let commands: Vec<&str> = steps
+            .lines()
+            .filter_map(|line| line.strip_prefix("  "))
+            .collect();
+        assert!(commands.len() >= 16, "{commands:?}");
+        let output = Command::new("bash")
+            .args(["-euo", "pipefail", "-c", &commands.join("\n")])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env("KUBECACHEDIR", self.folder.join("cache"))
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words}\n{errors}");
+        for expected in ["InvalidSpec", "bm7.std.8", "NoStock"] {
+            assert!(words.contains(expected), "{expected}: {words}");
+        }
+        self.no_time_lies_in_the_future();
+        // Each was ordered once, whatever got lost.
+        let kubectl = "kubectl get bms -o name && kubectl delete -f examples/mishaps";
+        let output = Command::new("bash")
+            .arg("-ec")
+            .arg(format!(
+                ". {}\n{kubectl}",
+                self.folder.join("env").display()
+            ))
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let machines = self.machines();
+        for name in ["typo", "lost-answer", "sold-out"] {
+            let ordered = machines.iter().filter(|machine| machine["name"] == name);
+            assert_eq!(ordered.count(), 1, "{name}: {machines:?}");
+        }
+    }
+
+    /// What the simulator has, by the address that the demo gives.
+    fn machines(&self) -> Vec<Value> {
+        let script = r#". "$1"; curl -sf "$SIMULATOR/_simulator/machines""#;
+        let output = Command::new("bash")
+            .args(["-ec", script, "bash"])
+            .arg(self.folder.join("env"))
+            .output()
+            .unwrap();
+        let machines: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let list = machines.as_array().or(machines["machines"].as_array());
+        list.unwrap().clone()
+    }
+
+    fn no_time_lies_in_the_future(&self) {
+        let now = u64::try_from(Timestamp::now().as_second()).unwrap();
+        let mut seen = 0;
+        for machine in self.machines() {
+            for time in ["createdAt", "deliveredAt"] {
+                let Some(at) = machine[time].as_u64().filter(|at| *at > 0) else {
+                    continue;
+                };
+                assert!(at <= now, "{time} of {machine}");
+                seen += 1;
+            }
+        }
+        assert!(seen >= 6, "{:?}", self.machines());
+    }
+}
+
 impl Drop for Demo {
     fn drop(&mut self) {
         if self.folder.exists() {
@@ -67,9 +139,14 @@ async fn demo_comes_up_is_used_again_heals_and_leaves_nothing() {
     };
 
     let said = demo.step_ok("up");
+    let page = said.lines().find(|line| line.contains("/_simulator/"));
+    let (page, ready) = (said.find(page.unwrap()), said.find("All objects are Ready"));
+    assert!(page < ready, "the page comes first: {said}");
     assert_three_ready(&said, &demo.folder);
     let first = demo.processes();
     assert_eq!(first.len(), 6, "keeper, control plane, simulator, operator");
+
+    demo.do_what_it_says(&said);
 
     let said = demo.step_ok("up");
     assert!(said.contains("used again"), "{said}");

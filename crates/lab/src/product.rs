@@ -112,7 +112,7 @@ impl Product {
     }
 
     /// Starts an operator that uses `kubeconfig`, serves its health on `port` and sends keys to this
-    /// simulator only. The simulator's clock runs fast, so the times of the accounts are short.
+    /// simulator only. The simulator delivers fast, so the times of the accounts are short.
     pub(crate) fn start_operator(
         &self,
         supervisor: &mut Supervisor,

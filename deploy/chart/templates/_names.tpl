@@ -54,8 +54,11 @@ app.kubernetes.io/name: {{ include "flexmetal.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* The image of one program. Takes root and image. */ -}}
+{{- /* The image of one program. Takes root, image, and and for the message the name of the program and of the value. */ -}}
 {{- define "flexmetal.image" -}}
+{{- if not .image.repository }}
+{{- fail (printf "%s is empty, and there is no image to fall back on: build one with deploy/Dockerfile, push it, and add --set %s=registry.example.com/%s" .value .value .program) }}
+{{- end }}
 {{- if .image.digest -}}
 {{ .image.repository }}@{{ .image.digest }}
 {{- else -}}
@@ -107,4 +110,10 @@ affinity:
 {{- $own := include "flexmetal.labels" .root | fromYaml }}
 {{- $_ := set $own "app.kubernetes.io/component" .component }}
 {{- merge $own .root.Values.podLabels | toYaml }}
+{{- end }}
+
+{{- /* Whether the roles edit and admin of Kubernetes contain a role. */ -}}
+{{- define "flexmetal.aggregateToEdit" -}}
+rbac.authorization.k8s.io/aggregate-to-admin: {{ .Values.rbac.aggregateToEdit | quote }}
+rbac.authorization.k8s.io/aggregate-to-edit: {{ .Values.rbac.aggregateToEdit | quote }}
 {{- end }}

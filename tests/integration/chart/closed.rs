@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::checkout;
-use super::helm::{helms, said};
+use super::helm::{IMAGE, helms, said};
 
 #[test]
 fn unknown_and_impossible_values_are_refused_by_both_helms() {
@@ -14,8 +14,10 @@ fn unknown_and_impossible_values_are_refused_by_both_helms() {
         ("image.reposittory=x", "reposittory"),
         ("image.digest=sha256:12", "digest"),
         ("crds.install=true", "install"),
+        ("crds.keep=false", "keep"),
         ("admissionPolicies.mode=Warn", "mode"),
         ("rbac.clusterRole=true", "clusterRole"),
+        ("rbac.aggregateToEdit=yes", "aggregateToEdit"),
         ("serviceAccount.token=x", "token"),
         ("simulator.image.digest=sha256:12", "digest"),
         ("simulator.control=0.0.0.0:1", "control"),
@@ -38,6 +40,7 @@ fn unknown_and_impossible_values_are_refused_by_both_helms() {
                 "trial",
                 chart.to_str().unwrap(),
                 "--kube-version=1.36.0",
+                IMAGE,
                 "--set",
                 value,
             ]);
@@ -53,11 +56,37 @@ fn unknown_and_impossible_values_are_refused_by_both_helms() {
 }
 
 #[test]
+fn a_program_without_an_image_is_refused_with_the_value_to_give() {
+    let program = ["--set=simulator.enabled=true", IMAGE];
+    for helm in helms() {
+        for (given, value) in [
+            (&[][..], "image.repository"),
+            (&["--set=image.tag=1.0"], "image.repository"),
+            (&program, "simulator.image.repository"),
+        ] {
+            let chart = checkout("deploy/chart");
+            let render = [
+                "template",
+                "trial",
+                chart.to_str().unwrap(),
+                "--kube-version=1.36.0",
+            ];
+            let output = helm.run(&[&render, given].concat());
+            assert!(!output.status.success(), "{}: {given:?}", helm.name);
+            let words = said(&output);
+            assert!(words.contains(&format!("{value} is empty")), "{words}");
+            let example = format!("--set {value}=registry.example.com/flexmetal-");
+            assert!(words.contains(&example), "{words}");
+        }
+    }
+}
+
+#[test]
 fn too_old_a_cluster_is_refused() {
     for helm in helms() {
         let chart = checkout("deploy/chart");
         let chart = chart.to_str().unwrap();
-        let old = helm.run(&["template", "trial", chart, "--kube-version=1.31.9"]);
+        let old = helm.run(&["template", "trial", chart, IMAGE, "--kube-version=1.31.9"]);
         assert!(
             !old.status.success() && said(&old).contains("1.32"),
             "{}",
@@ -67,6 +96,7 @@ fn too_old_a_cluster_is_refused() {
             "template",
             "trial",
             chart,
+            IMAGE,
             "--kube-version=v1.32.0-vendor.1",
         ]);
         assert!(vendor.status.success(), "{}", said(&vendor));

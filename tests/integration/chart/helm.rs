@@ -9,6 +9,9 @@ use tempfile::TempDir;
 use super::checkout;
 use lab::rig::Cluster;
 
+/// The one value that has no default.
+pub(super) const IMAGE: &str = "--set=image.repository=registry.example.com/flexmetal-operator";
+
 /// One Helm.
 pub(super) struct Helm {
     /// `helm-3` or `helm-4`.
@@ -51,24 +54,52 @@ impl Helm {
     /// # Panics
     /// If it fails, with what it said.
     pub(super) async fn on(&self, cluster: &Cluster, arguments: &[&str]) -> String {
+        self.try_on(cluster, arguments)
+            .unwrap_or_else(|words| panic!("{} {arguments:?}: {words}", self.name))
+    }
+
+    /// Runs it against a cluster, as its administrator; an error is what it said.
+    pub(super) fn try_on(&self, cluster: &Cluster, arguments: &[&str]) -> Result<String, String> {
         // It blocks, and the client of the cluster may live on this very thread.
         let output =
             tokio::task::block_in_place(|| self.run_with(&cluster.access().kubeconfig, arguments));
-        assert!(
-            output.status.success(),
-            "{} {arguments:?}: {}",
-            self.name,
-            said(&output)
-        );
-        String::from_utf8(output.stdout).unwrap()
+        if output.status.success() {
+            Ok(String::from_utf8(output.stdout).unwrap())
+        } else {
+            Err(said(&output))
+        }
     }
 
     fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
+        self.at_home(Command::new(&self.program).args(arguments), kubeconfig)
+    }
+
+    /// Runs commands of a page as its reader would: with this Helm and the cluster's kubectl, as its administrator.
+    ///
+    /// # Panics
+    /// If one of them fails, with what they said.
+    pub(super) fn follow(&self, cluster: &Cluster, commands: &str) -> String {
+        let folder = |program: &Path| program.parent().unwrap().to_owned();
+        let kubectl = folder(&cluster.access().kubectl);
+        let usual = std::env::var_os("PATH").unwrap_or_default();
+        let path = [folder(&self.program), kubectl]
+            .into_iter()
+            .chain(std::env::split_paths(&usual));
+        let mut bash = Command::new("bash");
+        bash.args(["-euo", "pipefail", "-c", commands])
+            .env("PATH", std::env::join_paths(path).unwrap());
+        let kubeconfig = &cluster.access().kubeconfig;
+        let output = tokio::task::block_in_place(|| self.at_home(&mut bash, kubeconfig));
+        assert!(output.status.success(), "{commands}: {}", said(&output));
+        said(&output)
+    }
+
+    fn at_home(&self, command: &mut Command, kubeconfig: &Path) -> Output {
         let home = self.home.path();
-        Command::new(&self.program)
-            .args(arguments)
+        command
             // Neither the user's clusters nor the user's repositories and plugins.
             .env("KUBECONFIG", kubeconfig)
+            .env("KUBECACHEDIR", home.join("kubectl"))
             .env("HELM_CACHE_HOME", home.join("cache"))
             .env("HELM_CONFIG_HOME", home.join("config"))
             .env("HELM_DATA_HOME", home.join("data"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::checkout;
-use super::helm::{Helm, helms};
+use super::helm::{Helm, IMAGE, helms};
 use crate::crds::definitions;
 use lab::rig::{Cluster, eventually};
 
@@ -14,12 +14,14 @@ pub(super) const SOON: Duration = Duration::from_secs(60);
 pub(super) struct Release<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) helm: &'a Helm,
+    /// Its name.
+    pub(super) name: &'static str,
     /// Where it is installed.
     pub(super) system: String,
     /// Where the servers are.
     pub(super) work: String,
     /// Values as `--set` takes them.
-    values: Vec<String>,
+    pub(super) values: Vec<String>,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,7 +31,11 @@ async fn operator_orders_and_releases_with_the_rights_of_its_release() {
 
     // The accounts of this test have short times.
     let quick = "extraArgs={--short-intervals}".to_owned();
-    let simulator = vec!["simulator.enabled=true".to_owned(), quick.clone()];
+    let simulator = vec![
+        "simulator.enabled=true".to_owned(),
+        "simulator.image.repository=registry.example.com/flexmetal-simulator".to_owned(),
+        quick.clone(),
+    ];
     let everywhere = Release::new(&cluster, &helm_3, simulator).await;
     everywhere.install(&[]).await;
     everywhere.upgrade_changes_nothing().await;
@@ -50,10 +56,11 @@ async fn operator_orders_and_releases_with_the_rights_of_its_release() {
 }
 
 impl<'a> Release<'a> {
-    async fn new(cluster: &'a Cluster, helm: &'a Helm, values: Vec<String>) -> Self {
+    pub(super) async fn new(cluster: &'a Cluster, helm: &'a Helm, values: Vec<String>) -> Self {
         Self {
             cluster,
             helm,
+            name: "metal",
             system: cluster.namespace("system").await,
             work: cluster.namespace("work").await,
             values,
@@ -67,18 +74,18 @@ impl<'a> Release<'a> {
             .await
     }
 
-    async fn install(&self, flags: &[&str]) {
+    pub(super) async fn install(&self, flags: &[&str]) {
         let notes = self.put("install", flags).await;
         let says = format!("deployment/{}", self.deployment_name());
         assert!(notes.contains(&says), "{notes}");
         assert_eq!(notes.contains("all namespaces"), self.watches_all());
         // The notes show a first manifest.
-        let (_, manifest) = notes.split_once("<<EOF\n").unwrap();
-        let (manifest, _) = manifest.split_once("  EOF\n").unwrap();
+        let (_, manifest) = notes.split_once("<<'END'\n").unwrap();
+        let (manifest, _) = manifest.split_once("\nEND\n").unwrap();
         let manifest = manifest.replace("NAMESPACE", &self.work);
-        let create = ["create", "--dry-run=server", "-f", "-"];
+        let apply = ["apply", "--dry-run=server", "-f", "-"];
         eventually("the kind of the notes is served", SOON, async || {
-            let made = self.cluster.kubectl_with_input(&create, &manifest).await;
+            let made = self.cluster.kubectl_with_input(&apply, &manifest).await;
             let words = String::from_utf8(made.stderr).unwrap();
             assert!(
                 made.status.success() || words.contains("no matches"),
@@ -91,7 +98,7 @@ impl<'a> Release<'a> {
 
     async fn put(&self, command: &str, flags: &[&str]) -> String {
         let chart = checkout("deploy/chart");
-        let mut arguments = vec![command, "metal", chart.to_str().unwrap()];
+        let mut arguments = vec![command, self.name, chart.to_str().unwrap(), IMAGE];
         for value in &self.values {
             arguments.extend(["--set", value]);
         }
@@ -104,7 +111,10 @@ impl<'a> Release<'a> {
     }
 
     pub(super) fn deployment_name(&self) -> String {
-        "metal-flexmetal-operator".to_owned()
+        match self.name {
+            "flexmetal-operator" => self.name.to_owned(),
+            name => format!("{name}-flexmetal-operator"),
+        }
     }
 
     async fn upgrade_changes_nothing(&self) {
@@ -191,7 +201,7 @@ impl<'a> Release<'a> {
             "metadata": {"name": "kept", "namespace": self.work},
             "spec": {"location": "x", "instanceType": "x", "os": {"slug": "x"}}});
         self.apply(&kept).await;
-        self.helm(&["uninstall", "metal"]).await;
+        self.helm(&["uninstall", self.name]).await;
         let left = ["-n", &self.system, "get", "deployment,serviceaccount,role"];
         let left = [
             &left[..],

@@ -20,7 +20,7 @@ const SSH_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z chart";
 
 /// The kinds that belong to an account.
-const EVERY_KIND: &str = "bms,stag,skey,ipwl";
+pub(super) const EVERY_KIND: &str = "bms,stag,skey,ipwl";
 
 impl Release<'_> {
     pub(super) async fn order_and_release(&self) {
@@ -66,12 +66,12 @@ impl Release<'_> {
         operator.signal_terminate();
         let status = operator.wait(END_WITHIN).await;
         assert!(status.success(), "{status}: {}", operator.log());
-        let manifest = documents(&self.helm(&["get", "manifest", "metal"]).await);
+        let manifest = documents(&self.helm(&["get", "manifest", self.name]).await);
         compare(&granted(&manifest), &proxy.seen());
     }
 
     /// The operator as the Deployment says, with the token of its ServiceAccount.
-    async fn operator(&self, proxy: &RightsProxy, api: &str, folder: &Path) -> Program {
+    pub(super) async fn operator(&self, proxy: &RightsProxy, api: &str, folder: &Path) -> Program {
         let (_, account) = self.account().await;
         let create = ["-n", &self.system, "create", "token", &account];
         let token = self.cluster.kubectl_ok(&create).await;
@@ -143,7 +143,7 @@ impl Release<'_> {
     }
 
     /// One server by each kind of account that the release serves, each with a key from elsewhere.
-    fn objects(&self, simulator: &Simulator) -> Value {
+    pub(super) fn objects(&self, simulator: &Simulator) -> Value {
         let account = json!({
             "baseURL": simulator.api(), "apiKeySecretRef": {"name": "key"}, "timing": quick_timing(),
         });

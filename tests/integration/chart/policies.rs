@@ -1,173 +1,16 @@
 //! The admission policies of the chart on the real API server, tried by those whom they hold back: the operator's own
 //! account on Secrets, and people of a namespace on servers.
 
-use std::process::Output;
-
 use serde_json::{Value, json};
 
-use super::helm::{documents, helms, said};
+use super::in_force::InForce;
 use super::install::SOON;
-use super::{checkout, of_kind};
 use crate::crds;
 use flexmetal_operator::kinds::{
     names::{ACCOUNT_FINALIZER, ORDER_ANNOTATION, SERVER_FINALIZER},
     order::{Intent, OrderNote, OrderOutcome},
 };
-use lab::rig::{Cluster, eventually};
-
-/// The policies and the roles of a release, in force, with a namespace of their own.
-struct InForce {
-    cluster: &'static Cluster,
-    namespace: String,
-}
-
-/// Somebody who writes with kubectl.
-struct Person<'a> {
-    on: &'a InForce,
-    user: Option<String>,
-}
-
-impl InForce {
-    /// Puts into the cluster what the chart renders beside the workload and the definitions.
-    async fn start() -> Self {
-        let cluster = crds::installed().await;
-        let namespace = cluster.namespace("policies").await;
-        let [helm, _] = helms();
-        let chart = checkout("deploy/chart");
-        let rendered = helm.run(&[
-            "template",
-            "trial",
-            chart.to_str().unwrap(),
-            "--namespace",
-            &namespace,
-            "--kube-version=1.36.0",
-        ]);
-        assert!(rendered.status.success(), "{}", said(&rendered));
-        let objects = documents(&String::from_utf8(rendered.stdout).unwrap());
-        let kinds = [
-            ("ValidatingAdmissionPolicy", 4),
-            ("ValidatingAdmissionPolicyBinding", 4),
-            ("ClusterRole", 1),
-            ("ClusterRoleBinding", 1),
-        ];
-        let in_force = Self { cluster, namespace };
-        for (kind, count) in kinds {
-            let of_kind: Vec<&Value> = of_kind(&objects, kind).collect();
-            assert!(of_kind.len() >= count, "{kind}");
-            for object in of_kind {
-                let mut object = object.clone();
-                if kind.ends_with("PolicyBinding") {
-                    // Other tests have the cluster too, and mean to do what is refused here.
-                    let name = "kubernetes.io/metadata.name";
-                    object["spec"]["matchResources"] = json!({
-                        "namespaceSelector": {"matchLabels": {name: in_force.namespace}},
-                    });
-                }
-                in_force.admin().apply(&object).await.unwrap();
-            }
-        }
-        in_force
-    }
-
-    fn admin(&self) -> Person<'_> {
-        Person {
-            on: self,
-            user: None,
-        }
-    }
-
-    fn operator(&self) -> Person<'_> {
-        let namespace = &self.namespace;
-        Person {
-            on: self,
-            user: Some(format!(
-                "system:serviceaccount:{namespace}:trial-flexmetal-operator"
-            )),
-        }
-    }
-
-    /// Somebody who may do everything in the namespace, and nothing elsewhere.
-    async fn tenant(&self) -> Person<'_> {
-        let namespace = &self.namespace;
-        let user = format!("tenant-of-{namespace}");
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"name": "everything", "namespace": namespace},
-            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
-        });
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"name": "everything", "namespace": namespace},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "everything"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-        });
-        for object in [role, binding] {
-            self.admin().apply(&object).await.unwrap();
-        }
-        let tenant = Person {
-            on: self,
-            user: Some(user),
-        };
-        // The API server hears of a new role some moments later.
-        eventually("the tenant may patch", SOON, async || {
-            let may = ["auth", "can-i", "patch", "baremetalservers.flexmetal.dev"];
-            tenant.kubectl(&may, "").await.ok()
-        })
-        .await;
-        tenant
-    }
-}
-
-impl Person<'_> {
-    async fn kubectl(&self, arguments: &[&str], input: &str) -> Result<(), String> {
-        let mut all = vec!["-n", &self.on.namespace];
-        if let Some(user) = &self.user {
-            all.extend(["--as", user]);
-        }
-        all.extend(arguments);
-        let output: Output = self.on.cluster.kubectl_with_input(&all, input).await;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(String::from_utf8(output.stderr).unwrap()),
-        }
-    }
-
-    async fn apply(&self, object: &Value) -> Result<(), String> {
-        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-        self.kubectl(&apply, &object.to_string()).await
-    }
-
-    async fn patch(&self, kind: &str, name: &str, patch: &Value) -> Result<(), String> {
-        let patch = format!("--patch={patch}");
-        self.kubectl(&["patch", kind, name, "--type=merge", &patch], "")
-            .await
-    }
-
-    /// Fails unless a policy refuses the patch with these words.
-    async fn is_refused(&self, kind: &str, name: &str, patch: &Value, words: &str) {
-        let refused = self.patch(kind, name, patch).await.expect_err(words);
-        assert!(refused.contains("ValidatingAdmissionPolicy"), "{refused}");
-        assert!(refused.contains(words), "{refused}");
-    }
-
-    /// Waits until a policy is in force: it refuses this patch, which is never carried out.
-    async fn is_refused_soon(&self, kind: &str, name: &str, patch: &Value) {
-        let patch = format!("--patch={patch}");
-        let try_it = [
-            "patch",
-            kind,
-            name,
-            "--type=merge",
-            &patch,
-            "--dry-run=server",
-        ];
-        eventually("the policy is in force", SOON, async || {
-            let refused = self.kubectl(&try_it, "").await.err()?;
-            refused.contains("ValidatingAdmissionPolicy").then_some(())
-        })
-        .await;
-    }
-}
+use lab::rig::{Cluster, World, cluster, eventually};
 
 fn finalizers(names: &[&str]) -> Value {
     json!({"metadata": {"finalizers": names}})
@@ -468,4 +311,102 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
     }
     tenant.kubectl(&all, "").await.unwrap();
     assert_eq!(left().await, "");
+}
+
+/// As docs/gitops.md says.
+#[tokio::test]
+async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifted() {
+    let world = World::start(cluster(), "held").await;
+    let in_force = InForce::within(cluster(), world.namespace.clone()).await;
+    let admin = in_force.admin();
+    let mut kept = lab::rig::server("kept");
+    kept["spec"]["deletionProtection"] = json!(true);
+    world.create(&kept).await;
+    world.create(&lab::rig::server("loose")).await;
+    world.wait_ready("kept", SOON).await;
+    world.wait_ready("loose", SOON).await;
+    let try_it = ["delete", "bms", "kept", "--dry-run=server"];
+    eventually("the policy is in force", SOON, async || {
+        admin.kubectl(&try_it, "").await.err()
+    })
+    .await;
+    let map = ["create", "configmap", "theirs"];
+    admin.kubectl(&map, "").await.unwrap();
+
+    let namespace = world.namespace.as_str();
+    let delete = ["delete", "namespace", namespace, "--wait=false"];
+    admin.kubectl(&delete, "").await.unwrap();
+    let condition =
+        r#"jsonpath={.status.conditions[?(@.type=="NamespaceDeletionContentFailure")].message}"#;
+    let get = ["get", "namespace", namespace, "-o", condition];
+    eventually("the namespace says what holds it", SOON, async || {
+        let words = in_force.cluster.kubectl_ok(&get).await;
+        words.contains("deletionProtection").then_some(())
+    })
+    .await;
+    // What nothing protects goes.
+    eventually("the ConfigMap is gone", SOON, async || {
+        let get = ["get", "configmap", "theirs"];
+        admin.kubectl(&get, "").await.err()
+    })
+    .await;
+    // The server is whole, its machine runs, and its key stays.
+    let object = world.get("kept").await.unwrap();
+    assert!(object["metadata"]["deletionTimestamp"].is_null());
+    let uuid = object["status"]["uuid"].as_str().unwrap().to_owned();
+    let runs = async || {
+        let machines = world.simulator.live_machines().await;
+        machines.iter().any(|machine| machine["uuid"] == *uuid)
+    };
+    assert!(runs().await);
+    for other in ["provideraccount/default", "secret/account-key"] {
+        let get = ["get", other];
+        admin.kubectl(&get, "").await.unwrap();
+    }
+
+    let lifted = json!({"spec": {"deletionProtection": false, "deletionPolicy": "Retain"}});
+    admin.patch("bms", "kept", &lifted).await.unwrap();
+    eventually("the namespace is gone", 3 * SOON, async || {
+        let get = ["get", "namespace", namespace];
+        admin.kubectl(&get, "").await.err()
+    })
+    .await;
+    assert!(runs().await, "its machine stays");
+    assert_eq!(world.simulator.live_machines().await.len(), 1);
+}
+
+/// As docs/gitops.md says: what is deleted with its definition asks no policy, so the operator retains it.
+#[tokio::test]
+async fn a_definition_that_is_deleted_takes_protected_servers_with_it() {
+    let cluster = Cluster::own();
+    crds::install(&cluster).await;
+    let namespace = cluster.namespace("policies").await;
+    let in_force = InForce::within(&cluster, namespace).await;
+    let admin = in_force.admin();
+    let mut server = lab::rig::server("web");
+    server["metadata"]["finalizers"] = json!(["example.com/theirs"]);
+    server["spec"]["deletionProtection"] = json!(true);
+    admin.apply(&server).await.unwrap();
+    let try_it = ["delete", "bms", "web", "--dry-run=server"];
+    eventually("the policy is in force", SOON, async || {
+        admin.kubectl(&try_it, "").await.err()
+    })
+    .await;
+    let definition = ["delete", "crd", "baremetalservers.flexmetal.dev"];
+    let delete = [&definition[..], &["--wait=false"]].concat();
+    admin.kubectl(&delete, "").await.unwrap();
+    let get = [
+        "-n",
+        &in_force.namespace,
+        "get",
+        "bms",
+        "web",
+        "-o=jsonpath={.metadata.deletionTimestamp}",
+    ];
+    eventually("the server is being deleted", SOON, async || {
+        let at = cluster.kubectl(&get).await.stdout;
+        (!at.is_empty()).then_some(())
+    })
+    .await;
+    admin.patch("bms", "web", &finalizers(&[])).await.unwrap();
 }

@@ -152,7 +152,7 @@ fn pods_are_restricted_and_only_the_operator_has_a_token() {
 }
 
 #[test]
-fn definitions_are_those_of_the_checkout_and_are_kept_as_asked() {
+fn definitions_are_those_of_the_checkout_and_are_always_kept() {
     for (name, objects) in rendered() {
         let rendered: Vec<&Value> = of_kind(&objects, "CustomResourceDefinition").collect();
         if name == "foreign" {
@@ -171,8 +171,10 @@ fn definitions_are_those_of_the_checkout_and_are_kept_as_asked() {
                 "{name}: {} differs from crds/",
                 crd["metadata"]["name"]
             );
-            let policy = &crd["metadata"]["annotations"]["helm.sh/resource-policy"];
-            assert_eq!(*policy == "keep", name != "simulator", "{name}");
+            let annotations = &crd["metadata"]["annotations"];
+            assert_eq!(annotations["helm.sh/resource-policy"], "keep", "{name}");
+            let own = &annotations["example.com/owner"];
+            assert_eq!(*own == "platform", name == "namespaced", "{name}");
         }
     }
 }

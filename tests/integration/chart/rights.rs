@@ -1,6 +1,8 @@
 //! What a release grants, and what of it is used.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 
 use super::of_kind;
 
@@ -44,10 +46,24 @@ impl Right {
     }
 }
 
-/// Every single right that the roles among the objects give.
+/// Every single right that the bindings among the objects give. Roles for people are bound by people.
 pub(super) fn granted(objects: &[Value]) -> Vec<Right> {
     let mut rights = Vec::new();
+    let bindings = of_kind(objects, "RoleBinding").chain(of_kind(objects, "ClusterRoleBinding"));
+    let bound: BTreeSet<(&str, &str)> = bindings
+        .map(|binding| {
+            let role = &binding["roleRef"];
+            (
+                role["kind"].as_str().unwrap(),
+                role["name"].as_str().unwrap(),
+            )
+        })
+        .collect();
     for role in of_kind(objects, "Role").chain(of_kind(objects, "ClusterRole")) {
+        let name = role["metadata"]["name"].as_str().unwrap();
+        if !bound.contains(&(role["kind"].as_str().unwrap(), name)) {
+            continue;
+        }
         let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
         for rule in role["rules"].as_array().unwrap() {
             let list = |key: &str| -> Vec<String> {
@@ -161,11 +177,15 @@ fn no_render_gives_more_than_names_and_known_verbs() {
 
 #[test]
 fn comparison_tells_missing_and_idle_rights() {
-    let role = serde_json::json!({
+    let role = json!({
         "kind": "Role", "metadata": {"name": "r", "namespace": "a"},
         "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["key"]}],
     });
-    let rights = granted(&[role]);
+    let mut unbound = role.clone();
+    unbound["metadata"]["name"] = json!("for-people");
+    let binding = json!({"kind": "RoleBinding", "roleRef": {"kind": "Role", "name": "r"}});
+    let rights = granted(&[role, unbound, binding]);
+    assert_eq!(rights.len(), 1, "{rights:?}");
     let used = Use {
         namespace: Some("a".to_owned()),
         group: String::new(),

@@ -174,6 +174,32 @@ impl DemoFolder {
         let _ = fs::remove_file(self.state());
     }
 
+    /// The demo's own SSH key; its public half lies beside it.
+    pub(crate) fn ssh_key(&self) -> PathBuf {
+        self.path.join("ssh-key")
+    }
+
+    /// What a shell reads to use the demo.
+    pub(crate) fn env(&self) -> PathBuf {
+        self.path.join("env")
+    }
+
+    /// Writes what a shell reads to use the demo.
+    pub(crate) fn write_env(&self, simulator: &Simulator) -> Result<(), FolderError> {
+        let quoted =
+            |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+        let text = format!(
+            "# kubectl with the demo's cluster and the namespace demo, and the simulator's control port.\n\
+             export KUBECONFIG={}\n\
+             export PATH={}:\"$PATH\"\n\
+             export SIMULATOR={}\n",
+            quoted(&self.kubeconfig()),
+            quoted(&self.path.join("bin")),
+            simulator.control,
+        );
+        fs::write(self.env(), text).map_err(|source| self.unusable(source))
+    }
+
     /// Puts kubeconfig and kubectl where the demo promises them.
     pub(crate) fn link(&self, kubeconfig: &Path, kubectl: &Path) -> Result<(), FolderError> {
         fs::create_dir_all(self.path.join("bin"))

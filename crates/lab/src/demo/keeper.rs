@@ -12,10 +12,9 @@ use crate::product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR};
 use crate::supervisor::{self, Supervisor};
 use crate::{ports, programs};
 
-/// Virtual seconds per second: a delivery of some minutes takes some seconds.
-const CLOCK_SPEED: &str = "--clock-speed=60";
-const DELIVERY: &str = "--delivery-seconds=180..480";
-const RELEASE: &str = "--release-seconds=120";
+/// Short, at the speed of real time: with a faster clock the machines' times would soon lie in the future.
+const DELIVERY: &str = "--delivery-seconds=3..8";
+const RELEASE: &str = "--release-seconds=2";
 /// An order under way is finished first; the quickstart's account gives it 10 s.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
 const SIMULATOR_PATIENCE: Duration = Duration::from_secs(5);
@@ -65,7 +64,7 @@ async fn bring_up(
 ) -> Result<(), Box<dyn Error>> {
     let product = Product::find()?;
     let key = format!("--api-key={}", quickstart::key()?);
-    let flags = [CLOCK_SPEED, DELIVERY, RELEASE, key.as_str()];
+    let flags = [DELIVERY, RELEASE, key.as_str()];
     let simulator = product.start_simulator(parts, &flags).await?;
     let access = plane.start().await?;
     folder.link(access.kubeconfig(), &kubectl)?;
@@ -73,6 +72,10 @@ async fn bring_up(
     kubectl.install_definitions().await?;
     kubectl
         .run(&["create", "namespace", OPERATOR_NAMESPACE])
+        .await?;
+    let here = format!("--namespace={}", quickstart::NAMESPACE);
+    kubectl
+        .run(&["config", "set-context", "--current", &here])
         .await?;
     let [port] = ports::free()?;
     product.start_operator(parts, &folder.kubeconfig(), port, &simulator)?;

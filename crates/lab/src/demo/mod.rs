@@ -6,6 +6,8 @@
 mod folder;
 mod keeper;
 mod quickstart;
+mod ssh_key;
+mod steps;
 
 use std::error::Error;
 use std::fs::File;
@@ -22,6 +24,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
 use self::folder::{DemoFolder, FolderError, Look, State};
+use self::quickstart::Given;
 use crate::kubectl::Kubectl;
 use crate::product::{OPERATOR, Product, SIMULATOR};
 use crate::programs;
@@ -106,12 +109,18 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
         }
     };
     let kubectl = Kubectl::new(folder.kubectl(), folder.kubeconfig());
-    quickstart::apply(&kubectl, &state.simulator).await?;
+    folder.write_env(&state.simulator)?;
+    say(&steps::page(&state.simulator));
+    let given = Given {
+        ssh_key: ssh_key::public_half(&folder.ssh_key())?,
+        simulator: state.simulator,
+    };
+    quickstart::apply(&kubectl, &given).await?;
     let kubeconfig = Kubeconfig::read_from(folder.kubeconfig())?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
     let began = Instant::now();
-    if let Err(error) = quickstart::wait_ready(client, &kubectl, &state.simulator).await {
+    if let Err(error) = quickstart::wait_ready(client, &kubectl, &given).await {
         say(&format!("\n{}", quickstart::conditions(&kubectl).await));
         for part in [OPERATOR, SIMULATOR] {
             let log = folder.logs().join(format!("{part}.log"));
@@ -123,7 +132,7 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
         }
         return Err(DemoError::Servers(error).into());
     }
-    show(folder, &kubectl, &state, began.elapsed()).await
+    show(folder, &kubectl, began.elapsed()).await
 }
 
 /// Looks at the folder once no process is busy with it: another `make demo` may
@@ -225,31 +234,18 @@ async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
 async fn show(
     folder: &DemoFolder,
     kubectl: &Kubectl,
-    state: &State,
     took: Duration,
 ) -> Result<(), Box<dyn Error>> {
-    let namespace = quickstart::NAMESPACE;
-    let get = ["-n", namespace, "get"];
+    let get = ["-n", quickstart::NAMESPACE, "get"];
     let servers = kubectl
         .run(&[&get[..], &["baremetalservers", "-o", "wide"]].concat())
         .await?;
     let others = "servertags,ipwhitelists,sshkeys";
     let others = kubectl.run(&[&get[..], &[others]].concat()).await?;
-    let folder = folder.path().display();
-    let (api, control) = (&state.simulator.api, &state.simulator.control);
     say(&format!(
-        "\nAll objects are Ready (waited {:.1} s):\n\n{servers}\n{others}\n\
-         Look further:\n\
-         \x20 export KUBECONFIG={folder}/kubeconfig PATH={folder}/bin:$PATH\n\
-         \x20 kubectl -n {namespace} get flexmetal         # objects of every kind\n\
-         \x20 kubectl -n {namespace} describe bms web      # conditions and events of one\n\
-         \x20 kubectl -n {namespace} delete bms web        # returns when its machine is released\n\
-         \x20 kubectl explain bms.spec            # every field in words\n\
-         \x20 curl {control}/_simulator/machines    # what the hosting API has; it answers at {api}\n\
-         \x20 tail -f {folder}/logs/flexmetal-operator.log\n\
-         \x20 make demo                           # again: uses this demo, brings back what you deleted\n\
-         \x20 make demo-down                      # ends it, and removes {folder}",
+        "\nAll objects are Ready (waited {:.1} s):\n\n{servers}\n{others}\n{}",
         took.as_secs_f64(),
+        steps::next(folder),
     ));
     Ok(())
 }

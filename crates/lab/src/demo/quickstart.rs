@@ -56,15 +56,29 @@ pub(crate) fn key() -> Result<String, QuickstartError> {
     key.map(str::to_owned).ok_or(QuickstartError::NoKey)
 }
 
-/// Applies the manifests as they are, but for the simulator's port, which is
-/// another one in every demo. Repeating it is harmless.
-pub(crate) async fn apply(kubectl: &Kubectl, simulator: &Simulator) -> Result<(), QuickstartError> {
+/// What the manifests ask their reader for.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// Its port is another one in every demo.
+    pub(crate) simulator: Simulator,
+    /// A public key, as in `id_ed25519.pub`.
+    pub(crate) ssh_key: String,
+}
+
+/// Applies the manifests as they are, but for the simulator's port, and the ConfigMap that they say to make.
+/// Repeating it is harmless.
+pub(crate) async fn apply(kubectl: &Kubectl, given: &Given) -> Result<(), QuickstartError> {
     let mut manifests = read()?;
     for object in &mut manifests {
         if object["stringData"]["baseURL"].is_string() {
-            object["stringData"]["baseURL"] = json!(simulator.api);
+            object["stringData"]["baseURL"] = json!(given.simulator.api);
         }
     }
+    manifests.push(json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "ssh-key", "namespace": NAMESPACE},
+        "data": {"id_ed25519.pub": given.ssh_key},
+    }));
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": manifests });
     let command = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
     kubectl.run_with_input(&command, &list.to_string()).await?;
@@ -124,7 +138,7 @@ fn awaited() -> Result<Vec<Awaited>, QuickstartError> {
 pub(crate) async fn wait_ready(
     client: Client,
     kubectl: &Kubectl,
-    simulator: &Simulator,
+    given: &Given,
 ) -> Result<(), QuickstartError> {
     let wanted = awaited()?;
     let deadline = Instant::now() + READY_WITHIN;
@@ -138,7 +152,7 @@ pub(crate) async fn wait_ready(
                 .map_err(QuickstartError::Get)?;
             let Some(object) = found else {
                 // Deleted by the user in an earlier demo, and gone only now.
-                apply(kubectl, simulator).await?;
+                apply(kubectl, given).await?;
                 waiting.push(awaited.name.as_str());
                 continue;
             };

@@ -1,0 +1,80 @@
+//! The demo's own SSH key, made when the demo comes up: nobody else has its private half.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// What OpenSSH calls the algorithm.
+const ALGORITHM: &str = "ssh-ed25519";
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SshKeyError {
+    #[error("cannot make a key pair")]
+    Make(#[from] rcgen::Error),
+    #[error("cannot keep the key pair")]
+    Keep(#[from] io::Error),
+}
+
+/// Makes a key pair, keeps both halves as `file` and `file.pub`, and returns the public one, as in `id_ed25519.pub`.
+/// A pair that is there already is used.
+pub(crate) fn public_half(file: &Path) -> Result<String, SshKeyError> {
+    let public = file.with_extension("pub");
+    if let Ok(line) = fs::read_to_string(&public) {
+        return Ok(line);
+    }
+    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+    let line = format!("{} demo\n", in_one_line(pair.public_key_raw()));
+    let mut private = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(file)?;
+    private.write_all(pair.serialize_pem().as_bytes())?;
+    fs::write(public, &line)?;
+    Ok(line)
+}
+
+/// A public key as OpenSSH writes it: the algorithm, and both in base64, each after its length.
+fn in_one_line(key: &[u8]) -> String {
+    let mut blob = Vec::new();
+    for part in [ALGORITHM.as_bytes(), key] {
+        let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+        blob.extend(length.to_be_bytes());
+        blob.extend(part);
+    }
+    format!("{ALGORITHM} {}", STANDARD.encode(blob))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_written_as_openssh_writes_it() {
+        // What `ssh-keygen` made of the same 32 bytes.
+        let key: Vec<u8> = (0..32).collect();
+        assert_eq!(
+            in_one_line(&key),
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+        );
+    }
+
+    #[test]
+    fn a_pair_is_made_once_and_its_private_half_is_nobody_elses() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ssh-key");
+        let first = public_half(&file).unwrap();
+        assert_eq!(public_half(&file).unwrap(), first);
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let other = public_half(&folder.path().join("other")).unwrap();
+        assert_ne!(first, other);
+    }
+}

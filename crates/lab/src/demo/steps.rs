@@ -1,0 +1,64 @@
+//! What the demo tells its user to do next. A test runs these commands as they stand.
+
+use super::folder::DemoFolder;
+use crate::product::Simulator;
+
+/// Where to watch the machines.
+pub(crate) fn page(simulator: &Simulator) -> String {
+    format!(
+        "Watch the machines of the simulated hosting API: {}/_simulator/",
+        simulator.control
+    )
+}
+
+/// Commands for the top of the checkout.
+pub(crate) fn next(folder: &DemoFolder) -> String {
+    let (env, folder) = (folder.env(), folder.path());
+    let (env, folder) = (short(&env), short(folder));
+    format!(
+        r#"Look further, in this folder:
+
+  . {env}                              # kubectl, namespace demo, and where the simulator is
+  kubectl get flexmetal                    # objects of every kind
+  kubectl describe bms web                 # conditions and events of one
+  kubectl explain bms.spec                 # every field in words
+  kubectl delete bms batch                 # returns when its machine is released
+
+A typo: nothing is ordered, and the object says what there is to choose from. The next command mends it.
+
+  kubectl apply -f examples/mishaps/typo.yaml
+  kubectl wait bms/typo --for=condition=Stalled --timeout=60s
+  kubectl describe bms typo
+  kubectl patch bms typo --type=merge -p '{{"spec":{{"instanceType":"bm7.std.8"}}}}'
+  kubectl wait bms/typo --for=condition=Ready --timeout=60s
+
+A lost answer: the machine is ordered, the answer never arrives. It is looked for, and not ordered again.
+
+  curl -s "$SIMULATOR/_simulator/faults" -d '{{"match":{{"method":"POST","path":"/v3/flexMetal/servers"}},"fault":"dropAfter","count":1}}'
+  kubectl apply -f examples/mishaps/lost-answer.yaml
+  kubectl wait bms/lost-answer --for=condition=Ready --timeout=60s
+  kubectl events --for bms/lost-answer
+
+A place that is sold out: the object waits, and is ordered once there is one again.
+
+  curl -s "$SIMULATOR/_simulator/availability" -d '{{"location":"JP: Tokyo","instanceType":"bm8.std.32","stock":0}}'
+  kubectl apply -f examples/mishaps/sold-out.yaml
+  kubectl wait bms/sold-out --for=jsonpath='{{.status.conditions[?(@.type=="Ready")].reason}}'=NoStock --timeout=120s
+  kubectl describe bms sold-out
+  curl -s "$SIMULATOR/_simulator/availability" -d '{{"location":"JP: Tokyo","instanceType":"bm8.std.32","stock":5}}'
+  kubectl wait bms/sold-out --for=condition=Ready --timeout=120s
+
+And then:
+
+  tail -f {folder}/logs/flexmetal-operator.log
+  make demo                                # again: uses this demo, brings back what you deleted
+  make demo-down                           # ends it, and removes {folder}"#
+    )
+}
+
+/// A path as it is typed in the folder where this runs.
+fn short(path: &std::path::Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let shown = path.strip_prefix(&here).unwrap_or(path);
+    shown.display().to_string()
+}
