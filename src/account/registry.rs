@@ -119,7 +119,8 @@ impl Accounts {
     pub fn left_behind(&self, namespace: &str, place: &str) -> Vec<Sighting> {
         let cores: Vec<Arc<Core>> = {
             let entries = self.entries();
-            let may_use = |key: &AccountKey| key.namespace.as_deref().is_none_or(|n| n == namespace);
+            let may_use =
+                |key: &AccountKey| key.namespace.as_deref().is_none_or(|n| n == namespace);
             let usable = entries.iter().filter(|(key, _)| may_use(key));
             let places = usable.filter_map(|(_, entry)| entry.place.as_ref());
             places.map(|place| place.live.core.clone()).collect()

@@ -228,7 +228,13 @@ fn letting_stay() -> Vec<Scene> {
         delivered(
             "again",
             1,
-            &[(Delete, 1), (Edit, 1), (ApplyAgain, 1), (OrderAnother, 1), (Crash, 1)],
+            &[
+                (Delete, 1),
+                (Edit, 1),
+                (ApplyAgain, 1),
+                (OrderAnother, 1),
+                (Crash, 1),
+            ],
         ),
         Scene {
             regular: true,

@@ -13,7 +13,8 @@ use crate::{
     kinds::{
         BareMetalServer, Policies, PoliciesInForce,
         names::{
-            ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION, SERVER_FINALIZER,
+            ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION,
+            SERVER_FINALIZER,
         },
         order::OrderNote,
         references::PinnedAccount,

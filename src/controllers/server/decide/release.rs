@@ -220,7 +220,11 @@ pub fn left_behind(facts: &Facts) -> String {
     if live.is_empty() {
         return "no live machine is left".into();
     }
-    let noun = if live.len() == 1 { "machine" } else { "machines" };
+    let noun = if live.len() == 1 {
+        "machine"
+    } else {
+        "machines"
+    };
     let (stay, are) = match live.len() {
         1 => ("stays", "is"),
         _ => ("stay", "are"),

@@ -41,7 +41,9 @@ fn recalled(case: Case, outside: &Outside) -> Facts {
 fn only_live_machines_that_this_place_left_behind_are_counted_and_only_for_who_has_none() {
     let left = |number, status: ServerStatus, name: &str| {
         let tag = cluster().tag_of_retained("shop", name);
-        let former = cluster().object_mark("shop", name, "uid-0").order_tag(EPOCH);
+        let former = cluster()
+            .object_mark("shop", name, "uid-0")
+            .order_tag(EPOCH);
         seen(server(number, status, &[&cluster().tag(), &former, &tag]))
     };
     let mut outside = Outside(
@@ -55,7 +57,10 @@ fn only_live_machines_that_this_place_left_behind_are_counted_and_only_for_who_h
         None,
     );
     let found = |facts: Facts| {
-        let ids = facts.retained.iter().map(|s| s.server.id.as_str().to_owned());
+        let ids = facts
+            .retained
+            .iter()
+            .map(|s| s.server.id.as_str().to_owned());
         ids.collect::<Vec<_>>()
     };
     let kept = [uuid(2), uuid(3)];

@@ -91,6 +91,19 @@ fn a_word_orders_another_only_while_it_names_every_machine_that_is_kept() {
 }
 
 #[test]
+fn a_machine_that_is_kept_by_the_time_of_the_order_stops_it_right_before() {
+    let free = Case::new();
+    let Some(Effect::Order(planned)) = free.decide().effect else {
+        panic!("nothing keeps it from being ordered");
+    };
+    let start = |case: Case| fence::start(&case.0, &planned, "nonce", secs(30));
+    assert!(start(free.clone()).is_some());
+    assert!(start(free.clone().beside(&[1])).is_none());
+    let named = free.beside(&[1]).annotated(ORDER_ANOTHER, uuid(1));
+    assert!(start(named).is_some());
+}
+
+#[test]
 fn the_message_has_a_word_that_works_for_any_number_of_machines() {
     let mut words = Vec::new();
     for most in [1, 2, 4, 5, 9, 60] {
