@@ -244,22 +244,11 @@ fn letting_stay() -> Vec<Scene> {
                 &[(Delete, 2), (Edit, 2), (ApplyAgain, 2), (OrderAnother, 2)],
             )
         },
-        // Two that act, and a listing that shows too little to who has just started.
+        // Two that act.
         Scene {
             delivered: true,
             ..two("two-again", 1, &[(Delete, 1), (Edit, 1), (ApplyAgain, 1)])
         },
-        delivered(
-            "again-late",
-            1,
-            &[
-                (Delete, 1),
-                (Edit, 1),
-                (ApplyAgain, 1),
-                (Crash, 1),
-                (LateListing, 1),
-            ],
-        ),
         // With what the operator wrote, or without.
         delivered(
             "again-or-back",
