@@ -7,6 +7,7 @@ use super::{
     room::Room,
     siblings::Destination,
     users::Audience,
+    view::Sighting,
 };
 use crate::kinds::{account::KnownMachine, selector::Labels};
 use hosting::{ApiKey, BaseUrl, Client};
@@ -110,6 +111,29 @@ impl Accounts {
     /// What all objects that name an account have on record there; None while that is not known.
     pub fn on_record(&self, key: &AccountKey) -> Option<OnRecord> {
         self.inner.audience.on_record(key)
+    }
+
+    /// The machines that objects of this place, a namespace and a name, left behind, in every account that the namespace
+    /// may use: those of its own account objects and those of the cluster. Of an account that nobody has looked at yet
+    /// nothing is known.
+    pub fn left_behind(&self, namespace: &str, place: &str) -> Vec<Sighting> {
+        let cores: Vec<Arc<Core>> = {
+            let entries = self.entries();
+            let may_use =
+                |key: &AccountKey| key.namespace.as_deref().is_none_or(|n| n == namespace);
+            let usable = entries.iter().filter(|(key, _)| may_use(key));
+            let places = usable.filter_map(|(_, entry)| entry.place.as_ref());
+            places.map(|place| place.live.core.clone()).collect()
+        };
+        let mut found: Vec<Sighting> = Vec::new();
+        for core in cores {
+            // Two account objects may stand on one live account.
+            let shown = core.state().machines.snapshot().by_mark(place);
+            let is_new = |s: &Sighting| found.iter().all(|f| f.server.id != s.server.id);
+            let shown: Vec<Sighting> = shown.into_iter().filter(is_new).collect();
+            found.extend(shown);
+        }
+        found
     }
 
     /// The account of an object.

@@ -33,19 +33,22 @@ pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
 /// Annotation on an account by which a person states that its new URL or key is meant, although it shows none
 /// of the machines on record. Its value is the connection that the condition's message names. Used up once.
 pub const ACKNOWLEDGE_ACCOUNT: &str = "flexmetal.dev/acknowledge-account";
-
+/// Annotation by which a person states that an object shall order a machine although others are kept of earlier objects
+/// of its name. Its value is theirs: all identifiers, or the word that the condition's message names. May stay.
+pub const ORDER_ANOTHER: &str = "flexmetal.dev/order-another";
 /// Annotation by which a person states that the operator may lock itself out by the changes of a whitelist that are
 /// held. Its value is the word that the condition's message names. Used up when they are done.
 pub const ACKNOWLEDGE_LOCKOUT: &str = "flexmetal.dev/acknowledge-lockout";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 8] = [
+pub const ANNOTATIONS: [&str; 9] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
     TAG_ANNOTATION,
     STORED_KEY_ANNOTATION,
     ACKNOWLEDGE_ABSENT,
+    ORDER_ANOTHER,
     ACKNOWLEDGE_ACCOUNT,
     ACKNOWLEDGE_LOCKOUT,
 ];

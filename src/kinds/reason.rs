@@ -126,6 +126,8 @@ reasons! {
     NotChecked,
     /// The object is still used by others.
     InUse,
+    /// Machines are kept of earlier objects of this namespace and name, so no other one is ordered.
+    RetainedMachine,
     /// Writes to the API server keep failing.
     WriteFailed,
     /// The provider refuses what the operator asks.

@@ -69,6 +69,11 @@ impl Hand<'_> {
         if planned.account.connection != real::word(self.me().connection) {
             return self.failed();
         }
+        let account = self.me().connection.account();
+        let is_unnamed = |m: &Machine| m.is_kept_of(slot) && m.account == account && !m.named;
+        if self.world.machines.iter().any(is_unnamed) {
+            self.world.broken = Some(Broken::Beside);
+        }
         self.world.attempts += 1;
         let record = intent::open(&intent, planned);
         let begun = OpenAttempt {

@@ -74,6 +74,7 @@ pub fn create(world: &mut World, intent: &IntentA, account: u8) -> u8 {
         by_policy: false,
         refused: false,
         renamed: intent.renamed,
+        named: false,
     });
     u8::try_from(world.machines.len() - 1).unwrap()
 }

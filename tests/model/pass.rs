@@ -70,6 +70,10 @@ pub enum Variant {
     SuspendIgnored,
     /// The deletion of the kind is not seen.
     KindIgnored,
+    /// An object that is applied again orders, whatever is kept of the one before.
+    KeptIgnored,
+    /// A person's word counts for machines that it does not name.
+    AnyWord,
 }
 
 /// The result of a decision.
@@ -184,6 +188,10 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
         _ => {}
     }
     let mut facts = real::facts(&sight);
+    if variant == Variant::KeptIgnored || (variant == Variant::AnyWord && sight.object.beside != 0)
+    {
+        facts.retained.clear();
+    }
     if variant == Variant::OneListing
         && let Some(search) = &mut facts.memory.search
         && let [only] = search.samples[..]

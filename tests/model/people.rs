@@ -17,6 +17,8 @@ pub enum User {
     Restore,
     Acknowledge,
     ClearUuid,
+    ApplyAgain,
+    OrderAnother,
 }
 
 /// Which tags somebody takes off a machine.
@@ -38,6 +40,8 @@ impl Scene {
             User::Restore => Fault::Restore,
             User::Acknowledge => Fault::Acknowledge,
             User::ClearUuid => Fault::ClearUuid,
+            User::ApplyAgain => Fault::ApplyAgain,
+            User::OrderAnother => Fault::OrderAnother,
         };
         if !world.spend(fault) {
             return None;
@@ -58,8 +62,18 @@ impl Scene {
             outside::place(world, slot, copy, !self.stale);
             return Some(());
         }
-        if user == User::Restore {
-            let note = world.backup[slot].filter(|_| world.objects[slot].is_none())?;
+        if matches!(user, User::Restore | User::ApplyAgain) {
+            if world.objects[slot].is_some() {
+                return None;
+            }
+            let note = match user {
+                User::Restore => Some(world.backup[slot]?),
+                _ => None,
+            };
+            // A tick is long: what was listed in it was listed before the object was seen, and proves nothing for it.
+            for p in world.processes.iter_mut().filter(|_| note.is_none()) {
+                p.proof = p.proof.filter(|proof| proof.began < world.now);
+            }
             let life = world.lives[slot];
             world.lives[slot] += 1;
             let mut restored = object(
@@ -69,7 +83,9 @@ impl Scene {
                 },
                 world.now,
             );
-            restored.note = Some(note);
+            restored.note = note;
+            // Whoever said it once may have written it into the manifest.
+            restored.beside = numbers(world, |m| m.named && usize::from(m.owner.slot) == slot);
             outside::place(world, slot, restored, !self.stale);
             return Some(());
         }
@@ -100,7 +116,18 @@ impl Scene {
                 }
                 o.acknowledged = Some(epoch);
             }
-            User::Copy(_) | User::Restore => {}
+            User::OrderAnother => {
+                // A person who reads the message.
+                let told = o.status?.ready?.reason == real::reason_number(Reason::RetainedMachine);
+                if !told {
+                    return None;
+                }
+                o.beside = numbers(world, |m| m.is_kept_of(slot));
+                for m in world.machines.iter_mut().filter(|m| m.is_kept_of(slot)) {
+                    m.named = true;
+                }
+            }
+            User::Copy(_) | User::Restore | User::ApplyAgain => {}
         }
         o.version += 1;
         outside::place(world, slot, o, !self.stale);
@@ -115,6 +142,9 @@ impl Scene {
                 if world.has(Fault::Restore) && world.backup[slot].is_some() && !world.kind_deleting
                 {
                     actions.push(Action::User(User::Restore, slot));
+                }
+                if world.has(Fault::ApplyAgain) && world.lives[slot] > 0 && !world.kind_deleting {
+                    actions.push(Action::User(User::ApplyAgain, slot));
                 }
                 continue;
             };
@@ -146,6 +176,14 @@ impl Scene {
                 may(Fault::ClearUuid, User::ClearUuid);
             }
             may(Fault::Acknowledge, User::Acknowledge);
+            may(Fault::OrderAnother, User::OrderAnother);
         }
     }
+}
+
+/// The numbers of some machines, as a bit set.
+fn numbers(world: &World, is_one: impl Fn(&Machine) -> bool) -> u8 {
+    let machines = world.machines.iter().enumerate();
+    let ones = machines.filter(|(_, m)| is_one(m));
+    ones.fold(0, |set, (number, _)| set | (1 << number))
 }

@@ -18,6 +18,8 @@ pub const TOO_LATE: &str = "no machine retained once its release was noted";
 pub const SUSPENDED: &str = "no DELETE for a suspended object";
 pub const CLOSED: &str = "no closed order is put back";
 pub const KIND: &str = "no release begins once the kind is being deleted";
+pub const BESIDE: &str =
+    "no order begins beside a machine that is kept of the same name and that nobody named";
 pub const ENDS: &str = "with faults off it ends";
 
 /// Prints how the fair schedule goes on from a state from which it does not end well.
@@ -80,17 +82,19 @@ pub fn properties() -> Vec<Property<Scene>> {
             w.broken != Some(Broken::ClosedPutBack)
         }),
         Property::always(KIND, |_, w: &World| w.broken != Some(Broken::KindReleased)),
+        Property::always(BESIDE, |_, w: &World| w.broken != Some(Broken::Beside)),
         Property::always(ENDS, ends),
     ]
 }
 
-/// Of one name, whatever its lives: a restored object continues the one before.
+/// Of one name, whatever its lives: a restored object continues the one before. Beside those that a person named there
+/// may be another.
 fn one_machine(scene: &Scene, w: &World) -> bool {
     let most = 1 + usize::from(scene.twin);
     (0u8..).take(SLOTS).all(|slot| {
         w.machines
             .iter()
-            .filter(|m| m.is_live() && m.owner.slot == slot)
+            .filter(|m| m.is_live() && m.owner.slot == slot && !m.named)
             .count()
             <= most
     })

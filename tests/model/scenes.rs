@@ -224,6 +224,37 @@ fn letting_stay() -> Vec<Scene> {
         ),
         regular("kind-order", 3, &[(KindDeleted, 1), (Lost, 1)]),
         delivered("retain-blank", 2, &[(Delete, 1), (Edit, 1), (Blank, 1)]),
+        // The manifest is applied again, twice.
+        delivered(
+            "again",
+            1,
+            &[
+                (Delete, 1),
+                (Edit, 1),
+                (ApplyAgain, 1),
+                (OrderAnother, 1),
+                (Crash, 1),
+            ],
+        ),
+        Scene {
+            regular: true,
+            ..delivered(
+                "again-twice",
+                1,
+                &[(Delete, 2), (Edit, 2), (ApplyAgain, 2), (OrderAnother, 2)],
+            )
+        },
+        // Two that act.
+        Scene {
+            delivered: true,
+            ..two("two-again", 1, &[(Delete, 1), (Edit, 1), (ApplyAgain, 1)])
+        },
+        // With what the operator wrote, or without.
+        delivered(
+            "again-or-back",
+            1,
+            &[(Delete, 2), (Edit, 1), (ApplyAgain, 1), (Restore, 1)],
+        ),
     ]
 }
 

@@ -15,6 +15,7 @@ pub fn object(who: Who, created: Tick) -> Obj {
         note: None,
         begun: None,
         acknowledged: None,
+        beside: 0,
         retain: false,
         suspend: false,
         renamed: false,
@@ -79,6 +80,7 @@ pub fn world(scene: &Scene) -> World {
             by_policy: false,
             refused: false,
             renamed: false,
+            named: false,
         });
         posts.push((WHO, 0));
         if scene.twin {

@@ -92,6 +92,8 @@ pub struct Obj {
     pub begun: Option<u8>,
     /// The epoch that a person says made no machine.
     pub acknowledged: Option<i16>,
+    /// Bit set of the machines beside which a person wants another one.
+    pub beside: u8,
     pub retain: bool,
     pub suspend: bool,
     pub renamed: bool,
@@ -130,11 +132,17 @@ pub struct Machine {
     pub refused: bool,
     /// It has the other host name.
     pub renamed: bool,
+    /// A person has said that another one shall be ordered beside it.
+    pub named: bool,
 }
 
 impl Machine {
     pub fn is_live(&self) -> bool {
         matches!(self.life, Life::Provisioning | Life::Delivered)
+    }
+    /// An earlier object of this name left it behind, and it is paid for.
+    pub fn is_kept_of(&self, slot: usize) -> bool {
+        self.is_live() && self.retained && usize::from(self.owner.slot) == slot
     }
     pub fn bears(&self, who: Who) -> bool {
         self.marks.iter().flatten().any(|(w, _)| *w == who)
@@ -215,6 +223,7 @@ pub enum Broken {
     SuspendedDelete,
     ClosedPutBack,
     KindReleased,
+    Beside,
 }
 
 /// The things that may go wrong or be done by people, each with a budget.
@@ -251,10 +260,14 @@ pub enum Fault {
     AcknowledgeAccount,
     /// Somebody takes the identifier of the machine out of a status.
     ClearUuid,
+    /// The manifest is applied once more, as it is kept elsewhere: without what the operator wrote.
+    ApplyAgain,
+    /// A person says that another machine shall be ordered beside those that are kept.
+    OrderAnother,
 }
 
 /// How many kinds of fault there are.
-pub const FAULTS: usize = 23;
+pub const FAULTS: usize = 25;
 
 /// A state of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -89,10 +89,25 @@ pub fn is_retained(server: &Server) -> bool {
 
 /// The marks of the namespaces whose objects left the machine behind; none where nothing tells.
 pub fn retained_in(server: &Server) -> impl Iterator<Item = &str> {
+    left_behind(server).map(|(namespace, _)| namespace)
+}
+
+/// The marks of the places, namespace and name, whose objects left the machine behind.
+pub fn retained_at(server: &Server) -> impl Iterator<Item = &str> {
+    left_behind(server).map(|(_, place)| place)
+}
+
+/// What the tags of a retained machine tell: the marks of namespace and place of each object that left it behind.
+fn left_behind(server: &Server) -> impl Iterator<Item = (&str, &str)> {
     server.tags.iter().filter_map(|tag| {
         let digits = tag.strip_prefix(RETAINED_PREFIX)?.strip_prefix(':')?;
         let is_hex = |b| matches!(b, b'0'..=b'9' | b'a'..=b'f');
         let is_own = digits.len() == 2 * MARK && digits.bytes().all(is_hex);
-        is_own.then(|| &digits[..MARK])
+        is_own.then(|| digits.split_at(MARK))
     })
+}
+
+/// All marks by which a machine is looked up: those of its objects, and those of the places that left it behind.
+pub fn looked_up_by(server: &Server) -> impl Iterator<Item = &str> {
+    object_marks(server).chain(retained_at(server))
 }

@@ -19,7 +19,8 @@ const ADDRESS_WAIT: i64 = 3600;
 pub(crate) struct Snapshot {
     cluster_tag: String,
     records: HashMap<ServerId, Sighting>,
-    /// In the order of their identity; one in a healthy world.
+    /// By object mark, and by the mark of a place that left a machine behind. In the order of their identity; one in a
+    /// healthy world.
     by_mark: BTreeMap<Box<str>, Vec<ServerId>>,
     /// Over the machines that bear this cluster's mark.
     sums: Sums,
@@ -106,7 +107,7 @@ impl Snapshot {
         let mut touched = self.take_out(&server.id);
         self.over += usize::from(is_over);
         let server = Arc::new(server);
-        for mark in marks::object_marks(&server) {
+        for mark in marks::looked_up_by(&server) {
             touched.insert(mark.to_owned());
             match self.by_mark.get_mut(mark) {
                 Some(ids) => {
@@ -167,7 +168,7 @@ impl Snapshot {
         let mut touched = Touched::new();
         if let Some(old) = self.records.remove(id) {
             self.over -= usize::from(old.server.status == ServerStatus::Released);
-            for mark in marks::object_marks(&old.server) {
+            for mark in marks::looked_up_by(&old.server) {
                 if let Some(ids) = self.by_mark.get_mut(mark) {
                     ids.retain(|other| other != id);
                     if ids.is_empty() {

@@ -13,7 +13,10 @@ use crate::{
     kinds::{
         BareMetalServer, Policies, PoliciesInForce,
         account::Limits,
-        names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+        names::{
+            ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION,
+            SERVER_FINALIZER,
+        },
         order::OrderNote,
         references::PinnedAccount,
         server::BareMetalServerStatus,
@@ -52,6 +55,9 @@ pub struct Facts {
     pub own: Vec<Sighting>,
     /// The machine that status names, whatever its tags.
     pub recorded: Option<Sighting>,
+    /// Every live machine that an earlier object of this namespace and name left behind, in the order of their
+    /// identifiers. Looked for only while the object has no machine of its own.
+    pub retained: Vec<Sighting>,
     /// What is known of the mark in an order annotation that is not this object's own.
     pub former: Option<Former>,
     /// What this process remembers of the object.
@@ -153,6 +159,11 @@ impl Facts {
     /// The order tag or mark of which a person says that it made no machine.
     pub fn acknowledged(&self) -> Option<&str> {
         annotation(&self.object, ACKNOWLEDGE_ABSENT)
+    }
+
+    /// The machines beside which a person wants another one to be ordered, as it was written.
+    pub fn order_another(&self) -> Option<&str> {
+        annotation(&self.object, ORDER_ANOTHER)
     }
 
     /// The status, empty when there is none.

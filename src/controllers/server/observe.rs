@@ -73,6 +73,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         named_keys,
         own: Vec::new(),
         recorded: None,
+        retained: Vec::new(),
         former: None,
         memory: ctx.objects.memory(&uid),
         object,
@@ -123,6 +124,10 @@ impl Known for Outside<'_> {
 
     fn machine(&self, uuid: &str) -> Option<Sighting> {
         self.account.sighting(&ServerId::parse(uuid).ok()?)
+    }
+
+    fn left_behind(&self, namespace: &str, place: &Mark) -> Vec<Sighting> {
+        self.ctx.accounts.left_behind(namespace, place.as_str())
     }
 
     fn is_claimed(&self, mark: &Mark, except: &str) -> Option<bool> {

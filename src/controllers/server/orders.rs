@@ -170,7 +170,7 @@ impl OrderStart {
             Written::Unknown(failure) => {
                 tracing::warn!(
                     error = &failure as &dyn std::error::Error,
-                    "the answer to the write of an intent was lost"
+                    "the answer to the write that starts an order was lost"
                 );
                 Reply::Unknown
             }

@@ -16,6 +16,8 @@ pub trait Known {
     fn bearing(&self, mark: &Mark) -> Vec<Sighting>;
     /// A machine by its identifier, whatever it bears.
     fn machine(&self, uuid: &str) -> Option<Sighting>;
+    /// Every machine that objects of this place left behind, in any account that the namespace may use, any state.
+    fn left_behind(&self, namespace: &str, place: &Mark) -> Vec<Sighting>;
     /// Whether a living object other than the one with this UID bears the mark; None: that cannot be seen.
     fn is_claimed(&self, mark: &Mark, except: &str) -> Option<bool>;
 }
@@ -42,6 +44,7 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
         // It is shown again: an earlier search for it proves nothing any more.
         facts.memory.missing = Missing::default();
     }
+    facts.retained = retained(facts, known);
     facts.recorded = match &found {
         Evidence::Own(attempt) => attempt.uuid.as_deref().and_then(|uuid| known.machine(uuid)),
         _ => None,
@@ -50,4 +53,16 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
         claimed: known.is_claimed(mark, facts.uid()),
         machines: known.bearing(mark),
     });
+}
+
+/// The live machines that earlier objects of this place left behind. Only who has none may order one.
+fn retained(facts: &Facts, known: &impl Known) -> Vec<Sighting> {
+    if facts.deleting() || !facts.own.is_empty() {
+        return Vec::new();
+    }
+    let place = facts.cluster.place_mark(facts.namespace(), facts.name());
+    let mut left = known.left_behind(facts.namespace(), &place);
+    left.retain(|s| s.server.status.is_live());
+    left.sort_by(|a, b| a.server.id.as_str().cmp(b.server.id.as_str()));
+    left
 }

@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{SERVERS, SOON, apply, held, judge, orders, set_account, stuck, with};
+use super::{SERVERS, SOON, apply, held, judge, orders, set_account, stuck, text, with};
 use kube::api::{Patch, PatchParams};
 use lab::rig::{Fault, World, cluster, eventually, quick_timing, server};
 
@@ -122,17 +122,24 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
 async fn machines_that_were_retained_count_towards_the_limit() {
     let world = World::start(cluster(), "retained").await;
     set_account(&world, "default", &json!({"limits": {"maxServers": 2}})).await;
+    // Another one is ordered beside those that are kept, as a person says.
+    let mut named: Vec<String> = Vec::new();
+    let beside = |mut object: Value, named: &[String]| {
+        let word = json!({"flexmetal.dev/order-another": named.join(",")});
+        object["metadata"]["annotations"] = word;
+        object
+    };
     for _ in 0..2 {
-        world
-            .create(&with("web", &json!({"deletionPolicy": "Retain"})))
-            .await;
+        let keeping = with("web", &json!({"deletionPolicy": "Retain"}));
+        world.create(&beside(keeping, &named)).await;
         let kept = world.wait_ready("web", SOON).await;
+        named.push(text(&kept["status"]["uuid"]));
         world.delete("web").await;
         world.wait_gone("web", SOON).await;
         let kept = super::machine_of(&world, &kept).await;
         assert!(super::is_retained(&kept), "{kept}");
     }
-    world.create(&server("web")).await;
+    world.create(&beside(server("web"), &named)).await;
     stuck(
         &world,
         "web",

@@ -21,6 +21,7 @@ mod mishaps;
 mod namespace_end;
 mod neighbours;
 mod policies;
+mod retained;
 mod scale;
 mod ssh_keys;
 mod stock;

@@ -3,7 +3,10 @@
 use super::{super::world::*, *};
 use flexmetal_operator::controllers::account_facts::AccountFacts;
 use flexmetal_operator::{
-    account::view::{Catalogue, Proof, Sighting, State, View},
+    account::{
+        marks,
+        view::{Catalogue, Proof, Sighting, State, View},
+    },
     controllers::server::{
         facts::Facts,
         recall::{Known, recall},
@@ -102,6 +105,7 @@ pub fn facts(s: &Sight) -> Facts {
         named_keys: Vec::new(),
         own: Vec::new(),
         recorded: None,
+        retained: Vec::new(),
         former: None,
         memory: (*MEMORIES.get(s.memory)).clone(),
     };
@@ -129,6 +133,11 @@ impl Known for Seen {
     fn machine(&self, uuid: &str) -> Option<Sighting> {
         let is = |x: &&Sighting| x.server.id.as_str() == uuid;
         self.machines.iter().find(is).cloned()
+    }
+
+    fn left_behind(&self, _namespace: &str, place: &Mark) -> Vec<Sighting> {
+        let is = |x: &&Sighting| marks::retained_at(&x.server).any(|at| at == place.as_str());
+        self.machines.iter().filter(is).cloned().collect()
     }
 
     fn is_claimed(&self, claimed: &Mark, _except: &str) -> Option<bool> {

@@ -69,6 +69,7 @@ pub fn control_server(account: u8) -> Server {
         by_policy: false,
         refused: false,
         renamed: false,
+        named: false,
     };
     server(CONTROL - account, &machine)
 }

@@ -4,7 +4,9 @@ use super::{super::world::*, *};
 use flexmetal_operator::kinds::{
     BareMetalServer, Policies, Reason,
     conditions::Type,
-    names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    names::{
+        ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION, SERVER_FINALIZER,
+    },
     order::{OrderAccount, OrderNote},
     references::AccountKind,
     server::{
@@ -207,6 +209,11 @@ pub fn object(o: &Obj) -> BareMetalServer {
     if let Some(epoch) = o.acknowledged {
         let tag = mark(o.who).order_tag(BASE + i64::from(epoch));
         annotations.insert(ACKNOWLEDGE_ABSENT.to_owned(), tag);
+    }
+    if o.beside != 0 {
+        let named = (0u8..8).filter(|n| o.beside & (1 << n) != 0);
+        let named: Vec<String> = named.map(uuid).collect();
+        annotations.insert(ORDER_ANOTHER.to_owned(), named.join(","));
     }
     meta.annotations = Some(annotations);
     object.status = o.status.as_ref().map(status);

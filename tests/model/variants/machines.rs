@@ -130,6 +130,30 @@ fn a_retained_machine_let_go_on_one_read_is_caught() {
 }
 
 #[test]
+fn an_order_beside_a_machine_that_is_kept_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        ticks: 1,
+        faults: vec![(Delete, 1), (Edit, 1), (ApplyAgain, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::KeptIgnored, rules::BESIDE, scene);
+}
+
+#[test]
+fn a_word_for_fewer_machines_than_are_kept_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        regular: true,
+        ticks: 1,
+        faults: vec![(Delete, 2), (Edit, 2), (ApplyAgain, 2), (OrderAnother, 1)],
+        writes: 14,
+        ..Scene::default()
+    };
+    caught(Variant::AnyWord, rules::BESIDE, scene);
+}
+
+#[test]
 fn a_release_of_a_suspended_object_is_caught() {
     let scene = Scene {
         delivered: true,

@@ -48,7 +48,8 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
                 Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
-                        "the annotation {ORDER_ANNOTATION} or the status tells of an order of an earlier object of this name (mark {mark}), and no machine of it is shown; if it has none and this object shall order one, say so: {}",
+                        "the annotation {ORDER_ANNOTATION} or the status tells of an order of an earlier object of this name, and no machine with its tag {}… is shown; if it has none and this object shall order one, say so: {}",
+                        mark.tag_prefix(),
                         remedy::acknowledge(facts, evidence)
                     ),
                 ),
@@ -73,7 +74,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             Cause::waits(
                 Reason::WaitingForListing,
                 format!(
-                    "machine {} of an earlier object of this name is taken over once nobody has claimed it for {}",
+                    "machine {} of an earlier object of this name is taken over once no other object has claimed it for {}",
                     live.server.id,
                     Interval(window)
                 ),
@@ -136,8 +137,9 @@ pub fn stranger(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark
         Cause::needs_person(
             Reason::OwnershipConflict,
             format!(
-                "the annotation {ORDER_ANNOTATION} or the status tells of an order of another object (UID {}, mark {mark}) whose machine may have no other owner; if that is settled and this object shall order its own machine, say so: {}",
+                "the annotation {ORDER_ANNOTATION} or the status tells of an order of another object (UID {}, tag {}…) whose machine may have no other owner; if this object shall order a machine of its own all the same, say so: {}",
                 intent.uid,
+                mark.tag_prefix(),
                 remedy::acknowledge(facts, evidence)
             ),
         ),

@@ -72,7 +72,7 @@ pub fn elsewhere(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
     let cause = Cause::needs_person(
         Reason::MachineNotFound,
         format!(
-            "machine {uuid} was recorded in an account that the present base URL and key are not known to lead to, so that it is not shown says nothing; put the former ones back, or, if it is over, say so: {}",
+            "machine {uuid} was recorded in an account that the present base URL and key are not known to lead to, so that it is not shown says nothing; put the former ones back, or, if it is gone, say so: {}",
             remedy::acknowledge(facts, &evidence)
         ),
     );
@@ -155,7 +155,7 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
         let cause = Cause::needs_person(
             Reason::OwnershipConflict,
             format!(
-                "machine {} bears the mark {other} of another object and not {order_tag}; put the right tag back at the provider",
+                "machine {} bears tag {other} of another object and not {order_tag}; put the right tag back at the provider",
                 server.id
             ),
         );
@@ -167,7 +167,7 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
     let cause = Cause::needs_person(
         Reason::MarksMissing,
         format!(
-            "machine {} lost its marks; put these tags back at the provider: {order_tag} {cluster_tag}",
+            "machine {} lost the tags that say whose it is; put them back at the provider: {order_tag} {cluster_tag}",
             server.id
         ),
     );

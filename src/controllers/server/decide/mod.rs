@@ -20,6 +20,7 @@ pub mod release;
 pub mod remedy;
 pub mod request;
 pub mod resolve;
+mod retained;
 mod room;
 pub mod sending;
 mod supply;
@@ -140,7 +141,7 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
             Cause::needs_person(
                 Reason::OwnershipConflict,
                 format!(
-                    "the order on record was written by cluster {}; if that is settled and this object shall order its own machine, say so: {}",
+                    "the order on record was written by cluster {}, and its machine may be in use there; if this object shall order a machine of its own all the same, say so: {}",
                     intent.cluster,
                     remedy::acknowledge(facts, evidence)
                 ),

@@ -8,7 +8,7 @@ use super::{
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    order_account, remedy, request, supply, terms,
+    order_account, remedy, request, retained, supply, terms,
 };
 use crate::controllers::account_facts::{AccountFacts, Purpose, held};
 use crate::controllers::cause::{Cause, Standing};
@@ -51,6 +51,9 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
         return Decision::hold(facts, cause);
     }
     if let Some(wait) = unproved(facts, view, evidence) {
+        return wait;
+    }
+    if let Some(wait) = retained::against_order(facts, view) {
         return wait;
     }
     if let Some(wait) = paced(facts, view, evidence) {
@@ -196,7 +199,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
     let is_first = !matches!(evidence, Evidence::Own(_));
     if is_first && view.known.iter().any(|known| known.live) && control(view).is_none() {
         let text = format!(
-            "the last complete listing shows none of the machines in status.knownMachines of the account, so it is not believed, and nothing is ordered; if those machines are over, say so: {}",
+            "the last complete listing shows none of the machines in status.knownMachines of the account, so it is not believed, and nothing is ordered; if those machines are gone, say so: {}",
             remedy::acknowledge_account(facts, view.connection.as_deref())
         );
         let next = proof.began + view.times.absence_check_interval;
@@ -212,7 +215,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
         return None;
     }
     if view.open_elsewhere {
-        let text = "URL or key of the account changed while orders of other objects were open; this object is older than that and bears no trace of an order, so it waits until the servers with the reason OutcomeUnknown are settled";
+        let text = "URL or key of the account changed while orders of other objects were open; this object is older than that and bears no trace of an order, so it waits until no other server has the reason OutcomeUnknown";
         return Some(Decision::hold(
             facts,
             Cause::waits(Reason::WaitingForListing, text),

@@ -14,10 +14,10 @@ use super::{
 use crate::account::{marks, view::View};
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES};
-use crate::kinds::Interval;
 use crate::kinds::{
-    Reason,
+    Interval, Reason,
     server::{DeletionPolicy, OrderOutcome},
+    wording::listed,
 };
 use hosting::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
@@ -167,12 +167,15 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             Cause::needs_person(
                 Reason::Protected,
                 format!(
-                    "{}: the machine stays; to release it: {}; to keep it and let this object go: {}",
+                    "{}: machine {} stays and is still billed; to release it: {}; to keep it and let this object go: {}; what is then applied as {}/{} orders none (RetainedMachine); to take it back later, save this object first (docs/gitops.md)",
                     remedy::stated(facts, "deletionProtection", |p| p
                         .deletion_protection
                         .is_some()),
+                    server.id,
                     remedy::set(facts, "deletionProtection", "false"),
-                    remedy::set(facts, "deletionPolicy", "\"Retain\"")
+                    remedy::set(facts, "deletionPolicy", "\"Retain\""),
+                    facts.namespace(),
+                    facts.name(),
                 ),
             ),
         );
@@ -195,7 +198,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
                 None => showing(
                     facts,
                     server,
-                    Cause::waits(Reason::Retained, "the machine stays, by policy"),
+                    Cause::waits(Reason::Retained, left_behind(facts)),
                 )
                 .with(Effect::LetGo),
             };
@@ -208,6 +211,30 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     Decision::unchanged(facts).with(Effect::BeginRelease {
         uuid: server.id.as_str().into(),
     })
+}
+
+/// What is said of the machines that stay when the object goes.
+pub fn left_behind(facts: &Facts) -> String {
+    let live = facts.own.iter().filter(|s| s.server.status.is_live());
+    let live: Vec<&str> = live.map(|s| s.server.id.as_str()).collect();
+    if live.is_empty() {
+        return "no live machine is left".into();
+    }
+    let noun = if live.len() == 1 {
+        "machine"
+    } else {
+        "machines"
+    };
+    let (stay, are) = match live.len() {
+        1 => ("stays", "is"),
+        _ => ("stay", "are"),
+    };
+    format!(
+        "{noun} {} {stay} at the provider and {are} still billed; what is applied as {}/{} from now on orders none (RetainedMachine) and says what to do",
+        listed(live),
+        facts.namespace(),
+        facts.name()
+    )
 }
 
 /// The policy was turned back from Retain in time: the machine is not retained after all.
@@ -254,7 +281,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
                 Cause::needs_person(
                     Reason::MachineNotFound,
                     format!(
-                        "machine {uuid} is not shown, and no other machine that we know shows that the provider tells the truth; if it is over, say so: {}",
+                        "machine {uuid} is not shown, and no other known machine is there to show that the listings are complete; if it is gone, say so: {}",
                         remedy::acknowledge(facts, &Evidence::Own(attempt.clone()))
                     ),
                 )
@@ -262,7 +289,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
                 Cause::waits(
                     Reason::MachineNotFound,
                     format!(
-                        "machine {uuid} is not shown; making sure that it is gone; looked at every {}",
+                        "machine {uuid} is not shown; this object goes once that is certain; looked at again every {}",
                         Interval(view.times.absence_check_interval)
                     ),
                 )
@@ -320,7 +347,7 @@ fn not_served(facts: &Facts, evidence: &Evidence, view: &View, cause: &Cause) ->
         return Decision::hold(facts, cause.clone());
     }
     let text = format!(
-        "{}; nothing is asked of it for this object, so whether an order of it made a machine is not known; if the provider shows none, say so: {}",
+        "{}; nothing is asked of it for this object, so it stays unknown whether an order of it made a machine; if the provider shows none, say so: {}",
         cause.message,
         remedy::acknowledge(facts, evidence)
     );

@@ -9,7 +9,10 @@ use crate::{
     account::AccountKey,
     kinds::{
         Policies,
-        names::{ACKNOWLEDGE_ABSENT, ACKNOWLEDGE_ACCOUNT, ORDER_ANNOTATION, SERVER_FINALIZER},
+        names::{
+            ACKNOWLEDGE_ABSENT, ACKNOWLEDGE_ACCOUNT, ORDER_ANNOTATION, ORDER_ANOTHER,
+            SERVER_FINALIZER,
+        },
     },
 };
 
@@ -22,6 +25,11 @@ pub fn remove_annotation(facts: &Facts) -> String {
 pub fn acknowledge(facts: &Facts, evidence: &Evidence) -> String {
     let word = resolve::acknowledgement(facts, evidence);
     annotate(facts, ACKNOWLEDGE_ABSENT, &word)
+}
+
+/// Say that another machine shall be ordered beside those that are kept.
+pub fn order_another(facts: &Facts, kept: &str) -> String {
+    annotate(facts, ORDER_ANOTHER, kept)
 }
 
 /// See which programs write the object.

@@ -16,6 +16,7 @@ use crate::{
     controllers::server::memory::Obstacle,
     kinds::{
         Reason,
+        names::ORDER_TAG,
         server::{Intent, OrderOutcome},
     },
 };
@@ -87,7 +88,7 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
         return if intent.unknown_before >= 1 {
             Absence::Stuck("two orders in a row had an unknown outcome".into())
         } else {
-            Absence::Proved("three listings with control showed no machine")
+            Absence::Proved("three complete listings showed no machine")
         };
     }
     let mut not_before = search.looked.map_or(search.first_seen, |last| {
@@ -101,7 +102,7 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
     }
     let Some(known) = control(view) else {
         return Absence::Stuck(
-            "no machine that we know is there to show that the listings tell the truth".into(),
+            "no known machine is there to show that the listings are complete".into(),
         );
     };
     // The listing shows only machines with our mark. What lost it is on the list of all, which must
@@ -150,17 +151,17 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
     let search = facts.memory.search.as_ref();
     let obstacle = match search.and_then(|s| s.obstacle.as_ref()) {
         Some(Obstacle::NoControl) => Some(
-            "the tag of a machine that we know is not shown, so look-ups prove nothing".to_owned(),
+            "the tag of a known machine is not shown, so the answers are not believed".to_owned(),
         ),
         Some(Obstacle::TagExists) => {
-            Some("the order's tag exists, and no machine with it is shown".to_owned())
+            Some("that tag exists in the account, and no machine with it is shown".to_owned())
         }
         Some(Obstacle::Unmarked(uuid)) => Some(format!(
-            "machine {uuid} has this host name, was made since, and bears no mark"
+            "machine {uuid} has this host name, was made since, and bears no order's tag"
         )),
         None => None,
     };
-    let unknown = "whether the order made a machine is not known";
+    let unknown = unknown(facts, evidence);
     let obstacle = match &absence {
         Absence::Stuck(why) => Some(why.clone()),
         _ => obstacle,
@@ -173,7 +174,8 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
         None => Cause::waits(
             Reason::OutcomeUnknown,
             format!(
-                "{unknown}; looking for it, decided {} after it was first missed at the earliest",
+                "{unknown}; looked at every {}, and believed absent {} after the first look at the earliest",
+                Interval(view.times.absence_check_interval),
                 Interval(view.times.absence_grace_period)
             ),
         ),
@@ -198,6 +200,25 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
         Absence::Proved(_) | Absence::Stuck(_) => {}
     }
     decision
+}
+
+/// What is not known, and what is looked for.
+fn unknown(facts: &Facts, evidence: &Evidence) -> String {
+    let sought = acknowledgement(facts, evidence);
+    match evidence {
+        Evidence::Own(attempt) if attempt.record.outcome.is_some() => format!(
+            "which machine the order made is lost; looking for tag {sought}; nothing is ordered meanwhile"
+        ),
+        Evidence::Own(_) => format!(
+            "the answer to the order was lost; looking for tag {sought}; nothing is ordered meanwhile"
+        ),
+        Evidence::Bare => format!(
+            "an order may have made a machine; its tag begins with {sought}; nothing is ordered meanwhile"
+        ),
+        _ => format!(
+            "an order of another object may have made a machine; its tag begins with {ORDER_TAG}{sought}; nothing is ordered meanwhile"
+        ),
+    }
 }
 
 /// The order made no machine: its epoch is closed in status, and the next pass may start again.

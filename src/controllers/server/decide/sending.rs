@@ -99,7 +99,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             Cause::needs_person(
                 Reason::FailedNotReleased,
                 format!(
-                    "the machine failed{said}, and {why}; settle it with the provider; if the record stays as it is, take our finalizer off this object: {}",
+                    "the machine failed{said}, and {why}; ask the provider to release it; if the record stays as it is, take our finalizer off this object: {}",
                     remedy::remove_finalizer(facts)
                 ),
             ),

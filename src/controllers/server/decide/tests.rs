@@ -15,6 +15,7 @@ mod readings;
 mod recall;
 mod release;
 mod resolve;
+mod retained;
 mod terms;
 
 use super::{
@@ -100,6 +101,7 @@ impl std::fmt::Debug for Case {
             .field("proof", &view.and_then(|v| v.proof.as_ref()))
             .field("own", &facts.own)
             .field("recorded", &facts.recorded)
+            .field("retained", &facts.retained)
             .field("former", &facts.former)
             .field("memory", &facts.memory)
             .finish_non_exhaustive()
@@ -161,6 +163,7 @@ impl Case {
             named_keys: Vec::new(),
             own: Vec::new(),
             recorded: None,
+            retained: Vec::new(),
             former: None,
             memory: Memory::default(),
         })
@@ -277,6 +280,19 @@ impl Case {
     fn with(self, number: u8, status: ServerStatus) -> Self {
         let sighting = seen(server(number, status, &[&cluster().tag(), &own_tag()]));
         self.facts(|f| f.own.push(sighting))
+    }
+
+    /// Earlier objects of its name left these machines behind.
+    fn beside(self, numbers: &[u8]) -> Self {
+        let former = cluster().object_mark("shop", "web", "uid-0");
+        let kept = cluster().tag_of_retained("shop", "web");
+        let tags = [cluster().tag(), former.order_tag(EPOCH), kept];
+        let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+        let left = numbers
+            .iter()
+            .map(|n| seen(server(*n, ServerStatus::Delivered, &tags)))
+            .collect();
+        self.facts(|f| f.retained = left)
     }
 
     fn blocked(self, reason: Reason) -> Self {

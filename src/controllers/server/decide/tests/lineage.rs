@@ -94,6 +94,10 @@ impl Known for Nothing {
         None
     }
 
+    fn left_behind(&self, _namespace: &str, _place: &Mark) -> Vec<Sighting> {
+        Vec::new()
+    }
+
     fn is_claimed(&self, _: &Mark, _: &str) -> Option<bool> {
         Some(false)
     }

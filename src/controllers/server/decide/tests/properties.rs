@@ -173,7 +173,9 @@ fn facts() -> impl Strategy<Value = Case> {
         option::of(status()),
         option::weighted(0.2, Just(())),
     );
+    let kept = prop_oneof![4 => Just(Vec::new()), 1 => vec(1u8..5, 1..3)];
     let provider = (
+        kept,
         vec(machine(), 0..3),
         option::of(machine()),
         vec(machine(), 0..3),
@@ -183,9 +185,9 @@ fn facts() -> impl Strategy<Value = Case> {
     let account = (0..10u8, any::<[bool; 4]>(), 0u64..1000, defaults);
     (object, provider, account, memory()).prop_map(|(object, provider, account, memory)| {
         let ([deleting, held, old], own_policies, note, begun, status, ack) = object;
-        let (own, recorded, theirs, claimed) = provider;
+        let (kept, own, recorded, theirs, claimed) = provider;
         let (state, [proved, known, catalogue, used], began, defaults) = account;
-        let mut case = Case::new().memory(|m| *m = memory);
+        let mut case = Case::new().beside(&kept).memory(|m| *m = memory);
         if deleting {
             case = case.deleting();
         }
@@ -268,6 +270,7 @@ proptest! {
             let facts = &case.0;
             let view = facts.view().unwrap();
             prop_assert!(facts.own.is_empty(), "a machine bears the mark");
+            prop_assert!(facts.retained.is_empty(), "one is kept, and no word names it");
             prop_assert!(!facts.deleting() && !facts.policies().suspend);
             prop_assert_eq!(&view.state, &State::Usable);
             prop_assert!(view.proof.is_some() && view.catalogue.is_some());

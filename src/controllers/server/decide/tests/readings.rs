@@ -168,6 +168,7 @@ fn without_a_machine() -> Vec<Case> {
         Case::new().open(300, &[]).view(|v| v.known.clear()),
         Case::new().annotated(ORDER_ANNOTATION, "{".into()),
         restored(60).facts(|f| f.former = former(Some(false), Vec::new())),
+        Case::new().beside(&[1]),
     ]
 }
 

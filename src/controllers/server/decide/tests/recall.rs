@@ -21,6 +21,11 @@ impl Known for Outside {
         self.0.iter().find(is).cloned()
     }
 
+    fn left_behind(&self, _namespace: &str, place: &Mark) -> Vec<Sighting> {
+        let is = |s: &&Sighting| marks::retained_at(&s.server).any(|at| at == place.as_str());
+        self.0.iter().filter(is).cloned().collect()
+    }
+
     fn is_claimed(&self, mark: &Mark, _except: &str) -> Option<bool> {
         self.1.as_ref().map(|claimed| claimed == mark)
     }
@@ -30,6 +35,42 @@ fn recalled(case: Case, outside: &Outside) -> Facts {
     let mut facts = case.0;
     recall(&mut facts, Some(outside));
     facts
+}
+
+#[test]
+fn only_live_machines_that_this_place_left_behind_are_counted_and_only_for_who_has_none() {
+    let left = |number, status: ServerStatus, name: &str| {
+        let tag = cluster().tag_of_retained("shop", name);
+        let former = cluster()
+            .object_mark("shop", name, "uid-0")
+            .order_tag(EPOCH);
+        seen(server(number, status, &[&cluster().tag(), &former, &tag]))
+    };
+    let mut outside = Outside(
+        vec![
+            left(3, ServerStatus::Delivered, "web"),
+            left(2, ServerStatus::Provisioning, "web"),
+            left(4, ServerStatus::Released, "web"),
+            left(5, ServerStatus::Failed, "web"),
+            left(6, ServerStatus::Delivered, "db"),
+        ],
+        None,
+    );
+    let found = |facts: Facts| {
+        let ids = facts
+            .retained
+            .iter()
+            .map(|s| s.server.id.as_str().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    let kept = [uuid(2), uuid(3)];
+    assert_eq!(found(recalled(Case::new(), &outside)), kept);
+    assert!(found(recalled(Case::new().deleting(), &outside)).is_empty());
+    // Whoever has a machine orders none.
+    outside
+        .0
+        .push(seen(server(1, ServerStatus::Delivered, &[&own_tag()])));
+    assert!(found(recalled(Case::new(), &outside)).is_empty());
 }
 
 #[test]

@@ -1,0 +1,220 @@
+//! Servers that are deleted and applied again while their machines are kept: no second machine, unless somebody says so.
+
+use serde_json::{Value, json};
+
+use super::{
+    ORDER_ANNOTATION, SOON, apply, judge, looks, machine, machine_becomes, orders, stuck, text,
+    with, with_other_account,
+};
+use lab::rig::{World, cluster, eventually, server};
+
+const ORDER_ANOTHER: &str = "flexmetal.dev/order-another";
+
+/// What a person saves before a deletion is taken back: `docs/gitops.md`. Without what the API server sets.
+fn saved(object: &Value) -> Value {
+    let mut saved = object.clone();
+    let note = &object["metadata"]["annotations"][ORDER_ANNOTATION];
+    assert!(note.is_string(), "{object:#}");
+    saved["metadata"] = json!({
+        "name": object["metadata"]["name"], "annotations": {(ORDER_ANNOTATION): note},
+    });
+    saved.as_object_mut().unwrap().remove("status");
+    saved
+}
+
+fn uuid(object: &Value) -> String {
+    text(&object["status"]["uuid"])
+}
+
+/// Requests that change something at the provider, by the simulator's count: orders, releases.
+async fn changes(world: &World) -> (u64, u64) {
+    let counts = world.simulator.counts().await;
+    let of = |call: &str| counts.get(call).copied().unwrap_or(0);
+    let releases = of("DELETE /v3/flexMetal/servers/{uuid}");
+    (of("POST /v3/flexMetal/servers"), releases)
+}
+
+/// Deletes a server whose machine is kept. Returns the machine.
+async fn left_behind(world: &World, name: &str) -> String {
+    let ready = world.wait_ready(name, SOON).await;
+    let keep = json!({"spec": {"deletionPolicy": "Retain"}});
+    world.merge(name, &keep).await;
+    world.delete(name).await;
+    world.wait_gone(name, SOON).await;
+    let kept = uuid(&ready);
+    assert!(super::is_retained(&machine(world, &kept).await));
+    kept
+}
+
+/// The value in the command that the message has.
+fn word_in(message: &str) -> String {
+    let (_, word) = message
+        .split_once(&format!("{ORDER_ANOTHER}="))
+        .expect("the command is told");
+    word.split(' ').next().unwrap().to_owned()
+}
+
+/// As Argo CD's self-heal does it.
+#[tokio::test]
+async fn a_manifest_that_is_applied_again_orders_nothing_beside_the_machine_that_was_kept() {
+    let mut world = World::start(cluster(), "beside").await;
+    world.create(&server("web")).await;
+    let first = left_behind(&world, "web").await;
+    world.create(&server("web")).await;
+    let command = format!(
+        "kubectl annotate baremetalserver web -n {} {ORDER_ANOTHER}={first} --overwrite",
+        world.namespace
+    );
+    let words = ["still billed", &first, &command, ORDER_ANNOTATION];
+    let message = stuck(&world, "web", "RetainedMachine", &words).await;
+    looks(&world, 5).await;
+    // Another process knows no more than what the machines bear.
+    world.operator().restart();
+    looks(&world, 5).await;
+    stuck(&world, "web", "RetainedMachine", &words).await;
+    assert_eq!(changes(&world).await, (1, 0));
+    // Neither a neighbour nor another word is concerned.
+    world.create(&server("db")).await;
+    world.wait_ready("db", SOON).await;
+    let say = async |word: &str| {
+        let said = json!({"metadata": {"annotations": {(ORDER_ANOTHER): word}}});
+        world.merge("web", &said).await;
+    };
+    say("yes").await;
+    looks(&world, 3).await;
+    stuck(&world, "web", "RetainedMachine", &words).await;
+    assert_eq!(changes(&world).await, (2, 0));
+
+    say(&word_in(&message)).await;
+    let second = world.wait_ready("web", SOON).await;
+    assert_ne!(uuid(&second), first);
+    looks(&world, 3).await;
+    assert_eq!(changes(&world).await, (3, 0));
+
+    // The word may stand in the manifest: it is of no use once another machine is kept.
+    let second = left_behind(&world, "web").await;
+    let mut third = server("web");
+    third["metadata"]["annotations"] = json!({(ORDER_ANOTHER): first});
+    world.create(&third).await;
+    let message = stuck(&world, "web", "RetainedMachine", &[&first, &second]).await;
+    let mut both = [&*first, &*second];
+    both.sort_unstable();
+    assert_eq!(word_in(&message), both.join(","));
+    looks(&world, 3).await;
+    assert_eq!(changes(&world).await, (3, 0));
+    // One is released at the provider, of the other somebody takes the tag: nothing is in the way any more.
+    world
+        .simulator
+        .alter(&second, &json!({"status": "releasing"}))
+        .await;
+    let tags = machine(&world, &first).await["tags"].clone();
+    let mut tags: Vec<String> = serde_json::from_value(tags).unwrap();
+    tags.retain(|tag| !tag.starts_with("fmo-retained"));
+    world.simulator.alter(&first, &json!({"tags": tags})).await;
+    world.wait_ready("web", SOON).await;
+    assert_eq!(changes(&world).await, (4, 0));
+    judge(&world).await;
+}
+
+/// The recipe of `docs/gitops.md`.
+#[tokio::test]
+async fn a_deletion_that_is_held_is_taken_back_with_the_same_machine() {
+    let world = World::start(cluster(), "takeback").await;
+    world
+        .create(&with("web", &json!({"deletionProtection": true})))
+        .await;
+    let before = world.wait_ready("web", SOON).await;
+    let kept = uuid(&before);
+    world.delete("web").await;
+    let words = [&*kept, "still billed", "RetainedMachine", "docs/gitops.md"];
+    stuck(&world, "web", "Protected", &words).await;
+    let manifest = saved(&world.get("web").await.unwrap());
+    world
+        .merge("web", &json!({"spec": {"deletionPolicy": "Retain"}}))
+        .await;
+    world.wait_gone("web", SOON).await;
+    assert!(super::is_retained(&machine(&world, &kept).await));
+
+    apply(&world.client, Some(&world.namespace), &manifest).await;
+    let after = world.wait_ready("web", SOON).await;
+    assert_eq!(uuid(&after), kept);
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(after["status"]["policies"]["deletionProtection"], true);
+    // The machine bears the tags of the new object, and not that it is kept of an earlier one.
+    eventually("the machine is that of the new object", SOON, async || {
+        let bears = super::tags(&machine(&world, &kept).await);
+        let mark = text(&world.get("web").await?["status"]["order"]["mark"]);
+        let order = format!("{}{mark}", super::ORDER_TAG);
+        let of_orders = |tag: &&String| tag.starts_with(super::ORDER_TAG);
+        let is_new = bears
+            .iter()
+            .filter(of_orders)
+            .all(|tag| tag.starts_with(&order));
+        let is_kept = bears.iter().any(|tag| tag.starts_with("fmo-retained"));
+        (is_new && !is_kept).then_some(())
+    })
+    .await;
+    looks(&world, 3).await;
+    assert_eq!(changes(&world).await, (1, 0));
+
+    // It is protected as before, and released as any other once it is not.
+    world.delete("web").await;
+    stuck(&world, "web", "Protected", &words).await;
+    looks(&world, 3).await;
+    assert_eq!(changes(&world).await, (1, 0));
+    world
+        .merge("web", &json!({"spec": {"deletionProtection": false}}))
+        .await;
+    world.wait_gone("web", SOON).await;
+    machine_becomes(&world, &kept, "released").await;
+    assert_eq!(changes(&world).await, (1, 1));
+    judge(&world).await;
+}
+
+/// Whoever applied the plain manifest first adds the annotation later.
+#[tokio::test]
+async fn an_object_that_was_applied_plain_takes_its_machine_back_by_the_saved_annotation() {
+    let world = World::start(cluster(), "later").await;
+    world.create(&server("web")).await;
+    let manifest = saved(&world.wait_ready("web", SOON).await);
+    let kept = left_behind(&world, "web").await;
+    world.create(&server("web")).await;
+    stuck(&world, "web", "RetainedMachine", &[&kept]).await;
+    let note = manifest["metadata"]["annotations"].clone();
+    world
+        .merge("web", &json!({"metadata": {"annotations": note}}))
+        .await;
+    let after = world.wait_ready("web", SOON).await;
+    assert_eq!(uuid(&after), kept);
+    assert_eq!(changes(&world).await, (1, 0));
+    world.delete("web").await;
+    world.wait_gone("web", SOON).await;
+    machine_becomes(&world, &kept, "released").await;
+    assert_eq!(changes(&world).await, (1, 1));
+    judge(&world).await;
+}
+
+/// The object names another account when it is applied again.
+#[tokio::test]
+async fn a_machine_that_another_account_of_the_namespace_keeps_counts_as_well() {
+    let (world, other) = with_other_account("elsewhere").await;
+    world
+        .write_account_as(
+            "other",
+            "account-key",
+            other.api(),
+            &lab::rig::quick_timing(),
+        )
+        .await;
+    super::account_says(&world, "other", "Ready", "True", "AccountReady").await;
+    world.create(&server("web")).await;
+    let kept = left_behind(&world, "web").await;
+    let there = with("web", &json!({"accountRef": {"name": "other"}}));
+    world.create(&there).await;
+    stuck(&world, "web", "RetainedMachine", &[&kept]).await;
+    looks(&world, 3).await;
+    assert_eq!(orders(&world).await, 1);
+    let counts = other.counts().await;
+    assert_eq!(counts.get("POST /v3/flexMetal/servers"), None);
+    judge(&world).await;
+}
