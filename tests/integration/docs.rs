@@ -255,7 +255,11 @@ async fn api_server_takes_every_manifest_of_the_pages_and_examples() {
     for file in files_below(&Path::new(ROOT).join("examples"), "yaml") {
         manifests.push((file.clone(), fs::read_to_string(&file).unwrap()));
     }
-    for (page, text) in pages() {
+    // Those of the tasks are played, wrong ones among them.
+    let pages = pages()
+        .into_iter()
+        .filter(|(page, _)| !page.starts_with(Path::new(ROOT).join("docs/tasks")));
+    for (page, text) in pages {
         for block in blocks(&text) {
             manifests.push((page.clone(), block));
         }

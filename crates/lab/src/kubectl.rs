@@ -13,6 +13,17 @@ use tokio::time::timeout;
 const WITHIN: Duration = Duration::from_secs(60);
 /// The custom resources, as `make generate` writes them.
 pub(crate) const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crds");
+/// The policy that refuses to delete a protected server, as the chart has it.
+const PROTECTION: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../deploy/chart/files/policies/protection.yaml"
+);
+/// What puts the policy into force.
+const BINDING: &str = r#"{
+    "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": "flexmetal-protection"},
+    "spec": {"policyName": "flexmetal-protection", "validationActions": ["Deny"]}
+}"#;
 
 /// kubectl with the kubeconfig of one control plane.
 #[derive(Debug, Clone)]
@@ -97,6 +108,15 @@ impl Kubectl {
             .await?;
         let established = ["wait", "--for=condition=Established", "--timeout=30s"];
         self.run(&[&established[..], &["-f", DEFINITIONS]].concat())
+            .await?;
+        Ok(())
+    }
+
+    /// Puts the chart's policy for protected servers into force.
+    pub(crate) async fn install_protection(&self) -> Result<(), KubectlError> {
+        let apply = ["apply", "--server-side", "-f"];
+        self.run(&[&apply[..], &[PROTECTION]].concat()).await?;
+        self.run_with_input(&[&apply[..], &["-"]].concat(), BINDING)
             .await?;
         Ok(())
     }

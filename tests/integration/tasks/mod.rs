@@ -98,7 +98,11 @@ async fn every_task_goes_as_its_page_says() {
         let begin = Recorded::begin(&reader.folder);
         let said = reader.run(&page.script()).await;
         let broken = page.take(&said);
-        wrong.extend(broken.into_iter().map(|what| format!("{}: {what}", page.name)));
+        wrong.extend(
+            broken
+                .into_iter()
+                .map(|what| format!("{}: {what}", page.name)),
+        );
         let recorded = begin.end(&reader).await;
         let transcript = Path::new(TRANSCRIPTS).join(format!("{}.txt", page.name));
         if write {
@@ -119,19 +123,27 @@ fn every_transcript_has_its_page() {
     assert!(pages.len() >= 9, "{pages:?}");
     let index = std::fs::read_to_string(Path::new(PAGES).join("README.md")).unwrap();
     for page in &pages {
-        assert!(index.contains(&format!("({page}.md)")), "{page} is not in the list");
+        assert!(
+            index.contains(&format!("({page}.md)")),
+            "{page} is not in the list"
+        );
     }
     for file in std::fs::read_dir(TRANSCRIPTS).unwrap() {
         let file = file.unwrap().path();
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         let is_transcript = file.extension().is_some_and(|extension| extension == "txt");
-        assert!(!is_transcript || pages.contains(&name), "{name} has no page");
+        assert!(
+            !is_transcript || pages.contains(&name),
+            "{name} has no page"
+        );
     }
 }
 
 /// All pages, in the order of their names.
 fn pages() -> Vec<Page> {
-    let files = std::fs::read_dir(PAGES).unwrap().map(|file| file.unwrap().path());
+    let files = std::fs::read_dir(PAGES)
+        .unwrap()
+        .map(|file| file.unwrap().path());
     let mut files: Vec<PathBuf> = files.filter(|file| !file.ends_with("README.md")).collect();
     files.sort();
     files.iter().map(|file| Page::read(file)).collect()

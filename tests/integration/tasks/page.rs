@@ -84,7 +84,9 @@ impl Page {
                 continue;
             };
             let Some((before, after)) = rest.split_once(&format!("{MARK} {number} ")) else {
-                wrong.push(format!("the page did not get to the end of:\n{text}\n{rest}"));
+                wrong.push(format!(
+                    "the page did not get to the end of:\n{text}\n{rest}"
+                ));
                 return wrong;
             };
             let (code, after) = after.split_once('\n').unwrap_or((after, ""));

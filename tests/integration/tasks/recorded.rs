@@ -47,7 +47,11 @@ impl Recorded {
         for event in list["items"].as_array().unwrap() {
             let at = text(&event["eventTime"]);
             let is_ours = text(&event["reportingController"]) == "flexmetal-operator";
-            if !is_ours || at.parse::<jiff::Timestamp>().is_ok_and(|at| at < self.began) {
+            if !is_ours
+                || at
+                    .parse::<jiff::Timestamp>()
+                    .is_ok_and(|at| at < self.began)
+            {
                 continue;
             }
             let of = &event["regarding"];
@@ -69,7 +73,9 @@ impl Recorded {
         for (object, mut events) in by_object {
             events.sort();
             shown += &format!("{object}\n");
-            events.iter().for_each(|(_, line)| shown += &format!("{line}\n"));
+            events
+                .iter()
+                .for_each(|(_, line)| shown += &format!("{line}\n"));
         }
         shown
     }
@@ -88,13 +94,18 @@ fn lines(log: &str) -> String {
         };
         if level == "INFO" || level == "WARN" || level == "ERROR" {
             let start = line.len() - rest.len();
-            by_object.entry(object_of(rest)).or_default().push(&line[start..]);
+            by_object
+                .entry(object_of(rest))
+                .or_default()
+                .push(&line[start..]);
         }
     }
     let mut shown = String::new();
     for (object, lines) in by_object {
         shown += &format!("{object}\n");
-        lines.iter().for_each(|line| shown += &format!("  {line}\n"));
+        lines
+            .iter()
+            .for_each(|line| shown += &format!("  {line}\n"));
     }
     shown
 }

@@ -11,7 +11,10 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
             "<uuid>",
         ),
-        (r"fmo-(order|retained|cluster|key|entry):[0-9a-f]{16,}", "fmo-$1:<hex>"),
+        (
+            r"fmo-(order|retained|cluster|key|entry):[0-9a-f]{16,}",
+            "fmo-$1:<hex>",
+        ),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
         (r"(acknowledge-[a-z]+)=[0-9a-f]{12,}", "$1=<word>"),
         (r"\b198\.18\.\d+\.\d+", "<address>"),
@@ -19,7 +22,10 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"SHA256:[A-Za-z0-9+/]{43}", "SHA256:<hash>"),
         // Columns stand as far apart as their longest word.
         (r" {2,}", "   "),
-        (r"(?m)   (\d+[dhms])+( \(\d*[dhms]* ago\))?(   |$)", "   <age>$3"),
+        (
+            r"(?m)   (\d+[dhms])+( \(\d*[dhms]* ago\))?(   |$)",
+            "   <age>$3",
+        ),
         (r"(?m)[ \t]+$", ""),
     ];
     let compiled = rules.map(|(pattern, word)| (Regex::new(pattern).unwrap(), word));

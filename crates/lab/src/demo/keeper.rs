@@ -70,6 +70,7 @@ async fn bring_up(
     folder.link(access.kubeconfig(), &kubectl)?;
     let kubectl = Kubectl::new(folder.kubectl(), folder.kubeconfig());
     kubectl.install_definitions().await?;
+    kubectl.install_protection().await?;
     kubectl
         .run(&["create", "namespace", OPERATOR_NAMESPACE])
         .await?;
