@@ -9,7 +9,7 @@ use crate::{
     },
     kinds::{
         Kind, Reason,
-        conditions::{self, Type, Wanted},
+        conditions::{self, Wanted},
     },
 };
 use jiff::Timestamp;
@@ -119,10 +119,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
             return (status, None);
         };
         let (cause, rest) = cause.judged(&subject.memory.patience, subject.now.mono, before);
-        let synced = match cause.is_in_sync() {
-            true => Wanted::new(Type::Synced, true, Reason::InSync, ""),
-            false => Wanted::new(Type::Synced, false, cause.reason, cause.message.clone()),
-        };
+        let synced = cause.synced();
         let mut wanted = cause.conditions().to_vec();
         wanted.push(synced);
         wanted.extend(self.conditions.iter().cloned());
@@ -144,8 +141,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         let needs_person = |cause: &Cause| cause.standing == Standing::Stalled;
         match (trouble, &self.cause) {
             (Some(trouble), cause) if !cause.as_ref().is_some_and(needs_person) => {
-                let message = format!("{}; trying again and again", trouble.message);
-                Some(Cause::waits(trouble.reason, message))
+                Some(Cause::waits(trouble.reason, trouble.persistent()))
             }
             (_, cause) => cause.clone(),
         }

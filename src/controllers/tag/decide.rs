@@ -5,7 +5,7 @@
 
 mod ending;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use super::facts::{Facts, Rename, users};
 use crate::{

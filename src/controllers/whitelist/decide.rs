@@ -10,7 +10,7 @@ pub mod list;
 pub mod plan;
 pub mod ranges;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod wish;
 pub mod words;
 

@@ -25,7 +25,7 @@ pub mod sending;
 mod terms;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use super::facts::{Facts, account_of};
 use crate::controllers::{account_facts::AccountFacts, again::Again, cause::Cause};
@@ -139,7 +139,7 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
             Cause::needs_person(
                 Reason::OwnershipConflict,
                 format!(
-                    "the order on record was written by cluster {}; if that is settled and this object shall order its own machine, say so: {}",
+                    "the order on record was written by cluster {}; if its machine is accounted for there and this object shall order one of its own, say so: {}",
                     intent.cluster,
                     remedy::acknowledge(facts, evidence)
                 ),

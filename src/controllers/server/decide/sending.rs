@@ -30,7 +30,7 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
     let retry = |at, pause| rest(facts, at, pause);
     match answer(facts, server) {
         None => {
-            releasing(Cause::waits(Reason::Releasing, "the release is being sent")).with(effect)
+            releasing(Cause::waits(Reason::Releasing, "the release is being sent; looked at again within seconds")).with(effect)
         }
         Some((ReleaseAnswer::Refused, at)) => {
             let cause = Cause::waits(
@@ -99,7 +99,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             Cause::needs_person(
                 Reason::FailedNotReleased,
                 format!(
-                    "the machine failed{said}, and {why}; settle it with the provider; if the record stays as it is, take our finalizer off this object: {}",
+                    "the machine failed{said}, and {why}; ask the provider to end it; if the record stays as it is, take the finalizer off this object: {}",
                     remedy::remove_finalizer(facts)
                 ),
             ),
@@ -109,7 +109,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         answer @ (None | Some((ReleaseAnswer::Unknown, _))) => {
             let cause = Cause::waits(
                 Reason::Releasing,
-                "the release of the failed machine is being sent",
+                "the release of the failed machine is being sent; looked at again within seconds",
             );
             match answer.and_then(|(_, at)| rest(facts, at, view.times.active_poll_interval)) {
                 Some(rest) => showing(facts, server, cause).again(rest),
@@ -147,7 +147,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                     server,
                     Cause::waits(
                         Reason::Released,
-                        "the machine failed before it was delivered; the provider keeps the record",
+                        "the machine failed before it was delivered, and the provider keeps the record; this object ends within seconds",
                     ),
                 )
                 .with(Effect::LetGo);

@@ -11,7 +11,7 @@ mod metadata;
 mod missing;
 mod order;
 mod properties;
-mod readings;
+pub(crate) mod readings;
 mod recall;
 mod release;
 mod resolve;

@@ -1,7 +1,7 @@
 //! Tables and properties of the decisions. The facts are built here.
 
 mod life;
-mod readings;
+pub(crate) mod readings;
 
 use super::*;
 use crate::{
