@@ -326,7 +326,7 @@ fn every_trouble_names_its_field_and_remedy() {
 fn whatever_lasts_is_looked_at_once_a_minute() {
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
-    let cases: [(&str, Make); 12] = [
+    let cases: [(&str, Make); 13] = [
         ("missing", &|f| f.secret = SecretFact::Missing),
         ("absent", &|f| secret(f, Err(KeyFault::Absent), false, true)),
         ("type", &|f| {
@@ -402,7 +402,7 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
         assert_eq!(decision.effect, None, "two servers still use it");
         let (_, reason, message) = condition(&facts, Type::Ready);
         assert_eq!(reason, Reason::InUse);
-        assert!(message.ends_with("kubectl get baremetalservers -n n"));
+        assert!(message.ends_with("kubectl get flexmetal -n n"));
     }
 }
 
@@ -566,6 +566,58 @@ fn orphans_are_counted_named_and_explained() {
 }
 
 #[test]
+fn machines_that_were_retained_are_named_where_no_other_is_lost() {
+    let mut facts = facts();
+    let mut kept = machine(7);
+    kept.tags.push(format!("{}:00", crate::kinds::names::RETAINED_PREFIX));
+    let proof = Proof {
+        began: Duration::from_secs(90),
+        ended: Duration::from_secs(91),
+        servers: vec![Arc::new(machine(1)), Arc::new(kept)],
+    };
+    facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
+    let (status, reason, message) = condition(&facts, Type::OrphansFound);
+    assert_eq!((status, reason), ("False", Reason::NoOrphans));
+    let ending = format!("but for 1 retained machine, billed: {}", uuid(7));
+    assert!(message.ends_with(&ending), "{message}");
+}
+
+#[test]
+fn counts_stay_with_their_time_while_no_listing_shows_the_machines() {
+    let mut facts = facts();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    facts.status = report::next_status(&facts, &decide(&facts), now);
+    let counted = facts.status.servers.clone().unwrap();
+    assert_eq!((counted.live, counted.retained), (2, 1));
+    let ended = now - jiff::SignedDuration::from_secs(1000 - 91);
+    assert_eq!(counted.counted_at, Some(Time(ended)));
+
+    // Started again with a key that is refused: nothing was ever listed.
+    let later = Timestamp::from_second(1_800_003_600).unwrap();
+    facts.report = Some(AccountReport {
+        key: rejected(),
+        proof: None,
+        verdict: Verdict::NotChecked,
+        counts: Counts {
+            live: 0,
+            retained: 0,
+        },
+        ..report_of()
+    });
+    facts.users = Some(3);
+    let next = report::next_status(&facts, &decide(&facts), later);
+    let shown = next.servers.unwrap();
+    assert_eq!((shown.live, shown.retained, shown.objects), (2, 1, 3));
+    assert_eq!(shown.counted_at, Some(Time(ended)), "of the last listing");
+
+    // The same where there is no key to connect with.
+    facts.report = None;
+    secret(&mut facts, Err(KeyFault::Invalid("no".into())), false, true);
+    let next = report::next_status(&facts, &decide(&facts), later);
+    assert_eq!(next.servers.unwrap().live, 2);
+}
+
+#[test]
 fn a_quiet_world_writes_no_status() {
     let mut facts = facts();
     let now = Timestamp::from_second(1_800_000_000).unwrap();
@@ -598,7 +650,7 @@ fn a_quiet_world_writes_no_status() {
 pub(crate) fn readings() -> Vec<Reading> {
     let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
     let error = |f: &mut Facts, reason| {
-        f.report.as_mut().unwrap().error = Some((reason, "no".into()));
+        f.report.as_mut().unwrap().error = Some((reason, "no; tried again, at growing intervals".into()));
     };
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
@@ -614,7 +666,7 @@ pub(crate) fn readings() -> Vec<Reading> {
         ("in use", &|f| {
             secret(f, Err(KeyFault::Invalid("no".into())), false, true);
         }),
-        ("in use", &|f| f.endpoint = Err("baseURL".into())),
+        ("in use", &|f| f.endpoint = Err("spec.baseURL is no URL; correct it".into())),
         ("in use", &|f| f.report.as_mut().unwrap().key = rejected()),
         ("in use", &|f| {
             f.status.endpoint = Some(endpoint("old"));
@@ -622,6 +674,17 @@ pub(crate) fn readings() -> Vec<Reading> {
         }),
         ("in use", &|f| error(f, Reason::ProviderUnreachable)),
         ("in use", &|f| error(f, Reason::RateLimited)),
+        ("in use, with a lost machine", &|f| {
+            let lost = Orphan {
+                uuid: uuid(3),
+                hostname: "web".into(),
+                order_tag: None,
+            };
+            f.report.as_mut().unwrap().verdict = Verdict::Found {
+                count: 1,
+                first: vec![lost],
+            };
+        }),
         ("being deleted", &|f| f.meta.deletion_timestamp = deleted()),
         ("being deleted", &|f| {
             f.meta.deletion_timestamp = deleted();

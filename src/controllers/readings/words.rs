@@ -131,7 +131,7 @@ fn a_bad_message_is_found() {
         ("it broke", "does not end with what comes next"),
         ("the mark is gone; remove it", "has an internal word"),
         ("nobody is needed; wait for it", "has an empty phrase"),
-        ("remove\nit", "is not one clean line"),
+        ("remove it\nand go", "is not one clean line"),
         ("say so: kubectl delete bms web", "has a command that cannot be typed as it is"),
         ("say so: kubectl delete bms NAME -n shop", "has a command that cannot be typed as it is"),
     ] {

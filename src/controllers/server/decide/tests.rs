@@ -15,6 +15,7 @@ pub(crate) mod readings;
 mod recall;
 mod release;
 mod resolve;
+mod steps;
 mod terms;
 
 use super::{
@@ -280,7 +281,7 @@ impl Case {
     }
 
     fn blocked(self, reason: Reason) -> Self {
-        self.view(|v| v.state = State::Blocked(reason, "the account cannot be used".into()))
+        self.view(|v| v.state = State::Blocked(reason, "the account cannot be used; tried again within a minute".into()))
     }
 
     fn decide(&self) -> Decision {

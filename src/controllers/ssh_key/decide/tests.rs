@@ -19,7 +19,6 @@ use crate::{
     },
     kinds::{
         SshKey,
-        conditions::{Type, Wanted},
         names::{OBJECT_FINALIZER, STORED_KEY_ANNOTATION},
         ssh_key::{FormerKey, KeyDeletionPolicy, SshKeySpec},
     },

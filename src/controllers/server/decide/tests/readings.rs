@@ -30,7 +30,7 @@ fn blocked(reason: Reason) -> Case {
 
 /// The account releases with its last good key, and orders nothing.
 fn no_orders(reason: Reason) -> Case {
-    Case::new().view(|v| v.no_orders = Some((reason, "no".into())))
+    Case::new().view(|v| v.no_orders = Some((reason, "no; tried again within a minute".into())))
 }
 
 fn keys(cause: Cause) -> Case {
@@ -110,7 +110,7 @@ fn crowded(case: Case) -> Case {
 fn without_a_machine() -> Vec<Case> {
     let limit = Declined {
         reason: Reason::LimitReached,
-        message: "no".into(),
+        message: "no room; raise the limit".into(),
         at: RUNNING,
     };
     let missing = |message: &str| Cause::missing(Reason::ReferenceNotFound, message);
@@ -128,12 +128,12 @@ fn without_a_machine() -> Vec<Case> {
         no_account().waited_for(Reason::AccountNotFound),
         no_secret(),
         no_secret().waited_for(Reason::SecretNotFound),
-        keys(missing("no Secret")),
-        keys(missing("no Secret")).waited_for(Reason::ReferenceNotFound),
-        keys(Cause::waits(Reason::KeyNotStored, "not yet")),
+        keys(missing("no Secret; create it")),
+        keys(missing("no Secret; create it")).waited_for(Reason::ReferenceNotFound),
+        keys(Cause::waits(Reason::KeyNotStored, "not yet; the order follows when it is")),
         Case::new().facts(|f| {
             if let AccountFacts::Found { terms, .. } = &mut f.account {
-                *terms = crate::account::Terms::Refused("not this one".into());
+                *terms = crate::account::Terms::Refused("not this one; add it".into());
             }
         }),
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
@@ -234,7 +234,7 @@ fn being_deleted() -> Vec<Case> {
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn all() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<Reading> {
     let stages = [
         ("without a machine", without_a_machine()),
         ("with a machine", with_a_machine()),

@@ -41,9 +41,9 @@ impl Case {
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn all() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<Reading> {
     let unread = |cause: Cause| Case::new().facts(|f| f.key = Some(Err(cause)));
-    let missing = || unread(Cause::missing(Reason::ReferenceNotFound, "no"));
+    let missing = || unread(Cause::missing(Reason::ReferenceNotFound, "no; create it"));
     let no_account =
         || Case::new().facts(|f| f.subject.account = AccountFacts::Missing("account".into()));
     let refused = Observation::Refused(Refused {
@@ -57,7 +57,7 @@ pub(crate) fn all() -> Vec<Reading> {
         no_account().waited_for(Reason::AccountNotFound),
         missing(),
         missing().waited_for(Reason::ReferenceNotFound),
-        unread(Cause::needs_person(Reason::InvalidSpec, "no")),
+        unread(Cause::needs_person(Reason::InvalidSpec, "no; correct it")),
         Case::new().blocked(Reason::KeyRejected),
         Case::new().blocked(Reason::ProviderUnreachable),
         Case::new().told(),

@@ -21,7 +21,7 @@ fn waited(case: Case, reason: Reason) -> Case {
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn all() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<Reading> {
     let missing = Case::new().facts(|f| {
         f.subject.account = AccountFacts::Missing("ProviderAccount default".into());
     });

@@ -14,7 +14,7 @@ fn read(stage: &'static str, case: &Case) -> Reading {
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn all() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<Reading> {
     let case = || Case::new(&plain(), &[]);
     let there = || Case::new(&plain(), &[entry(5, &all())]);
     let missing = |case: Case| {
