@@ -151,7 +151,10 @@ fn every_message_of_every_reason_is_for_people() {
                 complaints.extend(found.into_iter().map(|why| {
                     let (kind, reason) = (condition.kind.as_str(), condition.reason);
                     let message = &condition.message;
-                    format!("{heading}, {}, {kind} {reason}: {why}: {message}", reading.stage)
+                    format!(
+                        "{heading}, {}, {kind} {reason}: {why}: {message}",
+                        reading.stage
+                    )
                 }));
             }
             let same = words::told_too_often(&reading.conditions);

@@ -202,3 +202,73 @@ pub fn turned(
     })
     .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::telemetry::{LogFormat, tests::Written};
+    use k8s_openapi::{
+        api::core::v1::ConfigMap,
+        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    };
+
+    fn ready(status: &str, reason: Reason) -> Vec<Condition> {
+        let of = |type_: &str, status: &str| Condition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: reason.as_str().into(),
+            message: "m".into(),
+            observed_generation: None,
+            last_transition_time: Time(jiff::Timestamp::MIN),
+        };
+        let stalled = if status == "stalled" { "True" } else { "False" };
+        let ready = if status == "ready" { "True" } else { "False" };
+        vec![of("Ready", ready), of("Stalled", stalled)]
+    }
+
+    #[test]
+    fn a_reason_is_a_line_of_the_log_when_it_changes_and_a_warning_where_a_person_is_needed() {
+        let waits = ready("waits", Reason::NoStock);
+        let stalled = ready("stalled", Reason::InvalidSpec);
+        assert_eq!(change(&waits, &waits), None);
+        let line = |before: &[Condition], after: &[Condition]| {
+            change(before, after).map(|news| (news.reason, news.severity))
+        };
+        assert_eq!(line(&[], &waits), Some(("NoStock", Severity::Normal)));
+        assert_eq!(
+            line(&waits, &stalled),
+            Some(("InvalidSpec", Severity::Warning))
+        );
+        assert_eq!(line(&stalled, &[]), None);
+    }
+
+    #[test]
+    fn what_a_provider_says_makes_no_line_of_its_own_and_none_without_end() {
+        let object = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("web".into()),
+                namespace: Some("shop".into()),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        };
+        let machine = Machine {
+            uuid: Some("u1".into()),
+            order: None,
+        };
+        let news = News {
+            severity: Severity::Warning,
+            reason: "Refused",
+            action: "Order",
+            note: format!("no\n INFO forged\u{1b}[31m {}", "x".repeat(5000)),
+        };
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let (written, subscriber) = Written::start(format, "info");
+            tracing::subscriber::with_default(subscriber, || log(&object, &machine, &news));
+            let text = written.text();
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(!text.contains('\u{1b}') && text.len() < 1000, "{text}");
+            assert!(text.contains("WARN") && text.contains("u1"), "{text}");
+        }
+    }
+}

@@ -37,7 +37,6 @@ pub trait Kind:
     fn order_tag(_: &Self::Status) -> Option<String> {
         None
     }
-
 }
 
 /// The API of a kind that has namespaces.

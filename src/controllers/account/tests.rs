@@ -569,7 +569,8 @@ fn orphans_are_counted_named_and_explained() {
 fn machines_that_were_retained_are_named_where_no_other_is_lost() {
     let mut facts = facts();
     let mut kept = machine(7);
-    kept.tags.push(format!("{}:00", crate::kinds::names::RETAINED_PREFIX));
+    kept.tags
+        .push(format!("{}:00", crate::kinds::names::RETAINED_PREFIX));
     let proof = Proof {
         began: Duration::from_secs(90),
         ended: Duration::from_secs(91),
@@ -650,7 +651,8 @@ fn a_quiet_world_writes_no_status() {
 pub(crate) fn readings() -> Vec<Reading> {
     let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
     let error = |f: &mut Facts, reason| {
-        f.report.as_mut().unwrap().error = Some((reason, "no; tried again, at growing intervals".into()));
+        f.report.as_mut().unwrap().error =
+            Some((reason, "no; tried again, at growing intervals".into()));
     };
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
@@ -666,7 +668,9 @@ pub(crate) fn readings() -> Vec<Reading> {
         ("in use", &|f| {
             secret(f, Err(KeyFault::Invalid("no".into())), false, true);
         }),
-        ("in use", &|f| f.endpoint = Err("spec.baseURL is no URL; correct it".into())),
+        ("in use", &|f| {
+            f.endpoint = Err("spec.baseURL is no URL; correct it".into())
+        }),
         ("in use", &|f| f.report.as_mut().unwrap().key = rejected()),
         ("in use", &|f| {
             f.status.endpoint = Some(endpoint("old"));

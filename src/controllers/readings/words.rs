@@ -21,9 +21,20 @@ const EMPTY: [&str; 4] = [
 
 /// What goes on by itself says when, or after what.
 const NEXT: [&str; 14] = [
-    "again every", "again at", "again after", "again within", "again, at", "again once",
-    "within seconds", "within a minute", "at the latest", "until ", "as soon as", "once ",
-    "when ", "follows",
+    "again every",
+    "again at",
+    "again after",
+    "again within",
+    "again, at",
+    "again once",
+    "within seconds",
+    "within a minute",
+    "at the latest",
+    "until ",
+    "as soon as",
+    "once ",
+    "when ",
+    "follows",
 ];
 
 /// What a person may be asked to do.
@@ -37,7 +48,10 @@ const ACTS: [&str; 32] = [
 /// What is wrong with a message.
 pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
     let message = condition.message.as_str();
-    let bad = matches!(condition.kind, Type::Reconciling | Type::Stalled | Type::OrphansFound);
+    let bad = matches!(
+        condition.kind,
+        Type::Reconciling | Type::Stalled | Type::OrphansFound
+    );
     let is_healthy = match condition.status {
         Some(status) => status != bad,
         None => false,
@@ -85,7 +99,8 @@ fn says_what_is_next(condition: &Wanted) -> bool {
     let asks = || {
         let starts = |part: &&str| {
             let part = part.trim_start_matches("or, ").trim_start_matches("or ");
-            ACTS.iter().any(|act| part.starts_with(act) || part.contains(&format!(", {act}")))
+            ACTS.iter()
+                .any(|act| part.starts_with(act) || part.contains(&format!(", {act}")))
         };
         last.iter().any(starts)
     };
@@ -102,9 +117,11 @@ fn commands_are_whole(message: &str) -> bool {
         let is_piped = command.starts_with("apply -f -");
         let of_cluster = command.contains(" clusterprovideraccount ") || command.contains(" -A");
         let has_namespace = command.contains(" -n ");
-        let is_open = ["NAME", "NAMESPACE", "WORD", "TAG"]
-            .iter()
-            .any(|open| command.split(|c: char| !c.is_alphabetic()).any(|w| w == *open));
+        let is_open = ["NAME", "NAMESPACE", "WORD", "TAG"].iter().any(|open| {
+            command
+                .split(|c: char| !c.is_alphabetic())
+                .any(|w| w == *open)
+        });
         (is_piped || of_cluster || has_namespace) && !is_open
     })
 }
@@ -132,8 +149,14 @@ fn a_bad_message_is_found() {
         ("the mark is gone; remove it", "has an internal word"),
         ("nobody is needed; wait for it", "has an empty phrase"),
         ("remove it\nand go", "is not one clean line"),
-        ("say so: kubectl delete bms web", "has a command that cannot be typed as it is"),
-        ("say so: kubectl delete bms NAME -n shop", "has a command that cannot be typed as it is"),
+        (
+            "say so: kubectl delete bms web",
+            "has a command that cannot be typed as it is",
+        ),
+        (
+            "say so: kubectl delete bms NAME -n shop",
+            "has a command that cannot be typed as it is",
+        ),
     ] {
         assert_eq!(of(Type::Stalled, true, message), [why], "{message}");
     }

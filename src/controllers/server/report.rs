@@ -35,7 +35,11 @@ pub async fn ended(ctx: &ServerContext, facts: &Facts) {
         let found = all().filter(|server| is(server));
         found.map(|server| server.id.as_str()).collect()
     };
-    let own = facts.own.iter().map(|s| &*s.server).filter(|s| s.status.is_live());
+    let own = facts
+        .own
+        .iter()
+        .map(|s| &*s.server)
+        .filter(|s| s.status.is_live());
     let live: Vec<&str> = own.map(|server| server.id.as_str()).collect();
     let released = named(|server| server.status == ServerStatus::Released);
     if let Some(first) = live.first() {

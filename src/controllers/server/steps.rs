@@ -85,9 +85,8 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
         pending(&before, next),
     ];
     let mut news: Vec<News> = steps.into_iter().flatten().collect();
-    let is_stalled = |status: &BareMetalServerStatus| {
-        conditions::is_true(&status.conditions, Type::Stalled)
-    };
+    let is_stalled =
+        |status: &BareMetalServerStatus| conditions::is_true(&status.conditions, Type::Stalled);
     // A refusal is told as such.
     let is_told = |reason: Reason| {
         reason == Reason::OrderRefused && news.iter().any(|n| n.reason == Step::Refused.as_str())

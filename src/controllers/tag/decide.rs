@@ -126,7 +126,9 @@ pub fn decide(facts: &Facts) -> Decision {
 fn unusable(tag: &str) -> Option<Cause> {
     let is_letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'-');
     let message = if tag.starts_with(RESERVED_PREFIX) {
-        format!("spec.tag: the prefix {RESERVED_PREFIX} is reserved for the operator's own tags; choose another name")
+        format!(
+            "spec.tag: the prefix {RESERVED_PREFIX} is reserved for the operator's own tags; choose another name"
+        )
     } else if !(1..=64).contains(&tag.len()) || !tag.bytes().all(is_letter) {
         "spec.tag: a tag has 1 to 64 letters, digits, _, : and -; correct it".to_owned()
     } else {

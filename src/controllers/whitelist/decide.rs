@@ -18,11 +18,11 @@ use super::{facts::Facts, memory::Look};
 use crate::{
     controllers::{account_facts::Purpose, cause::Cause, pass},
     kinds::{
-        wording::counted,
         Interval, Reason,
         conditions::{Type, Wanted},
         names::ACKNOWLEDGE_LOCKOUT,
         whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
+        wording::counted,
     },
 };
 use guard::Step;

@@ -84,7 +84,13 @@ async fn events(world: &World, uuid: &str) {
         regarding.and_then(|r| r.kind.as_deref()) == Some("BareMetalServer")
     });
     let mut told: Vec<_> = of_server
-        .map(|e| (e.event_time.clone().map(|at| at.0), e.reason.clone(), e.note.clone()))
+        .map(|e| {
+            (
+                e.event_time.clone().map(|at| at.0),
+                e.reason.clone(),
+                e.note.clone(),
+            )
+        })
         .collect();
     told.sort();
     let reasons: Vec<&str> = told.iter().filter_map(|(_, r, _)| r.as_deref()).collect();
@@ -97,7 +103,7 @@ async fn events(world: &World, uuid: &str) {
 
 /// Each step is one line of the log, with the fields to look for it.
 fn log(world: &World, uuid: &str) {
-    let log = world.operator_log();
+    let log = world.operator().log();
     for step in STEPS {
         let of_step = format!(" {step} kind=\"BareMetalServer\"");
         let lines: Vec<&str> = log.lines().filter(|l| l.contains(&of_step)).collect();

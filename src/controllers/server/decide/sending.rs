@@ -29,9 +29,11 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
     let releasing = |cause| showing(facts, server, cause);
     let retry = |at, pause| rest(facts, at, pause);
     match answer(facts, server) {
-        None => {
-            releasing(Cause::waits(Reason::Releasing, "the release is being sent; looked at again within seconds")).with(effect)
-        }
+        None => releasing(Cause::waits(
+            Reason::Releasing,
+            "the release is being sent; looked at again within seconds",
+        ))
+        .with(effect),
         Some((ReleaseAnswer::Refused, at)) => {
             let cause = Cause::waits(
                 Reason::WaitingForProvider,

@@ -281,7 +281,12 @@ impl Case {
     }
 
     fn blocked(self, reason: Reason) -> Self {
-        self.view(|v| v.state = State::Blocked(reason, "the account cannot be used; tried again within a minute".into()))
+        self.view(|v| {
+            v.state = State::Blocked(
+                reason,
+                "the account cannot be used; tried again within a minute".into(),
+            )
+        })
     }
 
     fn decide(&self) -> Decision {

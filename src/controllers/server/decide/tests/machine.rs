@@ -166,7 +166,11 @@ fn edits_after_the_order_send_nothing_and_are_named() {
         "spec.os.slug is other-os, the machine has some-os",
         "spec.tags differ: the machine is without new",
     ] {
-        assert!(synced.message.contains(words), "{words}: {}", synced.message);
+        assert!(
+            synced.message.contains(words),
+            "{words}: {}",
+            synced.message
+        );
     }
     let suspended = kept(ServerStatus::Delivered)
         .spec(|s| s.suspend = Some(true))

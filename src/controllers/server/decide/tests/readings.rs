@@ -130,7 +130,10 @@ fn without_a_machine() -> Vec<Case> {
         no_secret().waited_for(Reason::SecretNotFound),
         keys(missing("no Secret; create it")),
         keys(missing("no Secret; create it")).waited_for(Reason::ReferenceNotFound),
-        keys(Cause::waits(Reason::KeyNotStored, "not yet; the order follows when it is")),
+        keys(Cause::waits(
+            Reason::KeyNotStored,
+            "not yet; the order follows when it is",
+        )),
         Case::new().facts(|f| {
             if let AccountFacts::Found { terms, .. } = &mut f.account {
                 *terms = crate::account::Terms::Refused("not this one; add it".into());

@@ -1,6 +1,6 @@
 //! Which steps of a machine's life are told, by what was written before and after.
 
-use super::{missing::created, release::deleted, *};
+use super::{machine::kept, release::deleted, *};
 use crate::controllers::{
     events::Severity,
     server::{memory::Observation, steps::told},
@@ -52,14 +52,20 @@ fn an_order_is_told_once_and_so_is_how_its_machine_came_to_be_known() {
     let taken = answered(OrderOutcome::Created, Some(1)).with(1, ServerStatus::Created);
     let (reasons, note) = events(&taken);
     assert_eq!(reasons, ["Ordered"]);
-    assert!(note.contains(&uuid(1)) && note.contains(&own_tag()), "{note}");
+    assert!(
+        note.contains(&uuid(1)) && note.contains(&own_tag()),
+        "{note}"
+    );
     assert_eq!(events(&written(taken)).0, [""; 0], "it was told");
 
     // No answer is remembered: the machine was found by its tag.
     let found = sent().with(1, ServerStatus::Created);
     let (reasons, note) = events(&found);
     assert_eq!(reasons, ["FoundByMark"]);
-    assert!(note.contains(&uuid(1)) && note.contains(&own_tag()), "{note}");
+    assert!(
+        note.contains(&uuid(1)) && note.contains(&own_tag()),
+        "{note}"
+    );
     assert_eq!(events(&written(found)).0, [""; 0]);
 }
 
@@ -74,17 +80,24 @@ fn a_lost_answer_and_a_refusal_are_warnings() {
     let status = refused.decide().draft.finish(Timestamp::MIN);
     let news = told(&refused.0, &status);
     let news: Vec<_> = news.iter().map(|n| (n.reason, n.severity)).collect();
-    assert_eq!(news, [("Refused", Severity::Warning)], "and not Stalled as well");
+    assert_eq!(
+        news,
+        [("Refused", Severity::Warning)],
+        "and not Stalled as well"
+    );
     let (_, note) = events(&refused);
     assert!(note.contains("no such contract"), "{note}");
 }
 
 #[test]
 fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
-    let delivered = || kept_by(created(), ServerStatus::Delivered);
+    let delivered = || kept(ServerStatus::Delivered);
     let (reasons, note) = events(&delivered());
     assert_eq!(reasons, ["Delivered"]);
-    assert!(note.contains(&uuid(1)) && note.contains("192.0.2.1"), "{note}");
+    assert!(
+        note.contains(&uuid(1)) && note.contains("192.0.2.1"),
+        "{note}"
+    );
     let shown = written(delivered());
     assert_eq!(events(&shown).0, [""; 0]);
     // Something else was the matter for a while.
@@ -98,12 +111,13 @@ fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
 
 #[test]
 fn an_edit_that_nothing_acts_on_is_told_with_its_values_and_once() {
-    let shown = written(kept_by(created(), ServerStatus::Delivered));
+    let shown = written(kept(ServerStatus::Delivered));
     let edited = shown.spec(|s| s.os.slug = "other-os".into());
     let (reasons, note) = events(&edited);
     assert_eq!(reasons, ["PendingChanges"]);
     assert!(
-        note.contains(&uuid(1)) && note.contains("spec.os.slug is other-os, the machine has some-os"),
+        note.contains(&uuid(1))
+            && note.contains("spec.os.slug is other-os, the machine has some-os"),
         "{note}"
     );
     let edited = written(edited);
@@ -119,8 +133,4 @@ fn a_person_is_called_once_and_waiting_is_no_event() {
     assert_eq!(events(&written(held)).0, [""; 0]);
     let waits = Case::new().blocked(Reason::ProviderUnreachable);
     assert_eq!(events(&waits).0, [""; 0]);
-}
-
-fn kept_by(case: Case, status: ServerStatus) -> Case {
-    case.with(1, status)
 }

@@ -1,10 +1,7 @@
 //! What kstatus, and the tools that build on it, read in every reason of a stored key.
 
 use super::*;
-use crate::controllers::{
-    readings::Reading,
-    trouble::Trouble,
-};
+use crate::controllers::{readings::Reading, trouble::Trouble};
 
 impl Case {
     /// It has waited for this for two minutes.

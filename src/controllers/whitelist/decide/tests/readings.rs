@@ -1,10 +1,7 @@
 //! What kstatus, and the tools that build on it, read in every reason of a whitelist.
 
 use super::*;
-use crate::{
-    controllers::readings::Reading,
-    kinds::Reason,
-};
+use crate::{controllers::readings::Reading, kinds::Reason};
 
 /// What stands in status for this case.
 fn read(stage: &'static str, case: &Case) -> Reading {
