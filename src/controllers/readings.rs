@@ -2,12 +2,9 @@
 
 mod words;
 
-use crate::{
-    controllers::{account, server, ssh_key, tag, whitelist},
-    kinds::{
-        Reason,
-        conditions::{Type, Wanted},
-    },
+use crate::kinds::{
+    Reason,
+    conditions::{Type, Wanted},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lab::rig::{Health, health};
@@ -97,20 +94,9 @@ impl Reading {
     }
 }
 
-/// Every case of every kind, under the heading of its table.
-fn all() -> [(&'static str, Vec<Reading>); 5] {
-    [
-        ("Servers", server::decide::tests::readings::every()),
-        ("Accounts", account::tests::readings()),
-        ("Tags", tag::decide::tests::readings::every()),
-        ("SSH keys", ssh_key::decide::tests::readings::every()),
-        ("Whitelists", whitelist::decide::tests::readings::every()),
-    ]
-}
-
 #[test]
 fn every_reason_reads_as_the_page_says() {
-    for (heading, readings) in all() {
+    for (heading, readings) in super::readings_of_every_kind() {
         let rows: Vec<String> = readings
             .iter()
             .map(|r| row(r.stage, &r.conditions, r.is_deleting))
@@ -143,7 +129,7 @@ fn every_reason_is_read_by_somebody() {
 fn every_message_of_every_reason_is_for_people() {
     let mut seen = BTreeSet::new();
     let mut complaints = BTreeSet::new();
-    for (heading, readings) in all() {
+    for (heading, readings) in super::readings_of_every_kind() {
         for reading in readings {
             for condition in &reading.conditions {
                 seen.insert(condition.reason);

@@ -4,7 +4,7 @@ use super::Subject;
 use crate::{
     account::List,
     controllers::{
-        cause::{Cause, Standing},
+        cause::{AS_READY, Cause, Standing},
         trouble::PERSISTS,
     },
     kinds::{
@@ -119,10 +119,15 @@ impl<S: Clone + Default, E> Decision<S, E> {
             return (status, None);
         };
         let (cause, rest) = cause.judged(&subject.memory.patience, subject.now.mono, before);
-        let synced = cause.synced();
-        let mut wanted = cause.conditions().to_vec();
-        wanted.push(synced);
-        wanted.extend(self.conditions.iter().cloned());
+        let more = self.conditions.iter().cloned().map(|condition| Wanted {
+            message: match condition.message == cause.message && !cause.message.is_empty() {
+                true => AS_READY.to_owned(),
+                false => condition.message,
+            },
+            ..condition
+        });
+        let mut wanted: Vec<Wanted> = [cause.synced()].into_iter().chain(more).collect();
+        wanted.splice(0..0, cause.conditions());
         let generation = subject.object.meta().generation;
         let merged = conditions::merge(before, &wanted, generation, now);
         let (observed, conditions) = K::conditions_mut(&mut status);

@@ -78,7 +78,7 @@ fn orphans_found(own: Option<&AccountReport>) -> Wanted {
             kind: Type::OrphansFound,
             status: None,
             reason: Reason::NotChecked,
-            message: "not checked: no complete listing was compared yet, or not all namespaces are watched; checked with the next complete listing where all are".into(),
+            message: "not checked: no complete listing was compared yet, or not all namespaces are watched; where all are, it is checked once a complete listing is there".into(),
         },
         Some((report, Verdict::Found { count: 0, .. })) => Wanted::new(
             Type::OrphansFound,

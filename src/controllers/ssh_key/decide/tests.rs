@@ -137,7 +137,7 @@ impl Case {
     }
 
     fn blocked(self, reason: Reason) -> Self {
-        self.view(|v| v.state = State::Blocked(reason, "no".into()))
+        self.view(|v| v.state = State::Blocked(reason, "no; tried again within a minute".into()))
     }
 
     fn policy(self, policy: KeyDeletionPolicy) -> Self {
