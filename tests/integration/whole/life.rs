@@ -70,7 +70,7 @@ async fn a_server_goes_from_order_to_ready_to_released() {
     watch_the(&log.versions());
     told(&world, "Released").await;
     events(&world, &uuid).await;
-    log(&world, &uuid);
+    log_lines(&mut world, &uuid);
 }
 
 /// An ordinary life has these four events and no others, each with the machine that it is about.
@@ -102,7 +102,7 @@ async fn events(world: &World, uuid: &str) {
 }
 
 /// Each step is one line of the log, with the fields to look for it.
-fn log(world: &World, uuid: &str) {
+fn log_lines(world: &mut World, uuid: &str) {
     let log = world.operator().log();
     for step in STEPS {
         let of_step = format!(" {step} kind=\"BareMetalServer\"");
