@@ -6,7 +6,10 @@ use super::{
     pace::{self, Pace, Round},
     view::{Proof, Times},
 };
-use crate::{kinds::Reason, runtime::Backoff};
+use crate::{
+    kinds::{Interval, Reason},
+    runtime::Backoff,
+};
 use hosting::{Error, listing::Gap};
 use std::{collections::HashMap, time::Duration};
 
@@ -163,14 +166,17 @@ impl Schedule {
 
 /// A failure as conditions show it.
 pub(crate) fn explain(error: &Gap) -> (Reason, String) {
-    match error {
+    let (reason, what) = match error {
         Gap::Failed(error @ Error::RateLimited { .. }) => (Reason::RateLimited, error.explain()),
         Gap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
         other => (
             Reason::ProviderUnreachable,
             format!("the servers cannot be listed: {other}"),
         ),
-    }
+    };
+    let most = Interval(LONG_PAUSE);
+    let again = format!("{what}; tried again, at growing intervals of at most {most}");
+    (reason, again)
 }
 
 #[cfg(test)]

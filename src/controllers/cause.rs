@@ -35,6 +35,9 @@ pub enum Standing {
     Stalled,
 }
 
+/// What a further condition says in place of the message that Ready and one of the other two carry already.
+pub const AS_READY: &str = "the condition Ready says why";
+
 impl Cause {
     /// All is as declared.
     pub fn ready(reason: Reason, message: impl Into<String>) -> Self {
@@ -92,6 +95,14 @@ impl Cause {
             false => (Standing::Reconciling, Some(rest)),
         };
         (Self { standing, ..self }, rest)
+    }
+
+    /// What Synced says of it: its own words stand in Ready already.
+    pub fn synced(&self) -> Wanted {
+        match self.is_in_sync() {
+            true => Wanted::new(Type::Synced, true, Reason::InSync, ""),
+            false => Wanted::new(Type::Synced, false, self.reason, AS_READY),
+        }
     }
 
     /// Whether the last exchange worked and nothing is left to send.

@@ -66,11 +66,11 @@ impl Events {
         match tokio::time::timeout(DEADLINE, self.send(news, object)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(
-                %reason,
+                reason,
                 error = &error as &dyn std::error::Error,
                 "event was not published"
             ),
-            Err(_) => tracing::debug!(%reason, "event was not published in time"),
+            Err(_) => tracing::debug!(reason, "event was not published in time"),
         }
     }
 
@@ -114,7 +114,7 @@ impl Events {
                 ..ObjectMeta::default()
             },
             type_: Some(severity.into()),
-            reason: Some(news.reason.as_str().into()),
+            reason: Some(news.reason.into()),
             note: Some(capped(&news.note).into()),
             action: Some(news.action.into()),
             regarding: Some(object.clone()),

@@ -1,4 +1,6 @@
-//! Tests: what kstatus reads in an object for every reason, as `docs/status.md` shows it.
+//! Tests: what kstatus reads in an object for every reason, as `docs/status.md` shows it, and what people read.
+
+mod words;
 
 use crate::kinds::{
     Reason,
@@ -7,6 +9,7 @@ use crate::kinds::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use lab::rig::{Health, health};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../docs/status.md");
 
@@ -54,30 +57,61 @@ pub(crate) fn row(stage: &str, conditions: &[Wanted], is_deleting: bool) -> Stri
     )
 }
 
-/// The same of conditions as they stand in a status.
-pub(crate) fn row_of(stage: &str, shown: &[Condition], is_deleting: bool) -> String {
-    let types = [Type::Ready, Type::Reconciling, Type::Stalled, Type::Synced];
-    let of = |kind: Type| {
-        let found = shown.iter().find(|c| c.type_ == kind.as_str())?;
-        let reason = Reason::parse(&found.reason)?;
-        Some(Wanted::new(kind, found.status == "True", reason, ""))
-    };
-    let wanted: Vec<Wanted> = types.into_iter().filter_map(of).collect();
-    row(stage, &wanted, is_deleting)
+/// A case of a kind: its stage of life, the conditions that were decided, and whether the object is being deleted.
+pub(crate) struct Reading {
+    stage: &'static str,
+    conditions: Vec<Wanted>,
+    is_deleting: bool,
 }
 
-/// The page has exactly these lines under this heading.
-pub(crate) fn assert_documented(heading: &str, rows: &[String]) {
-    let (_, section) = PAGE.split_once(&format!("## {heading}\n")).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let shown: Vec<&str> = section.lines().filter(|l| l.starts_with("| ")).collect();
-    // The first is the head of the table.
-    let shown = shown.get(1..).unwrap_or_default();
-    assert!(
-        shown == rows,
-        "docs/status.md, {heading}: the table must be\n{}",
-        rows.join("\n")
-    );
+impl Reading {
+    /// Of conditions as they were decided.
+    pub(crate) fn new(stage: &'static str, conditions: &[Wanted], is_deleting: bool) -> Self {
+        Self {
+            stage,
+            conditions: conditions.to_vec(),
+            is_deleting,
+        }
+    }
+
+    /// Of conditions as they stand in a status.
+    pub(crate) fn of_status(stage: &'static str, shown: &[Condition], is_deleting: bool) -> Self {
+        let types = [
+            Type::Ready,
+            Type::Reconciling,
+            Type::Stalled,
+            Type::Synced,
+            Type::SelfCovered,
+        ];
+        let of = |kind: Type| {
+            let found = shown.iter().find(|c| c.type_ == kind.as_str())?;
+            let reason = Reason::parse(&found.reason)?;
+            let status = found.status == "True";
+            Some(Wanted::new(kind, status, reason, found.message.clone()))
+        };
+        let wanted: Vec<Wanted> = types.into_iter().filter_map(of).collect();
+        Self::new(stage, &wanted, is_deleting)
+    }
+}
+
+#[test]
+fn every_reason_reads_as_the_page_says() {
+    for (heading, readings) in super::readings_of_every_kind() {
+        let rows: Vec<String> = readings
+            .iter()
+            .map(|r| row(r.stage, &r.conditions, r.is_deleting))
+            .collect();
+        let (_, section) = PAGE.split_once(&format!("## {heading}\n")).unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let shown: Vec<&str> = section.lines().filter(|l| l.starts_with("| ")).collect();
+        // The first is the head of the table.
+        let shown = shown.get(1..).unwrap_or_default();
+        assert!(
+            shown == rows,
+            "docs/status.md, {heading}: the table must be\n{}",
+            rows.join("\n")
+        );
+    }
 }
 
 #[test]
@@ -88,4 +122,33 @@ fn every_reason_is_read_by_somebody() {
             .any(|line| line.split('|').nth(2) == Some(&format!(" `{reason}` ")));
         assert_ne!(is_cause, BESIDE.contains(reason), "{reason}");
     }
+}
+
+/// People read these messages and nothing else, so each of them has to say what is, and what comes next.
+#[test]
+fn every_message_of_every_reason_is_for_people() {
+    let mut seen = BTreeSet::new();
+    let mut complaints = BTreeSet::new();
+    for (heading, readings) in super::readings_of_every_kind() {
+        for reading in readings {
+            for condition in &reading.conditions {
+                seen.insert(condition.reason);
+                let found = words::complaints(condition);
+                complaints.extend(found.into_iter().map(|why| {
+                    let (kind, reason) = (condition.kind.as_str(), condition.reason);
+                    let message = &condition.message;
+                    format!(
+                        "{heading}, {}, {kind} {reason}: {why}: {message}",
+                        reading.stage
+                    )
+                }));
+            }
+            let same = words::told_too_often(&reading.conditions);
+            complaints.extend(same.map(|text| format!("{heading}: in three conditions: {text}")));
+        }
+    }
+    let missing = Reason::ALL.iter().filter(|r| !seen.contains(r));
+    complaints.extend(missing.map(|reason| format!("no case says {reason}")));
+    let complaints: Vec<String> = complaints.into_iter().collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }

@@ -33,12 +33,21 @@ pub enum Reported {
 pub struct News {
     /// Whether it is a warning.
     pub severity: Severity,
-    /// Why.
-    pub reason: Reason,
+    /// Why, or what happened: a fixed word.
+    pub reason: &'static str,
     /// What was done or tried: a word such as `Order`.
     pub action: &'static str,
     /// In words.
     pub note: String,
+}
+
+/// Which machine a line of the log is about, where there is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// The provider's identifier.
+    pub uuid: Option<String>,
+    /// The tag of its order.
+    pub order: Option<String>,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
@@ -60,8 +69,19 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
             Some(Written::Done(_)) => {
                 self.objects.reported(uid);
                 let before = object.status().map(K::conditions).unwrap_or_default();
-                for news in news(before, K::conditions(status)) {
-                    self.publish(&**object, news).await;
+                let after = K::conditions(status);
+                let machine = Machine {
+                    uuid: K::machine(status).map(str::to_owned),
+                    order: K::order_tag(status),
+                };
+                let all = news(before, after);
+                if let Some(change) = change(before, after)
+                    && all.iter().all(|news| news.reason != change.reason)
+                {
+                    log(&**object, &machine, &change);
+                }
+                for news in all {
+                    self.publish_of(&**object, &machine, news).await;
                 }
                 Reported::Written
             }
@@ -99,11 +119,66 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
         failed.rest
     }
 
-    /// Publishes one event about an object. Best effort.
+    /// Publishes one event about an object, and logs it. Best effort.
     pub async fn publish(&self, object: &impl kube::Resource<DynamicType = ()>, news: News) {
+        self.publish_of(object, &Machine::default(), news).await;
+    }
+
+    /// The same, of a machine.
+    pub async fn publish_of(
+        &self,
+        object: &impl kube::Resource<DynamicType = ()>,
+        machine: &Machine,
+        news: News,
+    ) {
+        log(object, machine, &news);
         let reference = object.object_ref(&());
         self.events.publish(&news, &reference).await;
     }
+}
+
+/// Most characters of a line of the log that come from a message.
+const MOST_LOGGED: usize = 600;
+
+/// One line of the log: what happened to an object, or why it is as it is by now. Values are quoted, so that nothing
+/// that a provider says makes a line of its own.
+fn log(object: &impl kube::Resource<DynamicType = ()>, machine: &Machine, news: &News) {
+    let reference = object.object_ref(&());
+    let kind = reference.kind.as_deref();
+    let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
+    let (uuid, order) = (machine.uuid.as_deref(), machine.order.as_deref());
+    let (reason, action) = (news.reason, news.action);
+    let end = news.note.floor_char_boundary(MOST_LOGGED);
+    let why = Some(&news.note[..end]).filter(|why| !why.is_empty());
+    match news.severity {
+        Severity::Normal => {
+            tracing::info!(kind, namespace, name, uuid, order, action, why, "{reason}");
+        }
+        Severity::Warning => {
+            tracing::warn!(kind, namespace, name, uuid, order, action, why, "{reason}");
+        }
+    }
+}
+
+/// The reason of an object, where it is another one than before: a warning where a person is needed.
+fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
+    let ready = |conditions: &[Condition]| {
+        let mut found = conditions.iter();
+        found.find(|c| c.type_ == Type::Ready.as_str()).cloned()
+    };
+    let now = ready(after)?;
+    if ready(before).is_some_and(|was| was.reason == now.reason) {
+        return None;
+    }
+    Some(News {
+        severity: match conditions::is_true(after, Type::Stalled) {
+            true => Severity::Warning,
+            false => Severity::Normal,
+        },
+        reason: Reason::parse(&now.reason)?.as_str(),
+        action: "Report",
+        note: now.message,
+    })
 }
 
 /// The events of conditions that people wait for or must act on: those that are True now and were
@@ -120,10 +195,80 @@ pub fn turned(
         let condition = after.iter().find(|c| c.type_ == kind.as_str())?;
         Some(News {
             severity: *severity,
-            reason: Reason::parse(&condition.reason)?,
+            reason: Reason::parse(&condition.reason)?.as_str(),
             action,
             note: condition.message.clone(),
         })
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::telemetry::{LogFormat, tests::Written};
+    use k8s_openapi::{
+        api::core::v1::ConfigMap,
+        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    };
+
+    fn ready(status: &str, reason: Reason) -> Vec<Condition> {
+        let of = |type_: &str, status: &str| Condition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: reason.as_str().into(),
+            message: "m".into(),
+            observed_generation: None,
+            last_transition_time: Time(jiff::Timestamp::MIN),
+        };
+        let stalled = if status == "stalled" { "True" } else { "False" };
+        let ready = if status == "ready" { "True" } else { "False" };
+        vec![of("Ready", ready), of("Stalled", stalled)]
+    }
+
+    #[test]
+    fn a_reason_is_a_line_of_the_log_when_it_changes_and_a_warning_where_a_person_is_needed() {
+        let waits = ready("waits", Reason::NoStock);
+        let stalled = ready("stalled", Reason::InvalidSpec);
+        assert_eq!(change(&waits, &waits), None);
+        let line = |before: &[Condition], after: &[Condition]| {
+            change(before, after).map(|news| (news.reason, news.severity))
+        };
+        assert_eq!(line(&[], &waits), Some(("NoStock", Severity::Normal)));
+        assert_eq!(
+            line(&waits, &stalled),
+            Some(("InvalidSpec", Severity::Warning))
+        );
+        assert_eq!(line(&stalled, &[]), None);
+    }
+
+    #[test]
+    fn what_a_provider_says_makes_no_line_of_its_own_and_none_without_end() {
+        let object = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("web".into()),
+                namespace: Some("shop".into()),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        };
+        let machine = Machine {
+            uuid: Some("u1".into()),
+            order: None,
+        };
+        let news = News {
+            severity: Severity::Warning,
+            reason: "Refused",
+            action: "Order",
+            note: format!("no\n INFO forged\u{1b}[31m {}", "x".repeat(5000)),
+        };
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let (written, subscriber) = Written::start(format, "info");
+            tracing::subscriber::with_default(subscriber, || log(&object, &machine, &news));
+            let text = written.text();
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(!text.contains('\u{1b}') && text.len() < 1000, "{text}");
+            assert!(text.contains("WARN") && text.contains("u1"), "{text}");
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! Why an effect failed, in the fixed words of conditions.
 
-use crate::kinds::Reason;
+use crate::{
+    kinds::{Interval, Reason},
+    runtime::backoff::LONGEST_PAUSE,
+};
 
 /// How many failures in a row status shows. One alone says nothing.
 pub const PERSISTS: u32 = 3;
@@ -35,6 +38,15 @@ impl Trouble {
             reason: Reason::WriteFailed,
             message: why,
         }
+    }
+
+    /// In words for a status: what keeps failing, and that it goes on.
+    pub fn persistent(&self) -> String {
+        format!(
+            "{}; tried again, at growing intervals of at most {}",
+            self.message,
+            Interval(LONGEST_PAUSE)
+        )
     }
 
     /// A check right before the change said no.

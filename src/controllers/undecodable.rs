@@ -71,7 +71,7 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
         );
         let news = News {
             severity: Severity::Warning,
-            reason: Reason::Undecodable,
+            reason: Reason::Undecodable.as_str(),
             action: "Hold",
             note: note.clone(),
         };

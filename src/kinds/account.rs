@@ -277,6 +277,10 @@ pub struct ServerCounts {
     pub retained: i32,
     /// Live machines of this cluster that no object claims.
     pub orphans: i32,
+    /// When the listing ended that the machines were counted in, as known when this status was last written: one that
+    /// changes nothing is not recorded. While the account shows nothing, these are the last known counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_at: Option<Time>,
 }
 
 /// A live machine that no object claims.

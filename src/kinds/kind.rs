@@ -27,6 +27,16 @@ pub trait Kind:
 
     /// The same to be written, with the generation that the status describes.
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>);
+
+    /// The provider's identifier of the machine in a status, for the log.
+    fn machine(_: &Self::Status) -> Option<&str> {
+        None
+    }
+
+    /// The tag of the last order in a status, for the log.
+    fn order_tag(_: &Self::Status) -> Option<String> {
+        None
+    }
 }
 
 /// The API of a kind that has namespaces.

@@ -1,6 +1,6 @@
 //! The order of a server as its object records it: the intent, and the outcome.
 
-use super::{references::AccountKind, rfc3339};
+use super::{names::ORDER_TAG, references::AccountKind, rfc3339};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,14 @@ pub struct Intent {
     /// How many attempts in a row before this one had an unknown outcome and turned out to have made no machine.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_before: i32,
+}
+
+impl Intent {
+    /// The tag of the order, by which its machine is found.
+    pub fn tag(&self) -> String {
+        let epoch = self.epoch.clamp(0, i64::from(u32::MAX));
+        format!("{ORDER_TAG}{}{epoch:08x}", self.mark)
+    }
 }
 
 /// The account that an order goes to, so that nothing is concluded from what another one shows.

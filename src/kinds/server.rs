@@ -58,14 +58,20 @@ use serde::{Deserialize, Serialize};
     printcolumn(
         name = "Type",
         type_ = "string",
-        json_path = ".spec.instanceType",
-        description = "Instance type."
+        json_path = ".status.observed.instanceType",
+        description = "Instance type that the machine has."
     ),
     printcolumn(
         name = "Location",
         type_ = "string",
-        json_path = ".spec.location",
-        description = "Location."
+        json_path = ".status.observed.location",
+        description = "Location that the machine is at."
+    ),
+    printcolumn(
+        name = "OS",
+        type_ = "string",
+        json_path = ".status.observed.osSlug",
+        description = "Operating system that the machine has."
     ),
     printcolumn(
         name = "Age",
@@ -74,11 +80,11 @@ use serde::{Deserialize, Serialize};
         description = "Age of the object."
     ),
     printcolumn(
-        name = "OS",
+        name = "Synced",
         type_ = "string",
-        json_path = ".spec.os.slug",
+        json_path = ".status.conditions[?(@.type==\"Synced\")].status",
         priority = 1,
-        description = "Operating system."
+        description = "Whether the last exchange with the provider worked and nothing is left to send."
     ),
     printcolumn(
         name = "UUID",
@@ -311,6 +317,14 @@ impl Kind for BareMetalServer {
 
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
+    }
+
+    fn machine(status: &Self::Status) -> Option<&str> {
+        status.uuid.as_deref()
+    }
+
+    fn order_tag(status: &Self::Status) -> Option<String> {
+        Some(status.order.as_ref()?.intent.tag())
     }
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {

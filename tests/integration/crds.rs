@@ -205,11 +205,11 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
     assert_eq!(
         columns,
         [
-            "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "AGE"
+            "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "OS", "AGE"
         ]
     );
     let wide = get(&["bms", "-o", "wide"]).await;
-    for column in ["OS", "UUID", "MESSAGE"] {
+    for column in ["SYNCED", "UUID", "MESSAGE"] {
         assert!(wide.lines().next().unwrap().contains(column), "{wide}");
     }
     for kind in ["pacct", "cpacct"] {

@@ -22,7 +22,7 @@ mod report;
 mod secret;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use super::{
     context::{Context, Process},

@@ -43,7 +43,11 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
     {
         let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
         let ended = Timestamp::from_second(now.as_second().saturating_sub(seconds));
-        next.last_orphan_scan = ended.ok().map(Time);
+        let ended = ended.ok().map(Time);
+        if let Some(servers) = &mut next.servers {
+            servers.counted_at.clone_from(&ended);
+        }
+        next.last_orphan_scan = ended;
     }
     next
 }
@@ -70,7 +74,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
         };
         news.push(News {
             severity: Severity::Normal,
-            reason: Reason::KeyAccepted,
+            reason: Reason::KeyAccepted.as_str(),
             action: "Connect",
             note: note.into(),
         });
@@ -83,7 +87,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
         let is_news = was.is_none_or(|c| c.reason != wanted.reason.as_str());
         let of = |severity, action, note| News {
             severity,
-            reason: wanted.reason,
+            reason: wanted.reason.as_str(),
             action,
             note,
         };
@@ -96,9 +100,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
                 news.push(of(severity, "Check", wanted.message.clone()));
             }
             Type::OrphansFound if wanted.status == Some(true) && before.orphans != next.orphans => {
-                let names: Vec<_> = next.orphans.iter().map(|o| o.uuid.as_str()).collect();
-                let note = format!("{}: {}", wanted.message, names.join(", "));
-                news.push(of(Severity::Warning, "Scan", note));
+                news.push(of(Severity::Warning, "Scan", wanted.message.clone()));
             }
             _ => {}
         }
@@ -110,7 +112,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
 pub fn forbidden(why: &str) -> News {
     News {
         severity: Severity::Warning,
-        reason: Reason::Pending,
+        reason: Reason::Pending.as_str(),
         action: "Hold",
         note: why.to_owned(),
     }

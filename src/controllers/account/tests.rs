@@ -16,7 +16,7 @@ use crate::{
     },
     controllers::{
         patience::{PATIENCE, Patience},
-        readings::{assert_documented, row},
+        readings::Reading,
     },
     kinds::{
         Reason,
@@ -402,7 +402,7 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
         assert_eq!(decision.effect, None, "two servers still use it");
         let (_, reason, message) = condition(&facts, Type::Ready);
         assert_eq!(reason, Reason::InUse);
-        assert!(message.ends_with("kubectl get baremetalservers -n n"));
+        assert!(message.ends_with("kubectl get flexmetal -n n"));
     }
 }
 
@@ -566,6 +566,59 @@ fn orphans_are_counted_named_and_explained() {
 }
 
 #[test]
+fn machines_that_were_retained_are_named_where_no_other_is_lost() {
+    let mut facts = facts();
+    let mut kept = machine(7);
+    kept.tags
+        .push(format!("{}:00", crate::kinds::names::RETAINED_PREFIX));
+    let proof = Proof {
+        began: Duration::from_secs(90),
+        ended: Duration::from_secs(91),
+        servers: vec![Arc::new(machine(1)), Arc::new(kept)],
+    };
+    facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
+    let (status, reason, message) = condition(&facts, Type::OrphansFound);
+    assert_eq!((status, reason), ("False", Reason::NoOrphans));
+    let ending = format!("but for 1 retained machine, billed: {}", uuid(7));
+    assert!(message.ends_with(&ending), "{message}");
+}
+
+#[test]
+fn counts_stay_with_their_time_while_no_listing_shows_the_machines() {
+    let mut facts = facts();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    facts.status = report::next_status(&facts, &decide(&facts), now);
+    let counted = facts.status.servers.clone().unwrap();
+    assert_eq!((counted.live, counted.retained), (2, 1));
+    let ended = now - jiff::SignedDuration::from_secs(1000 - 91);
+    assert_eq!(counted.counted_at, Some(Time(ended)));
+
+    // Started again with a key that is refused: nothing was ever listed.
+    let later = Timestamp::from_second(1_800_003_600).unwrap();
+    facts.report = Some(AccountReport {
+        key: rejected(),
+        proof: None,
+        verdict: Verdict::NotChecked,
+        counts: Counts {
+            live: 0,
+            retained: 0,
+        },
+        ..report_of()
+    });
+    facts.users = Some(3);
+    let next = report::next_status(&facts, &decide(&facts), later);
+    let shown = next.servers.unwrap();
+    assert_eq!((shown.live, shown.retained, shown.objects), (2, 1, 3));
+    assert_eq!(shown.counted_at, Some(Time(ended)), "of the last listing");
+
+    // The same where there is no key to connect with.
+    facts.report = None;
+    secret(&mut facts, Err(KeyFault::Invalid("no".into())), false, true);
+    let next = report::next_status(&facts, &decide(&facts), later);
+    assert_eq!(next.servers.unwrap().live, 2);
+}
+
+#[test]
 fn a_quiet_world_writes_no_status() {
     let mut facts = facts();
     let now = Timestamp::from_second(1_800_000_000).unwrap();
@@ -594,15 +647,16 @@ fn a_quiet_world_writes_no_status() {
     assert!(!report::may_wait(&facts.status, &first));
 }
 
-#[test]
-fn every_reason_reads_as_the_page_says() {
+/// What tools and people read in every reason of an account, in the order of the page.
+pub(crate) fn readings() -> Vec<Reading> {
     let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
     let error = |f: &mut Facts, reason| {
-        f.report.as_mut().unwrap().error = Some((reason, "no".into()));
+        f.report.as_mut().unwrap().error =
+            Some((reason, "no; tried again, at growing intervals".into()));
     };
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
-    let cases: [(&str, Make); 12] = [
+    let cases: [(&str, Make); 13] = [
         ("in use", &|_| {}),
         ("in use", &|f| f.report = None),
         ("in use", &missing),
@@ -614,7 +668,9 @@ fn every_reason_reads_as_the_page_says() {
         ("in use", &|f| {
             secret(f, Err(KeyFault::Invalid("no".into())), false, true);
         }),
-        ("in use", &|f| f.endpoint = Err("baseURL".into())),
+        ("in use", &|f| {
+            f.endpoint = Err("spec.baseURL is no URL; correct it".into())
+        }),
         ("in use", &|f| f.report.as_mut().unwrap().key = rejected()),
         ("in use", &|f| {
             f.status.endpoint = Some(endpoint("old"));
@@ -622,19 +678,29 @@ fn every_reason_reads_as_the_page_says() {
         }),
         ("in use", &|f| error(f, Reason::ProviderUnreachable)),
         ("in use", &|f| error(f, Reason::RateLimited)),
+        ("in use, with a lost machine", &|f| {
+            let lost = Orphan {
+                uuid: uuid(3),
+                hostname: "web".into(),
+                order_tag: None,
+            };
+            f.report.as_mut().unwrap().verdict = Verdict::Found {
+                count: 1,
+                first: vec![lost],
+            };
+        }),
         ("being deleted", &|f| f.meta.deletion_timestamp = deleted()),
         ("being deleted", &|f| {
             f.meta.deletion_timestamp = deleted();
             missing(f);
         }),
     ];
-    let mut rows = Vec::new();
-    for (stage, make) in cases {
+    let read = |(stage, make): (&'static str, Make)| {
         let mut facts = facts();
         make(&mut facts);
-        rows.push(row(stage, &decide(&facts).conditions, facts.deleting()));
-    }
-    assert_documented("Accounts", &rows);
+        Reading::new(stage, &decide(&facts).conditions, facts.deleting())
+    };
+    cases.into_iter().map(read).collect()
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Recent {
     /// random, so nobody can make two objects share one.
     fn key(&self, news: &News, object: &ObjectReference) -> u64 {
         let mut hash = self.state.build_hasher();
-        (news.severity as u8, news.reason.as_str(), news.action).hash(&mut hash);
+        (news.severity as u8, news.reason, news.action).hash(&mut hash);
         (&object.kind, &object.namespace, &object.name, &object.uid).hash(&mut hash);
         hash.finish()
     }
@@ -108,7 +108,7 @@ mod tests {
     fn news(note: &str) -> News {
         News {
             severity: Severity::Warning,
-            reason: Reason::WriteFailed,
+            reason: Reason::WriteFailed.as_str(),
             action: "Hold",
             note: note.into(),
         }
@@ -139,7 +139,7 @@ mod tests {
         );
         assert_eq!(recent.repeated(&news("1"), &object("b"), secs(600)), None);
         let other = News {
-            reason: Reason::Undecodable,
+            reason: Reason::Undecodable.as_str(),
             ..news("1")
         };
         assert_eq!(recent.repeated(&other, &object("a"), secs(600)), None);

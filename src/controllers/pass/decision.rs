@@ -4,12 +4,12 @@ use super::Subject;
 use crate::{
     account::List,
     controllers::{
-        cause::{Cause, Standing},
+        cause::{AS_READY, Cause, Standing},
         trouble::PERSISTS,
     },
     kinds::{
         Kind, Reason,
-        conditions::{self, Type, Wanted},
+        conditions::{self, Wanted},
     },
 };
 use jiff::Timestamp;
@@ -119,13 +119,15 @@ impl<S: Clone + Default, E> Decision<S, E> {
             return (status, None);
         };
         let (cause, rest) = cause.judged(&subject.memory.patience, subject.now.mono, before);
-        let synced = match cause.is_in_sync() {
-            true => Wanted::new(Type::Synced, true, Reason::InSync, ""),
-            false => Wanted::new(Type::Synced, false, cause.reason, cause.message.clone()),
-        };
-        let mut wanted = cause.conditions().to_vec();
-        wanted.push(synced);
-        wanted.extend(self.conditions.iter().cloned());
+        let more = self.conditions.iter().cloned().map(|condition| Wanted {
+            message: match condition.message == cause.message && !cause.message.is_empty() {
+                true => AS_READY.to_owned(),
+                false => condition.message,
+            },
+            ..condition
+        });
+        let mut wanted: Vec<Wanted> = [cause.synced()].into_iter().chain(more).collect();
+        wanted.splice(0..0, cause.conditions());
         let generation = subject.object.meta().generation;
         let merged = conditions::merge(before, &wanted, generation, now);
         let (observed, conditions) = K::conditions_mut(&mut status);
@@ -144,8 +146,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         let needs_person = |cause: &Cause| cause.standing == Standing::Stalled;
         match (trouble, &self.cause) {
             (Some(trouble), cause) if !cause.as_ref().is_some_and(needs_person) => {
-                let message = format!("{}; trying again and again", trouble.message);
-                Some(Cause::waits(trouble.reason, message))
+                Some(Cause::waits(trouble.reason, trouble.persistent()))
             }
             (_, cause) => cause.clone(),
         }

@@ -140,7 +140,7 @@ impl<K: Kind, T> Subject<K, T> {
     /// It cannot be seen; it is asked again after [`KIND_UNSEEN`].
     pub fn kind_goes(&self) -> Result<bool, Cause> {
         self.kind_deleting.ok_or_else(|| {
-            let message = "it cannot be seen whether the kind itself is being deleted, which would let what the object has at the provider stay: the operator needs the right to get the definition of its kind";
+            let message = "it cannot be seen whether the kind itself is being deleted, which would let what the object has at the provider stay; asked again every 10s; if this stays, grant the operator the right to get CustomResourceDefinitions";
             Cause::waits(Reason::ChecksFailed, message)
         })
     }
@@ -152,7 +152,7 @@ impl<K: Kind, T> Subject<K, T> {
     pub fn lineage(&self) -> Result<&str, Cause> {
         let lineage = self.view().and_then(|view| view.lineage.as_deref());
         lineage.ok_or_else(|| {
-            let message = "the first complete listing of the account is not done yet";
+            let message = "the first complete listing of the account is not done yet; this object goes on as soon as it is";
             Cause::waits(Reason::WaitingForListing, message)
         })
     }

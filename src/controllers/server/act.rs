@@ -363,11 +363,11 @@ async fn send_release(
     if !fence::may_release(facts, record, since, clock::now(), window) {
         return not_shown();
     }
-    tracing::info!(
+    tracing::debug!(
         namespace = facts.namespace(),
         name = facts.name(),
         machine = record.id.as_str(),
-        "releasing a machine"
+        "sending a release"
     );
     let answer = permit
         .call(async |client| client.release(&record.id).await)

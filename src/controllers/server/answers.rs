@@ -35,7 +35,7 @@ pub fn of_unsent(record: OrderRecord, closed: Closed, now: i64) -> Observation {
             "somebody else changed the object at the same time".into(),
         )),
         Closed::NotSent => {
-            let why = "the order was not sent: its intent could not be confirmed in time";
+            let why = "the order was not sent: that it is under way could not be noted on the object in time";
             let order = settled(record, Answer::NotSent(why.into()), now);
             Observation::Ordered { order, uuid: None }
         }

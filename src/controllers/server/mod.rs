@@ -18,6 +18,7 @@ mod orders;
 mod pass;
 mod report;
 mod ssh_keys;
+mod steps;
 mod turn;
 mod writes;
 

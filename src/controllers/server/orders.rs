@@ -64,7 +64,7 @@ pub async fn order(
     let mut request = planned.order.clone();
     request.tags.push(ctx.cluster.tag());
     request.tags.push(order_tag.clone());
-    tracing::info!(
+    tracing::debug!(
         namespace = facts.namespace(),
         name = facts.name(),
         order = order_tag,
@@ -72,7 +72,7 @@ pub async fn order(
     );
     let answer = account.order(permit, &request, &order_tag).await;
     if let OrderOutcome::Unknown(why) = &answer {
-        tracing::warn!(why, "the outcome of an order is not known");
+        tracing::debug!(order = order_tag, why, "the answer to an order was lost");
     }
     answers::of_order(record, &answer, clock::now().wall)
 }

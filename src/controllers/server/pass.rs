@@ -96,6 +96,11 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         // The watch may be behind for a while; the next pass must not try the same again.
         let _ = ctx.read(&facts.object).await;
     }
+    if let Effect::BeginRelease { uuid } = effect
+        && matches!(observation, Observation::Done | Observation::Released(_))
+    {
+        report::release_started(ctx, &facts, uuid).await;
+    }
     let over = *effect == Effect::LetGo && observation == Observation::Done;
     if over {
         report::ended(ctx, &facts).await;

@@ -1,43 +1,69 @@
 //! A server's status and events, from what was decided.
 
-use super::{ServerContext, decide::Decision, facts::Facts};
-use crate::{
-    controllers::{
-        events::Severity,
-        report::{News, Reported, turned},
-    },
-    kinds::{Reason, conditions::Type},
+use super::{
+    ServerContext,
+    decide::{Decision, fence},
+    facts::Facts,
+    steps::{self, Step},
 };
-use hosting::ServerStatus;
+use crate::{
+    controllers::report::{Machine, Reported},
+    kinds::{names::RELEASE_ANNOTATION, wording::listed},
+};
+use hosting::{Server, ServerStatus};
 
-/// The turns that people wait for or must act on.
-const TURNS: [(Type, Severity, &str); 2] = [
-    (Type::Ready, Severity::Normal, "Deliver"),
-    (Type::Stalled, Severity::Warning, "Hold"),
-];
-
-/// Writes the decided status, where it differs, and publishes what changed.
+/// Writes the decided status, where it differs, and publishes what it tells that the one before did not.
 pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> Reported {
     let status = decision.draft.finish(jiff::Timestamp::now());
-    let news = |before: &[_], after: &[_]| turned(before, after, &TURNS);
-    ctx.report(&facts.object, &status, news).await
+    ctx.report(&facts.object, &status, |_, _| steps::told(facts, &status))
+        .await
 }
 
-/// Tells people what a status write does not show them: how the object's machine ended.
+/// Tells people what no status shows: the object bears the note by which its machine is released, whatever is
+/// written on it from now on.
+pub async fn release_started(ctx: &ServerContext, facts: &Facts, uuid: &str) {
+    let note = format!(
+        "the release of machine {uuid} has started ({RELEASE_ANNOTATION}); deletionPolicy: Retain comes too late from now on"
+    );
+    tell(ctx, facts, Step::ReleaseStarted, Some(uuid), note).await;
+}
+
+/// Tells people what a status write does not show them: how the object's machines ended.
 pub async fn ended(ctx: &ServerContext, facts: &Facts) {
-    let machines = || facts.own.iter().map(|s| &s.server);
-    let (reason, note) = if machines().any(|s| s.status.is_live()) {
-        (Reason::Retained, "the machine stays at the provider")
-    } else if machines().any(|s| s.status == ServerStatus::Released) {
-        (Reason::Released, "the machine is released")
-    } else {
-        return;
+    let all = || facts.own.iter().chain(&facts.recorded).map(|s| &*s.server);
+    let named = |is: fn(&Server) -> bool| -> Vec<&str> {
+        let found = all().filter(|server| is(server));
+        found.map(|server| server.id.as_str()).collect()
     };
-    let news = News {
-        severity: Severity::Normal,
-        reason,
-        action: "Release",
-        note: note.into(),
+    let own = facts
+        .own
+        .iter()
+        .map(|s| &*s.server)
+        .filter(|s| s.status.is_live());
+    let live: Vec<&str> = own.map(|server| server.id.as_str()).collect();
+    let released = named(|server| server.status == ServerStatus::Released);
+    if let Some(first) = live.first() {
+        let note = format!(
+            "machine {} stays at the provider and is still billed; to find it again: tag {}",
+            listed(live.iter().copied()),
+            facts.tag_of_retained()
+        );
+        tell(ctx, facts, Step::Retained, Some(first), note).await;
+    } else if let Some(first) = released.first() {
+        let note = format!("machine {} is released", listed(released.iter().copied()));
+        tell(ctx, facts, Step::Released, Some(first), note).await;
+    }
+}
+
+async fn tell(ctx: &ServerContext, facts: &Facts, step: Step, uuid: Option<&str>, note: String) {
+    let of_machine = facts.own.iter().find_map(|s| {
+        let is_it = uuid == Some(s.server.id.as_str());
+        is_it.then(|| fence::order_tag_of(&s.server, &facts.mark()))?
+    });
+    let machine = Machine {
+        uuid: uuid.map(str::to_owned),
+        order: of_machine.map(str::to_owned),
     };
-    ctx.publish(&*facts.object, news).await;
+    ctx.publish_of(&*facts.object, &machine, step.news(note))
+        .await;
 }

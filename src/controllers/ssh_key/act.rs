@@ -195,7 +195,7 @@ async fn tell_what_stays(ctx: &KeyContext, facts: &Facts, uuids: &[String]) {
     };
     let news = News {
         severity: Severity::Warning,
-        reason: Reason::Retained,
+        reason: Reason::Retained.as_str(),
         action: "Delete",
         note: format!(
             "stored keys {}{more} stay at the provider, since servers of other namespaces name them by identifier: remove them there once they are not needed",

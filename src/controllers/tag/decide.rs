@@ -5,7 +5,7 @@
 
 mod ending;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use super::facts::{Facts, Rename, users};
 use crate::{
@@ -126,9 +126,11 @@ pub fn decide(facts: &Facts) -> Decision {
 fn unusable(tag: &str) -> Option<Cause> {
     let is_letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'-');
     let message = if tag.starts_with(RESERVED_PREFIX) {
-        format!("spec.tag: the prefix {RESERVED_PREFIX} is reserved for the operator's own tags")
+        format!(
+            "spec.tag: the prefix {RESERVED_PREFIX} is reserved for the operator's own tags; choose another name"
+        )
     } else if !(1..=64).contains(&tag.len()) || !tag.bytes().all(is_letter) {
-        "spec.tag: a tag has 1 to 64 letters, digits, _, : and -".to_owned()
+        "spec.tag: a tag has 1 to 64 letters, digits, _, : and -; correct it".to_owned()
     } else {
         return None;
     };
@@ -210,7 +212,7 @@ fn record(facts: &Facts, tag: String) -> Decision {
     let mut status = facts.subject.status();
     status.created = Some(facts.has_made(&tag));
     status.account = Some(facts.subject.object.account());
-    let message = format!("the tag {tag:?} is renamed");
+    let message = format!("the account has the tag as {tag:?}; it is renamed within seconds");
     status.tag = Some(tag);
     Decision::of(status)
         .because(Cause::waits(Reason::Progressing, message))
@@ -280,7 +282,7 @@ fn may_not_touch(facts: &Facts, tag: &str, tags: &Tags, done: &str) -> Option<Ca
     }
     if !facts.has_made(tag) {
         let message = format!(
-            "the tag {tag:?} was there before this object: through a ClusterProviderAccount only the object that made a tag may have it {done}"
+            "the tag {tag:?} was there before this object: through a ClusterProviderAccount only the object that made a tag may have it {done}; use another name, or a ProviderAccount"
         );
         return Some(Cause::needs_person(Reason::OwnershipConflict, message));
     }
@@ -314,7 +316,7 @@ fn refused(facts: &Facts, tag: &str) -> Option<Decision> {
     let rest = (refused.at + REFUSED).checked_sub(facts.subject.now.mono)?;
     (refused.tag == tag && !rest.is_zero()).then(|| {
         let message = format!(
-            "the provider refuses the tag {tag:?}: {}; trying again every 5 minutes",
+            "the provider refuses the tag {tag:?}: {}; tried again every 5m; correct spec.tag if the provider does not like the name",
             refused.message
         );
         hold(facts, Cause::needs_person(Reason::RequestRefused, message)).again(rest)

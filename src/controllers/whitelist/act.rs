@@ -239,7 +239,7 @@ async fn tell_what_stays(ctx: &WhitelistContext, facts: &Facts) {
     let named = left.get(..left.len().min(MOST_NAMED)).unwrap_or_default();
     let news = News {
         severity: Severity::Warning,
-        reason: Reason::Retained,
+        reason: Reason::Retained.as_str(),
         action: "Delete",
         note: format!(
             "{}{more} of API key {} may stay at the provider, to lock nobody out: remove them there once they are not needed",

@@ -10,7 +10,7 @@ pub mod list;
 pub mod plan;
 pub mod ranges;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod wish;
 pub mod words;
 
@@ -22,6 +22,7 @@ use crate::{
         conditions::{Type, Wanted},
         names::ACKNOWLEDGE_LOCKOUT,
         whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
+        wording::counted,
     },
 };
 use guard::Step;
@@ -131,7 +132,7 @@ fn unlisted(facts: &Facts) -> Decision {
     if waits < LISTING {
         return Decision::unchanged(&facts.subject).again(UNLISTED);
     }
-    let message = "not all IpWhitelists are listed yet, and an older one for the same key may be among them: the operator needs the right to list them wherever it looks";
+    let message = "not all IpWhitelists are listed yet, and an older one for the same key may be among them; this one goes on as soon as they are; if this stays, grant the operator the right to list them wherever it looks";
     hold(facts, Cause::waits(Reason::WaitingForListing, message)).again(UNLISTED)
 }
 
@@ -151,10 +152,8 @@ fn going_on(facts: &Facts, decision: Decision, next: &Step, list: &List, plan: &
     match facts.told().contains(&words::of_step(next, list)) {
         true => work(facts),
         false => {
-            let message = match plan.steps.len() {
-                1 => "one step is left".to_owned(),
-                count => format!("{count} steps are left"),
-            };
+            let left = counted(plan.steps.len(), "step");
+            let message = format!("{left} to go; the next follows within seconds");
             let cause = Cause::waits(Reason::Progressing, message);
             decision.because(cause).going_on()
         }

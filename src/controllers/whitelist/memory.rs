@@ -277,7 +277,11 @@ impl Own {
         self.strikes += 1;
         if self.strikes >= MOST_STRIKES {
             self.strikes = 0;
-            self.unkept = Some((generation, why));
+            // With the remedy, since a later process takes the words from the status.
+            let text = format!(
+                "{why}; remove it at the provider or correct the object, and nothing more is sent until spec changes"
+            );
+            self.unkept = Some((generation, text));
         }
     }
 }
@@ -319,8 +323,8 @@ fn other(entry: &Entry) -> Outcome {
 /// What an entry has become.
 fn difference(entry: &Entry) -> String {
     let mark = match entry.name {
-        Some(_) => "with our mark",
-        None => "without our mark in its comments",
+        Some(_) => "with the operator's tag in its comments",
+        None => "without the operator's tag in its comments",
     };
     let active = match entry.active {
         Some(true) => "active",

@@ -133,7 +133,7 @@ async fn another_account_behind_the_same_object_changes_nothing() {
     )
     .await;
     let account = account_says(&world, "default", "KeyAccepted", "False", "AccountChanged").await;
-    let message = condition(&account, "KeyAccepted").unwrap()["message"].to_string();
+    let message = condition(&account, "Ready").unwrap()["message"].to_string();
     for remedy in [world.simulator.api(), "acknowledge-account="] {
         assert!(message.contains(remedy), "{remedy} is not in {message}");
     }

@@ -1,5 +1,7 @@
 //! One server from order to Ready to released, as GitOps tools and people see it.
 
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
 use super::watch_log::WatchLog;
@@ -66,8 +68,59 @@ async fn a_server_goes_from_order_to_ready_to_released() {
     );
     judge(&world).await;
     watch_the(&log.versions());
-    told(&world, "Delivered").await;
     told(&world, "Released").await;
+    events(&world, &uuid).await;
+    log_lines(&mut world, &uuid);
+}
+
+/// An ordinary life has these four events and no others, each with the machine that it is about.
+const STEPS: [&str; 4] = ["Ordered", "Delivered", "ReleaseStarted", "Released"];
+
+async fn events(world: &World, uuid: &str) {
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    let of_server = events.iter().filter(|event| {
+        let regarding = event.regarding.as_ref();
+        regarding.and_then(|r| r.kind.as_deref()) == Some("BareMetalServer")
+    });
+    let mut told: Vec<_> = of_server
+        .map(|e| {
+            (
+                e.event_time.clone().map(|at| at.0),
+                e.reason.clone(),
+                e.note.clone(),
+            )
+        })
+        .collect();
+    told.sort();
+    let reasons: Vec<&str> = told.iter().filter_map(|(_, r, _)| r.as_deref()).collect();
+    assert_eq!(reasons, STEPS, "{told:?}");
+    for (_, reason, note) in &told {
+        let note = note.as_deref().unwrap_or_default();
+        assert!(note.contains(uuid), "{reason:?}: {note}");
+    }
+}
+
+/// Each step is one line of the log, with the fields to look for it.
+fn log_lines(world: &mut World, uuid: &str) {
+    let log = world.operator().log();
+    for step in STEPS {
+        let of_step = format!(" {step} kind=\"BareMetalServer\"");
+        let lines: Vec<&str> = log.lines().filter(|l| l.contains(&of_step)).collect();
+        let [line] = lines[..] else {
+            panic!("{step}: {lines:?} in\n{log}");
+        };
+        let fields = [
+            " INFO ".to_owned(),
+            format!("namespace=\"{}\"", world.namespace),
+            "name=\"one\"".to_owned(),
+            format!("uuid=\"{uuid}\""),
+            "order=\"fmo-order:".to_owned(),
+        ];
+        for field in fields {
+            assert!(line.contains(&field), "{field} is not in {line}");
+        }
+    }
 }
 
 /// What `kubectl get` prints of a ready server.
@@ -80,7 +133,8 @@ async fn columns(world: &World, ready: &Value) {
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
     let first = [
-        "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "AGE", "OS", "UUID",
+        "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "OS", "AGE", "SYNCED",
+        "UUID",
     ];
     assert_eq!(head[..first.len()], first, "{table}");
     let row = lines.next().unwrap();
@@ -94,6 +148,7 @@ async fn columns(world: &World, ready: &Value) {
         address,
         "bm7.std.8",
         "EU: Rotterdam",
+        "ubuntu-2404-lts",
         uuid,
     ] {
         assert!(row.contains(cell), "{cell} is not in {table}");

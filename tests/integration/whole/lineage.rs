@@ -113,7 +113,7 @@ async fn an_order_lost_in_one_account_is_not_proved_absent_in_another() {
     lead_to(&world, &world.simulator).await;
     // The live machine that is on record by now is not shown there: a person says that it is meant.
     let account = account_says(&world, "default", "KeyAccepted", "False", "AccountChanged").await;
-    let message = text(&condition(&account, "KeyAccepted").unwrap()["message"]);
+    let message = text(&condition(&account, "Ready").unwrap()["message"]);
     let (_, word) = message
         .split_once(ACKNOWLEDGE)
         .expect("the command is told");

@@ -2,13 +2,14 @@
 
 use super::super::facts::{Facts, SecretFact};
 use crate::{
-    account::{AccountReport, orphans::Verdict},
-    controllers::cause::Cause,
+    account::{AccountReport, marks, orphans::Verdict},
+    controllers::cause::{AS_READY, Cause},
     kinds::{
         Reason,
         account::ServerCounts,
         conditions::{Type, Wanted},
-        names::ACCOUNT_FINALIZER,
+        names::{ACCOUNT_FINALIZER, RETAINED_PREFIX},
+        wording::{counted, listed},
     },
 };
 
@@ -27,7 +28,8 @@ pub(super) fn conditions(
         None if deleting => Cause::waits(
             Reason::InUse,
             format!(
-                "the account or its Secret is being deleted; {users} objects still use it, and {ACCOUNT_FINALIZER} keeps it for them; list them: kubectl get baremetalservers {}",
+                "the account or its Secret is being deleted; used by {}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; list what does: kubectl get flexmetal {}",
+                counted(users, "object"),
                 match &facts.key.namespace {
                     Some(namespace) => format!("-n {namespace}"),
                     None => "-A".to_owned(),
@@ -54,7 +56,7 @@ fn key_accepted(trouble: Option<&Cause>, accepted: bool) -> Wanted {
         )
     });
     match about_key {
-        Some(t) => Wanted::new(Type::KeyAccepted, false, t.reason, t.message.clone()),
+        Some(t) => Wanted::new(Type::KeyAccepted, false, t.reason, AS_READY),
         None if accepted => Wanted::new(
             Type::KeyAccepted,
             true,
@@ -65,46 +67,81 @@ fn key_accepted(trouble: Option<&Cause>, accepted: bool) -> Wanted {
             kind: Type::KeyAccepted,
             status: None,
             reason: Reason::Pending,
-            message: "the key was not tried yet".into(),
+            message: "the key was not tried yet; Ready says when it is".into(),
         },
     }
 }
 
 fn orphans_found(own: Option<&AccountReport>) -> Wanted {
-    match own.map(|s| &s.verdict) {
-        None | Some(Verdict::NotChecked) => Wanted {
+    match own.map(|report| (report, &report.verdict)) {
+        None | Some((_, Verdict::NotChecked)) => Wanted {
             kind: Type::OrphansFound,
             status: None,
             reason: Reason::NotChecked,
-            message: "not judged: no complete listing was compared yet, or not all namespaces are watched".into(),
+            message: "not checked: no complete listing was compared yet, or not all namespaces are watched; where all are, it is checked once a complete listing is there".into(),
         },
-        Some(Verdict::Found { count: 0, .. }) => Wanted::new(
+        Some((report, Verdict::Found { count: 0, .. })) => Wanted::new(
             Type::OrphansFound,
             false,
             Reason::NoOrphans,
-            "every live machine of this cluster has an object",
+            with_an_object(report),
         ),
-        Some(Verdict::Found { count, .. }) => Wanted::new(
-            Type::OrphansFound,
-            true,
-            Reason::OrphansFound,
-            format!(
-                "{count} live machines bear this cluster's mark and no object claims them, so they cost unseen; status.orphans names the first: release them at the provider, or tag them fmo-retained to keep them"
-            ),
+        Some((_, Verdict::Found { count, first })) => {
+            let shown = first.len().min(MOST_NAMED);
+            let names = listed(first.iter().take(shown).map(|o| o.uuid.as_str()));
+            let more = match count - shown {
+                0 => String::new(),
+                more => format!(" and {more} more (status.orphans has the first {})", first.len()),
+            };
+            Wanted::new(
+                Type::OrphansFound,
+                true,
+                Reason::OrphansFound,
+                format!(
+                    "{} of this cluster without an object, billed all the same: {names}{more}; release them at the provider, or add the tag {RETAINED_PREFIX} there to keep them",
+                    counted(*count, "live machine")
+                ),
+            )
+        }
+    }
+}
+
+/// Most orphans in a message.
+const MOST_NAMED: usize = 8;
+
+/// That no machine is lost, and which stay without an object because somebody said so.
+fn with_an_object(report: &AccountReport) -> String {
+    let servers = report.proof.iter().flat_map(|proof| &proof.servers);
+    let retained = servers.filter(|s| s.status.is_live() && marks::is_retained(s));
+    let retained: Vec<&str> = retained.map(|server| server.id.as_str()).collect();
+    match retained.len() {
+        0 => "every live machine of this cluster has an object".to_owned(),
+        count => format!(
+            "every live machine of this cluster has an object, but for {}, billed: {}",
+            counted(count, "retained machine"),
+            listed(retained)
         ),
     }
 }
 
-/// How many objects and machines there are; None: as before.
-pub(super) fn counts(facts: &Facts, report: &AccountReport) -> Option<ServerCounts> {
+/// How many objects and machines there are; None: as before. Where no complete listing shows the machines, the last
+/// known counts stay, with the time that they are of.
+pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<ServerCounts> {
     let int = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    let objects = int(facts.users?);
+    let last = facts.status.servers.as_ref();
+    let Some(report) = own.filter(|report| report.proof.is_some()) else {
+        let last = last?.clone();
+        return Some(ServerCounts { objects, ..last });
+    };
     Some(ServerCounts {
-        objects: int(facts.users?),
+        objects,
         live: int(report.counts.live),
         retained: int(report.counts.retained),
         orphans: match &report.verdict {
             Verdict::Found { count, .. } => int(*count),
-            Verdict::NotChecked => facts.status.servers.as_ref().map_or(0, |s| s.orphans),
+            Verdict::NotChecked => last.map_or(0, |s| s.orphans),
         },
+        counted_at: last.and_then(|s| s.counted_at.clone()),
     })
 }

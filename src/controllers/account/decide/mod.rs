@@ -119,7 +119,7 @@ pub fn decide(facts: &Facts) -> Decision {
         held,
         effect,
         conditions: conditions::conditions(facts, trouble.as_ref(), accepted, own),
-        servers: own.and_then(|report| conditions::counts(facts, report)),
+        servers: conditions::counts(facts, own),
         orphans: own.and_then(|report| match &report.verdict {
             Verdict::Found { first, .. } => Some(first.clone()),
             Verdict::NotChecked => None,

@@ -8,10 +8,14 @@ use crate::{
     account::KeyState,
     controllers::cause::Cause,
     kinds::{
-        Reason,
+        Interval, Reason,
         names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
+        wording::listed,
     },
 };
+
+/// A key of which nothing is known yet.
+const UNTRIED: &str = "the key was not tried yet; that follows within a minute";
 
 /// The first thing that is wrong, in the order in which a person would repair it.
 pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
@@ -24,7 +28,10 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     let entry = API_KEY_ENTRY;
     match &facts.secret {
         SecretFact::Unread(why) => {
-            let text = format!("{} could not be read: {why}", facts.secret_name());
+            let text = format!(
+                "{} could not be read: {why}; tried again within a minute",
+                facts.secret_name()
+            );
             return waits(Reason::Pending, text);
         }
         SecretFact::Missing => {
@@ -71,7 +78,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         SecretFact::Found { key: Ok(_), .. } => {}
     }
     let Some(report) = &facts.report else {
-        return waits(Reason::Pending, "the key was not tried yet".into());
+        return waits(Reason::Pending, UNTRIED.into());
     };
     // A refused key says more than what was not seen with it.
     if let KeyState::Rejected(refusal) = &report.key {
@@ -87,14 +94,19 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         Identity::Changed => return needs_person(Reason::AccountChanged, changed(facts)),
         Identity::Unchecked => {
             let error = report.error.clone();
-            let text = "checking whether the new base URL or key leads to the same account";
-            let (reason, message) = error.unwrap_or((Reason::Pending, text.into()));
+            let text = || {
+                format!(
+                    "checking whether the new base URL or key leads to the same account; looked at again every {}",
+                    Interval(facts.times().absence_check_interval)
+                )
+            };
+            let (reason, message) = error.unwrap_or_else(|| (Reason::Pending, text()));
             return waits(reason, message);
         }
     }
     match (&report.error, &report.key) {
         (Some((reason, message)), _) => waits(*reason, message.clone()),
-        (None, KeyState::Untried) => waits(Reason::Pending, "the key was not tried yet".into()),
+        (None, KeyState::Untried) => waits(Reason::Pending, UNTRIED.into()),
         (None, _) => failing(facts),
     }
 }
@@ -107,7 +119,7 @@ fn failing(facts: &Facts) -> Option<Cause> {
     let (failures, why) = facts.failed.as_ref()?;
     (*failures >= PERSISTS).then(|| {
         let text = format!(
-            "the metadata of {} or {} cannot be written (finalizer {ACCOUNT_FINALIZER}, annotations): {why}",
+            "the metadata of {} or {} cannot be written (finalizer {ACCOUNT_FINALIZER}, annotations): {why}; tried again within a minute",
             facts.key,
             facts.secret_name()
         );
@@ -118,8 +130,8 @@ fn failing(facts: &Facts) -> Option<Cause> {
 fn changed(facts: &Facts) -> String {
     let before = facts.status.endpoint.as_ref();
     format!(
-        "base URL and key lead to an account that shows none of the live machines on record here ({}). Either put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up: {}; each server whose machine or open order was there stays Stalled until its own condition is answered",
-        lineage::to_be_shown(facts).join(", "),
+        "the new key or URL belongs to another account: it shows none of the recorded machines ({}); put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up, say so (each server whose machine or open order was there then waits for a word of its own): {}",
+        listed(lineage::to_be_shown(facts).iter().map(String::as_str)),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.key_hash),
         lineage::acknowledge(facts),

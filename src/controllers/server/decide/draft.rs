@@ -50,13 +50,12 @@ impl Draft {
         let before = &self.status.conditions;
         let (cause, rest) = cause.judged(&facts.memory.patience, facts.now.mono, before);
         self.patience = rest;
-        let (in_sync, reason, message) = synced.unwrap_or_else(|| match cause.is_in_sync() {
-            true => (true, Reason::InSync, String::new()),
-            false => (false, cause.reason, cause.message.clone()),
-        });
+        let synced = synced.map_or_else(
+            || cause.synced(),
+            |(in_sync, reason, message)| Wanted::new(Type::Synced, in_sync, reason, message),
+        );
         self.conditions = cause.conditions().to_vec();
-        self.conditions
-            .push(Wanted::new(Type::Synced, in_sync, reason, message));
+        self.conditions.push(synced);
         self.status.observed_generation = facts.object.metadata.generation;
     }
 

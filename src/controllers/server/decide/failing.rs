@@ -2,7 +2,10 @@
 
 use super::{super::facts::Facts, Decision};
 use crate::{
-    controllers::{cause::Cause, trouble::PERSISTS},
+    controllers::{
+        cause::{AS_READY, Cause},
+        trouble::PERSISTS,
+    },
     kinds::conditions::{Type, Wanted},
 };
 
@@ -15,10 +18,11 @@ pub fn show(facts: &Facts, decision: &mut Decision) {
     if decision.effect.is_none() || memory.backoff.failures() < PERSISTS {
         return;
     }
-    let message = format!("{}; trying again and again", trouble.message);
+    let mut message = trouble.persistent();
     let draft = &mut decision.draft;
     if draft.conditions.is_empty() {
-        draft.set(facts, Cause::waits(trouble.reason, message.clone()), None);
+        draft.set(facts, Cause::waits(trouble.reason, message), None);
+        message = AS_READY.to_owned();
     }
     // Whatever the rest says, something is left to send.
     let synced = Wanted::new(Type::Synced, false, trouble.reason, message);

@@ -17,10 +17,11 @@ use crate::{
         view::{Sighting, State, View},
     },
     kinds::{
-        Reason,
+        Interval, Reason,
         conditions::{Type, Wanted},
         order::OrderNote,
         server::{Intent, OrderOutcome, OrderRecord},
+        wording::listed,
     },
 };
 use hosting::{Server, ServerStatus};
@@ -217,9 +218,9 @@ fn cause(facts: &Facts, machine: &Machine) -> Cause {
         return Cause::needs_person(
             Reason::DuplicateServers,
             format!(
-                "machine {} is kept; these bear the same mark and are paid for as well: {}; release them at the provider",
+                "machine {} is this object's; these bear its tag as well, and are billed: {}; release them at the provider (status.duplicates has the whole list)",
                 server.id,
-                machine.others.join(", ")
+                listed(machine.others.iter().map(String::as_str))
             ),
         );
     }
@@ -227,13 +228,18 @@ fn cause(facts: &Facts, machine: &Machine) -> Cause {
     match &server.status {
         ServerStatus::Delivered if server.addresses.is_empty() => Cause::waits(
             Reason::WaitingForAddress,
-            "the machine is delivered, and the provider shows no address yet",
+            format!(
+                "machine {} is delivered, and the provider shows no address yet; {}",
+                server.id,
+                looked_again(facts)
+            ),
         ),
-        ServerStatus::Delivered => Cause::ready(Reason::Delivered, "the machine is delivered"),
+        ServerStatus::Delivered => Cause::ready(Reason::Delivered, ""),
         ServerStatus::Failed => Cause::needs_person(
             Reason::ProvisioningFailed,
             format!(
-                "the provider could not deliver the machine{said}; delete this object to give it up: {}",
+                "the provider could not deliver machine {}{said}; nothing is ordered in its place; delete this object to give it up: {}",
+                server.id,
                 remedy::delete(facts)
             ),
         ),
@@ -246,13 +252,28 @@ fn cause(facts: &Facts, machine: &Machine) -> Cause {
             ),
         ),
         other => {
-            let mut message = format!("the provider says {:?}{said}", other.as_str());
-            if facts.policies().suspend {
-                message.push_str("; ");
-                message.push_str(&remedy::suspended(facts, "nothing is sent"));
-            }
+            let next = match facts.policies().suspend {
+                true => remedy::suspended(facts, "nothing is sent"),
+                false => looked_again(facts),
+            };
+            let message = format!(
+                "machine {} is ordered, and the provider says {:?}{said}; {next}",
+                server.id,
+                other.as_str()
+            );
             Cause::waits(Reason::Provisioning, message)
         }
+    }
+}
+
+/// When a machine that is not ready yet is looked at again, in words.
+fn looked_again(facts: &Facts) -> String {
+    match facts.view() {
+        Some(view) => format!(
+            "looked at again every {}",
+            Interval(view.times.active_poll_interval)
+        ),
+        None => "looked at again once the account is there".to_owned(),
     }
 }
 
@@ -274,48 +295,69 @@ fn pending(facts: &Facts, record: &OrderRecord, server: &Server) -> Option<(bool
             remedy::suspended(facts, "nothing is sent for this object"),
         ));
     }
-    let paths = pending_paths(facts, record, server);
-    (!paths.is_empty()).then(|| {
+    let pending = differences(facts, record, server);
+    (!pending.is_empty()).then(|| {
         (
             false,
             Reason::PendingChanges,
             format!(
-                "the machine differs from {}; nothing acts on that yet",
-                paths.join(", ")
+                "{}; nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine",
+                pending.join("; ")
             ),
         )
     })
 }
 
-/// The paths of the spec that the machine does not show. The provider may change case and blanks.
-fn pending_paths(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<&'static str> {
+/// What the spec says and the machine does not show, in words. The provider may change case and blanks.
+fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
     let spec = &facts.object.spec;
     let same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
-    let mut paths = Vec::new();
+    let mut found = Vec::new();
+    let mut differs = |field: &str, wanted: &str, shown: &str| {
+        let quoted = |text: &str| match text {
+            "" => "not set".to_owned(),
+            text => cut(text).to_owned(),
+        };
+        found.push(format!(
+            "{field} is {}, the machine has {}",
+            quoted(wanted),
+            quoted(shown)
+        ));
+    };
     // These can differ where the request was changed and a machine of the former one appeared after all, or
     // where the object lost its status.
     if !server.location.is_empty() && !same(&spec.location, &server.location) {
-        paths.push("spec.location");
+        differs("spec.location", &spec.location, &server.location);
     }
     if !server.instance_type.is_empty() && !same(&spec.instance_type, &server.instance_type) {
-        paths.push("spec.instanceType");
+        differs(
+            "spec.instanceType",
+            &spec.instance_type,
+            &server.instance_type,
+        );
     }
     // What came from the on-demand pool shows no contract.
     let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
-    if server.contract_id.is_some() && server.contract_id.as_deref() != contract {
-        paths.push("spec.contractID");
+    if let Some(shown) = server.contract_id.as_deref()
+        && Some(shown) != contract
+    {
+        differs("spec.contractID", contract.unwrap_or_default(), shown);
     }
     if !same(facts.hostname(), &server.name) {
-        paths.push("spec.hostname");
+        let field = match spec.hostname {
+            Some(_) => "spec.hostname",
+            None => "the host name (spec.hostname is not set)",
+        };
+        differs(field, facts.hostname(), &server.name);
     }
     if !server.os_slug.is_empty() && !same(&spec.os.slug, &server.os_slug) {
-        paths.push("spec.os.slug");
+        differs("spec.os.slug", &spec.os.slug, &server.os_slug);
     }
     // The provider does not give keys back; a hash of what was sent is all there is.
     if let (Some(sent), Some(wanted)) = (&record.ssh_keys_hash, &facts.memory.keys_hash)
         && sent != wanted
     {
-        paths.push("spec.sshKeys");
+        found.push("spec.sshKeys are not the keys that were sent with the order".to_owned());
     }
     let wanted: BTreeSet<&str> = spec.tags.iter().map(String::as_str).collect();
     let shown: BTreeSet<&str> = server
@@ -325,9 +367,24 @@ fn pending_paths(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<&'
         .filter(|t| !t.starts_with(crate::kinds::names::RESERVED_PREFIX))
         .collect();
     if wanted != shown {
-        paths.push("spec.tags");
+        let lacks = wanted.difference(&shown).copied();
+        let has = shown.difference(&wanted).copied();
+        let parts = [("without", listed(lacks)), ("with", listed(has))];
+        let parts = parts.into_iter().filter(|(_, tags)| !tags.is_empty());
+        let parts: Vec<String> = parts.map(|(how, tags)| format!("{how} {tags}")).collect();
+        found.push(format!(
+            "spec.tags differ: the machine is {}",
+            parts.join(", and ")
+        ));
     }
-    paths
+    found
+}
+
+/// The start of a value: neither a spec nor a provider makes a message as long as it likes.
+fn cut(text: &str) -> &str {
+    /// Most bytes of one value.
+    const MOST: usize = 80;
+    &text[..text.floor_char_boundary(MOST)]
 }
 
 /// Marks that a kept machine should have and has not, or has and should not.

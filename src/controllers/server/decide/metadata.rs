@@ -43,7 +43,7 @@ pub fn keep(facts: &Facts, evidence: &Evidence, decision: &mut Decision) {
         let cause = Cause::needs_person(
             Reason::MetadataContested,
             format!(
-                "something takes the operator's finalizer or order annotation off this object again and again, and without them a delete loses the machine; find what writes the object without them (such as kubectl replace from a file, or a tool that does not merge) and stop it: {}",
+                "something takes the operator's finalizer or order annotation off this object again and again, and without them a delete loses the machine; find what writes the object without them (such as a replace from a file, or a tool that does not merge) and stop it: {}",
                 remedy::show_writers(facts)
             ),
         );

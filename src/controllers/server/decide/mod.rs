@@ -27,7 +27,7 @@ mod supply;
 mod terms;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use super::facts::{Facts, account_of};
 use crate::controllers::{account_facts::AccountFacts, again::Again, cause::Cause};

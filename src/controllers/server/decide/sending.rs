@@ -29,9 +29,11 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
     let releasing = |cause| showing(facts, server, cause);
     let retry = |at, pause| rest(facts, at, pause);
     match answer(facts, server) {
-        None => {
-            releasing(Cause::waits(Reason::Releasing, "the release is being sent")).with(effect)
-        }
+        None => releasing(Cause::waits(
+            Reason::Releasing,
+            "the release is being sent; looked at again within seconds",
+        ))
+        .with(effect),
         Some((ReleaseAnswer::Refused, at)) => {
             let cause = Cause::waits(
                 Reason::WaitingForProvider,
@@ -99,7 +101,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             Cause::needs_person(
                 Reason::FailedNotReleased,
                 format!(
-                    "the machine failed{said}, and {why}; ask the provider to release it; if the record stays as it is, take our finalizer off this object: {}",
+                    "the machine failed{said}, and {why}; ask the provider to release it; if the record stays as it is, take the finalizer off this object: {}",
                     remedy::remove_finalizer(facts)
                 ),
             ),
@@ -109,7 +111,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         answer @ (None | Some((ReleaseAnswer::Unknown, _))) => {
             let cause = Cause::waits(
                 Reason::Releasing,
-                "the release of the failed machine is being sent",
+                "the release of the failed machine is being sent; looked at again within seconds",
             );
             match answer.and_then(|(_, at)| rest(facts, at, view.times.active_poll_interval)) {
                 Some(rest) => showing(facts, server, cause).again(rest),
@@ -147,7 +149,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                     server,
                     Cause::waits(
                         Reason::Released,
-                        "the machine failed before it was delivered; the provider keeps the record",
+                        "the machine failed before it was delivered, and the provider keeps the record; this object ends within seconds",
                     ),
                 )
                 .with(Effect::LetGo);

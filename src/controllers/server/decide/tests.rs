@@ -11,11 +11,12 @@ mod metadata;
 mod missing;
 mod order;
 mod properties;
-mod readings;
+pub(crate) mod readings;
 mod recall;
 mod release;
 mod resolve;
 mod retained;
+mod steps;
 mod terms;
 
 use super::{
@@ -296,7 +297,12 @@ impl Case {
     }
 
     fn blocked(self, reason: Reason) -> Self {
-        self.view(|v| v.state = State::Blocked(reason, "the account cannot be used".into()))
+        self.view(|v| {
+            v.state = State::Blocked(
+                reason,
+                "the account cannot be used; tried again within a minute".into(),
+            )
+        })
     }
 
     fn decide(&self) -> Decision {

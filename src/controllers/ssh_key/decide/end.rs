@@ -108,7 +108,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
         );
         return hold(facts, Cause::missing(Reason::InUse, text));
     }
-    let text = "the stored key is being deleted";
+    let text = "the stored key is being deleted; this object ends once it is gone";
     hold(facts, Cause::waits(Reason::Progressing, text)).with(Effect::Delete {
         uuid: first.uuid.clone(),
     })

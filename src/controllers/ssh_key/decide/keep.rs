@@ -215,7 +215,7 @@ fn store(
         // Nothing was said of a new object, and the answer comes soon.
         None if facts.subject.status().conditions.is_empty() => Decision::unchanged(&facts.subject),
         None => {
-            let text = "the key is being stored";
+            let text = "the key is being stored; looked at again within seconds";
             hold(facts, Cause::waits(Reason::Progressing, text))
         }
     };

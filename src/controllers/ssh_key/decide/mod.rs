@@ -5,7 +5,7 @@
 mod end;
 mod keep;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use super::{facts::Facts, public_key::Fingerprint};
 use crate::{

@@ -1,7 +1,7 @@
 //! Tables and properties of the decisions. The facts are built here.
 
 mod life;
-mod readings;
+pub(crate) mod readings;
 
 use super::*;
 use crate::{
@@ -19,7 +19,6 @@ use crate::{
     },
     kinds::{
         SshKey,
-        conditions::{Type, Wanted},
         names::{OBJECT_FINALIZER, STORED_KEY_ANNOTATION},
         ssh_key::{FormerKey, KeyDeletionPolicy, SshKeySpec},
     },
@@ -138,7 +137,7 @@ impl Case {
     }
 
     fn blocked(self, reason: Reason) -> Self {
-        self.view(|v| v.state = State::Blocked(reason, "no".into()))
+        self.view(|v| v.state = State::Blocked(reason, "no; tried again within a minute".into()))
     }
 
     fn policy(self, policy: KeyDeletionPolicy) -> Self {

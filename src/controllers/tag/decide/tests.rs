@@ -1,6 +1,6 @@
 //! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
 
-mod readings;
+pub(crate) mod readings;
 mod world;
 
 use super::*;

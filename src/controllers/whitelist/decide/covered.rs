@@ -102,7 +102,7 @@ pub(super) fn held(
             (
                 Reason::OwnershipConflict,
                 format!(
-                    "{}{more} on the list bear the mark of another IpWhitelist, maybe of another cluster, and mode Exclusive would remove them: remove that object or these entries, or use mode Additive",
+                    "{}{more} on the list bear the tag of another IpWhitelist in their comments, maybe of another cluster, and mode Exclusive would remove them: remove that object or these entries, or use mode Additive",
                     named.join(", ")
                 ),
             )

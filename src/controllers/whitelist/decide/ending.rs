@@ -39,7 +39,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
     if let Some(last) = own.missing.last() {
         return match own.missing.len() {
             1 => {
-                let message = "the account shows no such API key; a second look decides";
+                let message = "the account shows no such API key; looked at again after timing.absenceCheckInterval, and this object ends if it is not there then either";
                 let cause = Cause::waits(Reason::ApiKeyNotFound, message);
                 let next = *last + facts.times().absence_check_interval;
                 look_at(facts, hold(facts, cause), next)

@@ -2,7 +2,7 @@
 
 mod ends;
 mod plans;
-mod readings;
+pub(crate) mod readings;
 mod steps;
 
 use super::{

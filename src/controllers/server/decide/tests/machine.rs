@@ -161,8 +161,16 @@ fn edits_after_the_order_send_nothing_and_are_named() {
         (synced.status, synced.reason),
         (Some(false), Reason::PendingChanges)
     );
-    for path in ["spec.hostname", "spec.os.slug", "spec.tags"] {
-        assert!(synced.message.contains(path), "{path}: {}", synced.message);
+    for words in [
+        "spec.hostname is other, the machine has web",
+        "spec.os.slug is other-os, the machine has some-os",
+        "spec.tags differ: the machine is without new",
+    ] {
+        assert!(
+            synced.message.contains(words),
+            "{words}: {}",
+            synced.message
+        );
     }
     let suspended = kept(ServerStatus::Delivered)
         .spec(|s| s.suspend = Some(true))

@@ -12,7 +12,7 @@ use super::{
 use crate::account::supply::Offer;
 use crate::controllers::trouble::Trouble;
 use crate::controllers::{
-    readings::{assert_documented, row},
+    readings::Reading,
     server::memory::{Declined, ReleaseAnswer},
 };
 use hosting::{catalogue::Availability, quota::LocationQuota, quota::QuotaUsage};
@@ -31,7 +31,7 @@ fn blocked(reason: Reason) -> Case {
 
 /// The account releases with its last good key, and orders nothing.
 fn no_orders(reason: Reason) -> Case {
-    Case::new().view(|v| v.no_orders = Some((reason, "no".into())))
+    Case::new().view(|v| v.no_orders = Some((reason, "no; tried again within a minute".into())))
 }
 
 fn keys(cause: Cause) -> Case {
@@ -117,7 +117,7 @@ fn crowded(case: Case) -> Case {
 fn without_a_machine() -> Vec<Case> {
     let limit = Declined {
         reason: Reason::LimitReached,
-        message: "no".into(),
+        message: "no room; raise the limit".into(),
         at: RUNNING,
         limits: Case::new().0.limits(),
     };
@@ -136,12 +136,15 @@ fn without_a_machine() -> Vec<Case> {
         no_account().waited_for(Reason::AccountNotFound),
         no_secret(),
         no_secret().waited_for(Reason::SecretNotFound),
-        keys(missing("no Secret")),
-        keys(missing("no Secret")).waited_for(Reason::ReferenceNotFound),
-        keys(Cause::waits(Reason::KeyNotStored, "not yet")),
+        keys(missing("no Secret; create it")),
+        keys(missing("no Secret; create it")).waited_for(Reason::ReferenceNotFound),
+        keys(Cause::waits(
+            Reason::KeyNotStored,
+            "not yet; the order follows when it is",
+        )),
         Case::new().facts(|f| {
             if let AccountFacts::Found { terms, .. } = &mut f.account {
-                *terms = crate::account::Terms::Refused("not this one".into());
+                *terms = crate::account::Terms::Refused("not this one; add it".into());
             }
         }),
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
@@ -243,24 +246,23 @@ fn being_deleted() -> Vec<Case> {
     ]
 }
 
-#[test]
-fn every_reason_reads_as_the_page_says() {
+/// Every case, in the order of the page.
+pub(crate) fn every() -> Vec<Reading> {
     let stages = [
         ("without a machine", without_a_machine()),
         ("with a machine", with_a_machine()),
         ("being deleted", being_deleted()),
     ];
-    let mut rows = Vec::new();
+    let mut readings = Vec::new();
     for (stage, cases) in stages {
         for case in cases {
-            let deleting = case.0.deleting();
             let conditions = case.decide().draft.conditions;
             assert!(
                 conditions.iter().any(|c| c.kind == Type::Ready),
                 "{stage}: says nothing: {case:?}"
             );
-            rows.push(row(stage, &conditions, deleting));
+            readings.push(Reading::new(stage, &conditions, case.0.deleting()));
         }
     }
-    assert_documented("Servers", &rows);
+    readings
 }

@@ -103,7 +103,7 @@ fn an_entry_that_loses_its_mark_is_not_added_again() {
     let (reason, message) = case.cause();
     assert_eq!(reason, Reason::EntryNotKept);
     assert!(
-        message.contains("entry 5") && message.contains("without our mark"),
+        message.contains("entry 5") && message.contains("without the operator's tag"),
         "{message}"
     );
     assert_eq!(case.sends(), None);

@@ -1,0 +1,210 @@
+//! The steps of a machine's life that people are told of, each by an event and a line in the log.
+//!
+//! Most of them are read from a status that was written, beside the one before it: so each is told after it is on
+//! record, and a pass that finds nothing new tells nothing.
+
+use super::{decide::evidence, facts::Facts};
+use crate::{
+    controllers::{events::Severity, report::News},
+    kinds::{
+        Reason,
+        conditions::{self, Type},
+        server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
+    },
+};
+use evidence::{Evidence, evidence};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// A step of a machine's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The provider took the order.
+    Ordered,
+    /// The answer to the order was lost, so it is not known yet whether there is a machine.
+    AnswerLost,
+    /// A machine was found by the tag of the order, or of the object.
+    FoundByMark,
+    /// The machine of an earlier object of the same name is this object's now.
+    TakenOver,
+    /// The machine is delivered and has an address.
+    Delivered,
+    /// The provider refused the order.
+    Refused,
+    /// The spec asks for something else than the machine has, and nothing acts on that.
+    PendingChanges,
+    /// The release of the machine is noted on the object: from now on it goes on to its end.
+    ReleaseStarted,
+    /// The machine is released.
+    Released,
+    /// The machine stays at the provider, by policy.
+    Retained,
+}
+
+impl Step {
+    /// The reason of its event.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ordered => "Ordered",
+            Self::AnswerLost => "AnswerLost",
+            Self::FoundByMark => "FoundByMark",
+            Self::TakenOver => "TakenOver",
+            Self::Delivered => "Delivered",
+            Self::Refused => "Refused",
+            Self::PendingChanges => "PendingChanges",
+            Self::ReleaseStarted => "ReleaseStarted",
+            Self::Released => "Released",
+            Self::Retained => "Retained",
+        }
+    }
+
+    /// As news: a warning where money or a person is concerned.
+    pub fn news(self, note: impl Into<String>) -> News {
+        let (severity, action) = match self {
+            Self::Ordered | Self::FoundByMark => (Severity::Normal, "Order"),
+            Self::AnswerLost | Self::Refused => (Severity::Warning, "Order"),
+            Self::TakenOver => (Severity::Normal, "TakeOver"),
+            Self::Delivered => (Severity::Normal, "Deliver"),
+            Self::PendingChanges => (Severity::Warning, "Compare"),
+            Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
+        };
+        News {
+            severity,
+            reason: self.as_str(),
+            action,
+            note: note.into(),
+        }
+    }
+}
+
+/// What a status tells that the one before it did not.
+pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
+    let before = facts.status();
+    let steps = [
+        of_order(facts, &before, next),
+        delivered(&before, next),
+        pending(&before, next),
+    ];
+    let mut news: Vec<News> = steps.into_iter().flatten().collect();
+    let is_stalled =
+        |status: &BareMetalServerStatus| conditions::is_true(&status.conditions, Type::Stalled);
+    // A refusal is told as such.
+    let is_told = |reason: Reason| {
+        reason == Reason::OrderRefused && news.iter().any(|n| n.reason == Step::Refused.as_str())
+    };
+    if is_stalled(next)
+        && !is_stalled(&before)
+        && let Some(stalled) = of_type(&next.conditions, Type::Stalled)
+        && let Some(reason) = Reason::parse(&stalled.reason)
+        && !is_told(reason)
+    {
+        news.push(News {
+            severity: Severity::Warning,
+            reason: reason.as_str(),
+            action: "Hold",
+            note: stalled.message.clone(),
+        });
+    }
+    news
+}
+
+fn of_order(
+    facts: &Facts,
+    before: &BareMetalServerStatus,
+    next: &BareMetalServerStatus,
+) -> Option<News> {
+    let order = next.order.as_ref()?;
+    let is_same = |other: &&OrderRecord| {
+        let (one, other) = (&order.intent, &other.intent);
+        (one.epoch, &one.attempt) == (other.epoch, &other.attempt)
+    };
+    let was = before.order.as_ref().filter(is_same);
+    let is_new = was.is_none_or(|was| was.outcome != order.outcome);
+    let tag = order.intent.tag();
+    let uuid = next.uuid.as_deref().unwrap_or("of unknown identifier");
+    match order.outcome {
+        // The status that an order starts with says so; whatever follows says how it ended, or does not know.
+        None => {
+            let reason = |status: &BareMetalServerStatus| {
+                of_type(&status.conditions, Type::Ready).map(|c| c.reason.clone())
+            };
+            let ordering = Some(Reason::Ordering.as_str());
+            let is_lost = was.is_some()
+                && reason(before).as_deref() == ordering
+                && reason(next).as_deref() != ordering;
+            is_lost.then(|| {
+                Step::AnswerLost.news(format!(
+                    "the answer to the order was lost; looking for the tag {tag}; nothing is ordered meanwhile"
+                ))
+            })
+        }
+        Some(OrderOutcome::Created) if is_new => Some(match found(facts, order) {
+            Step::TakenOver => Step::TakenOver.news(format!(
+                "machine {uuid} of an earlier object of this name is this object's now, with the tag {tag}"
+            )),
+            Step::Ordered => {
+                let observed = next.observed.as_ref();
+                let spec = &facts.object.spec;
+                let kind = observed.map_or(&spec.instance_type, |o| &o.instance_type);
+                let place = observed.map_or(&spec.location, |o| &o.location);
+                Step::Ordered.news(format!(
+                    "the provider took the order: machine {uuid}, {kind} at {place}, with the tag {tag}"
+                ))
+            }
+            _ => Step::FoundByMark.news(format!(
+                "machine {uuid} bears the tag {tag} of this object, and is its machine"
+            )),
+        }),
+        Some(OrderOutcome::Refused) if is_new => {
+            let why = order.message.as_deref().unwrap_or("it does not say why");
+            Some(Step::Refused.news(format!(
+                "the provider refused the order with the tag {tag}, and made no machine: {why}"
+            )))
+        }
+        _ => None,
+    }
+}
+
+/// How the machine of an order came to be known.
+fn found(facts: &Facts, order: &OrderRecord) -> Step {
+    if matches!(evidence(facts), Evidence::Former(..)) {
+        return Step::TakenOver;
+    }
+    let answered = facts.memory.order.as_ref();
+    let is_answered = answered.is_some_and(|known| {
+        known.outcome == Some(OrderOutcome::Created) && known.intent.attempt == order.intent.attempt
+    });
+    match is_answered {
+        true => Step::Ordered,
+        false => Step::FoundByMark,
+    }
+}
+
+fn delivered(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let is_ready = conditions::is_true(&next.conditions, Type::Ready);
+    // An object that was held by something else for a while is not delivered again.
+    let was = before.uuid == next.uuid
+        && before.provider_status == next.provider_status
+        && !before.addresses.is_empty();
+    if !is_ready || was {
+        return None;
+    }
+    let (uuid, address) = (next.uuid.as_deref()?, &next.addresses.first()?.address);
+    Some(Step::Delivered.news(format!("machine {uuid} is delivered: {address}")))
+}
+
+fn pending(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let of = |status: &BareMetalServerStatus| {
+        let found = of_type(&status.conditions, Type::Synced);
+        let found = found.filter(|c| c.reason == Reason::PendingChanges.as_str());
+        found.map(|c| c.message.clone())
+    };
+    let now = of(next)?;
+    (of(before).as_ref() != Some(&now)).then(|| {
+        let uuid = next.uuid.as_deref().unwrap_or_default();
+        Step::PendingChanges.news(format!("machine {uuid}: {now}"))
+    })
+}
+
+fn of_type(conditions: &[Condition], kind: Type) -> Option<&Condition> {
+    conditions.iter().find(|c| c.type_ == kind.as_str())
+}
