@@ -22,6 +22,8 @@ use crate::kinds::{
 use hosting::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 
+/// Said of a machine that is over, while its object still ends.
+const RELEASED: &str = "the machine is released; this object goes within seconds";
 /// How soon to look again when the kind could not be read.
 const CANNOT_SEE: Duration = Duration::from_secs(5);
 
@@ -108,7 +110,7 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
         return showing(
             facts,
             server,
-            Cause::waits(Reason::Released, "the machine is released"),
+            Cause::waits(Reason::Released, RELEASED),
         )
         .with(Effect::LetGo);
     }
@@ -130,7 +132,13 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
         ServerStatus::Releasing => showing(
             facts,
             server,
-            Cause::waits(Reason::Releasing, "the provider is releasing the machine"),
+            Cause::waits(
+                Reason::Releasing,
+                format!(
+                    "the provider is releasing the machine; looked at again every {}",
+                    Interval(view.times.active_poll_interval)
+                ),
+            ),
         ),
         ServerStatus::Failed => sending::failed(facts, view, server),
         _ => sending::send(facts, view, server),
@@ -198,7 +206,10 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
                 None => showing(
                     facts,
                     server,
-                    Cause::waits(Reason::Retained, left_behind(facts)),
+                    Cause::waits(
+                        Reason::Retained,
+                        format!("{}; this object goes within seconds", left_behind(facts)),
+                    ),
                 )
                 .with(Effect::LetGo),
             };
@@ -261,7 +272,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
             return showing(
                 facts,
                 &sighting.server,
-                Cause::waits(Reason::Released, "the machine is released"),
+                Cause::waits(Reason::Released, RELEASED),
             )
             .with(Effect::LetGo);
         }

@@ -174,7 +174,7 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
         None => Cause::waits(
             Reason::OutcomeUnknown,
             format!(
-                "{unknown}; looked at every {}, and believed absent {} after the first look at the earliest",
+                "{unknown}; looked for again every {}, and believed absent {} after the first look at the earliest",
                 Interval(view.times.absence_check_interval),
                 Interval(view.times.absence_grace_period)
             ),

@@ -80,7 +80,7 @@ pub(super) fn unlooked(
             let said = record.message.as_deref();
             let said = said.unwrap_or("the order was refused");
             let text = format!(
-                "{said}; stock and quota are looked at within {}, and nothing is ordered before",
+                "{said}; stock and quota are looked at within {}, and it is tried again after that",
                 Interval(view.times.active_poll_interval)
             );
             Decision::hold(facts, Cause::waits(Reason::OrderRefused, text))
@@ -112,7 +112,7 @@ pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
                     listed(elsewhere.iter().map(String::as_str)),
                     remedy::set(facts, "location", &format!("{first:?}"))
                 ),
-                None => "no other place that you may use has one either: wait, or set another spec.instanceType".into(),
+                None => "no other place that you may use has one either: set another spec.instanceType, or wait".into(),
             };
             let text =
                 format!("the provider has no {kind} at {place} in stock; {follows}; {choice}");
