@@ -322,9 +322,10 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
         );
     }
     // What is shown beside an order of before says nothing of this one.
-    let earlier = showing(often(refused_at(988)), Reason::NoStock)
-        .object(|o| o.status.as_mut().unwrap().order.as_mut().unwrap().outcome = None)
+    let earlier = showing(Case::new().ordered(None, None), Reason::NoStock)
+        .facts(|f| f.now.wall = EPOCH + 2)
         .memory(|m| {
+            m.closed_seen(Some("nonce"), secs(988));
             let mut known = OrderRecord::open(Case::new().intent());
             known.outcome = Some(OrderOutcome::Refused);
             known.outcome_at = Some(EPOCH);
