@@ -256,13 +256,13 @@ impl Own {
                 (Outcome::Shown, _) => self.strikes = 0,
                 (Outcome::Unmarked(why), _) => {
                     self.strikes = MOST_STRIKES;
-                    self.strike(generation, why);
+                    self.strike(generation, &why);
                 }
                 // It is not seen who changed it: the provider, or a person right after.
-                (Outcome::Other(why), _) if sent.is_answered => self.strike(generation, why),
+                (Outcome::Other(why), _) if sent.is_answered => self.strike(generation, &why),
                 (Outcome::None, true) if sent.is_answered => {
                     let why = "what it accepts is not in the list".to_owned();
-                    self.strike(generation, why);
+                    self.strike(generation, &why);
                 }
                 (_, true) => {}
                 (_, false) => self.sent = Some(sent),
@@ -273,7 +273,7 @@ impl Own {
         self.look = Some(look);
     }
 
-    fn strike(&mut self, generation: i64, why: String) {
+    fn strike(&mut self, generation: i64, why: &str) {
         self.strikes += 1;
         if self.strikes >= MOST_STRIKES {
             self.strikes = 0;

@@ -25,7 +25,7 @@ const TRANSCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integratio
 /// One page takes this long at most. Each wait in it has a limit of its own.
 const PAGE_WITHIN: Duration = Duration::from_secs(300);
 /// A key that nobody has: what the reader's `~/.ssh/id_ed25519.pub` is on this machine.
-const OWN_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHRoaXMgaXMgbm90IGEga2V5IG9mIGFueWJvZHkgISE= you@example.com\n";
+const OWN_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z you@example.com\n";
 
 /// A demo and a reader's home folder; both are gone when dropped.
 struct Reader {

@@ -54,6 +54,9 @@ impl Recorded {
             {
                 continue;
             }
+            if is_chance(&format!("{} ", text(&event["reason"]))) {
+                continue;
+            }
             let of = &event["regarding"];
             let object = format!(
                 "{} {}/{}",
@@ -92,7 +95,7 @@ fn lines(log: &str) -> String {
         }) else {
             continue;
         };
-        if level == "INFO" || level == "WARN" || level == "ERROR" {
+        if ["INFO", "WARN", "ERROR"].contains(&level) && !is_chance(rest) {
             let start = line.len() - rest.len();
             by_object
                 .entry(object_of(rest))
@@ -108,6 +111,12 @@ fn lines(log: &str) -> String {
             .for_each(|line| shown += &format!("  {line}\n"));
     }
     shown
+}
+
+/// Whether it depends on how fast this machine is that something is told: a reason that an object passes through, and
+/// an order that the provider refuses before the catalogue was looked at again.
+fn is_chance(told: &str) -> bool {
+    told.starts_with("Refused ") || told.contains(" action=\"Report\" ")
 }
 
 /// The fields by which a line says whose it is.

@@ -22,6 +22,7 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"SHA256:[A-Za-z0-9+/]{43}", "SHA256:<hash>"),
         // Columns stand as far apart as their longest word.
         (r" {2,}", "   "),
+        (r"(?m)^(\d+[dhms])+   ", "<age>   "),
         (
             r"(?m)   (\d+[dhms])+( \(\d*[dhms]* ago\))?(   |$)",
             "   <age>$3",

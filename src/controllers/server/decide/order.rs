@@ -130,7 +130,10 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order, keys: &[ServerKey]) -
     };
     let mut draft = Draft::holding(
         facts,
-        Cause::waits(Reason::Ordering, "the machine is being ordered; the answer comes within seconds"),
+        Cause::waits(
+            Reason::Ordering,
+            "the machine is being ordered; the answer comes within seconds",
+        ),
     );
     draft.status.account = Some(account_of(&facts.object));
     // What an earlier life of the object left in its status is not true of the next machine.

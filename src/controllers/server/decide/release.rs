@@ -107,12 +107,8 @@ fn remaining(facts: &Facts, done: &Server) -> Option<Arc<Server>> {
 
 fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
     if server.status == ServerStatus::Released {
-        return showing(
-            facts,
-            server,
-            Cause::waits(Reason::Released, RELEASED),
-        )
-        .with(Effect::LetGo);
+        return showing(facts, server, Cause::waits(Reason::Released, RELEASED))
+            .with(Effect::LetGo);
     }
     let view = match facts.account.usable(Purpose::End) {
         Ok(view) => view,

@@ -28,7 +28,11 @@ fn written(case: Case) -> Case {
 
 /// An order that was sent a moment ago: its status says so, and no outcome.
 fn sent() -> Case {
-    let ordering = Cause::waits(Reason::Ordering, "the machine is being ordered; the answer comes within seconds").conditions();
+    let ordering = Cause::waits(
+        Reason::Ordering,
+        "the machine is being ordered; the answer comes within seconds",
+    )
+    .conditions();
     let shown = crate::kinds::conditions::merge(&[], &ordering, Some(3), Timestamp::MIN);
     let case = Case::new().open(300, &[]);
     case.object(|o| o.status.get_or_insert_default().conditions = shown)
