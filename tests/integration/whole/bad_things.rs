@@ -59,7 +59,7 @@ async fn what_cannot_be_says_which_field_and_its_neighbours_go_on() {
             "ServerTag",
             tag("refused", &json!({})),
             "RequestRefused",
-            &["refused", "not this one", "5 minutes"],
+            &["refused", "not this one", "again every 5m"],
         ),
         (
             "ServerTag",
