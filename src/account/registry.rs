@@ -128,7 +128,7 @@ impl Accounts {
         let mut found: Vec<Sighting> = Vec::new();
         for core in cores {
             // Two account objects may stand on one live account.
-            let shown = core.state().machines.snapshot().by_mark(place);
+            let shown = core.state().machines.snapshot().left_at(place);
             let is_new = |s: &Sighting| found.iter().all(|f| f.server.id != s.server.id);
             let shown: Vec<Sighting> = shown.into_iter().filter(is_new).collect();
             found.extend(shown);

