@@ -124,7 +124,7 @@ impl Candidate<'_> {
         );
         if let Some((most, machines)) = reached {
             return Err(format!(
-                "{account} has {}, there or being ordered, and its spec.limits.maxServers is {most}; delete a server, which is noticed within {}{}",
+                "{account} has {}, delivered or being ordered, and its spec.limits.maxServers is {most}; delete a server, which is noticed within {}{}",
                 counted(machines, "machine"),
                 Interval(self.every),
                 raise(account, "maxServers", machines)
@@ -170,7 +170,7 @@ impl Candidate<'_> {
             return Ok(());
         };
         Err(format!(
-            "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have {}, there or being ordered, and its limits.maxServers is {most}; delete a server, which is noticed within {}{}",
+            "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have {}, delivered or being ordered, and its limits.maxServers is {most}; delete a server, which is noticed within {}{}",
             entry.name,
             self.account,
             counted(machines, "machine"),

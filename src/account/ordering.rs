@@ -5,8 +5,9 @@ use super::{
     handle::Connected,
     limits::{Candidate, Reservations, left_by_entry, retained_marks},
     live::Live,
+    machines::marks,
     owners::Owner,
-    supply::{self, Offer},
+    supply::{self, Demand},
     turns::{Caller, Lane, Permit},
     view::State,
 };
@@ -219,7 +220,9 @@ impl Account {
             OrderOutcome::Refused(error) => {
                 core.record_answer(Err(error));
                 if supply::may_be_for_want(error) {
-                    core.refusals.note(Offer::of(order), clock::now().mono);
+                    let mark = marks::object_mark(order_tag).unwrap_or_default();
+                    core.refusals
+                        .note(Demand::of(order), mark, clock::now().mono);
                 }
             }
             OrderOutcome::NotSent(_) | OrderOutcome::Unknown(_) => {}

@@ -14,6 +14,7 @@ use hosting::{ApiKey, BaseUrl, Client};
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 /// The account objects of the cluster. A clone is the same registry.
@@ -57,6 +58,17 @@ pub struct Connection {
     pub client: Client,
     /// The word for all of it, which orders name.
     pub word: String,
+}
+
+/// What objects of one namespace and name left behind.
+#[derive(Default)]
+pub struct LeftBehind {
+    /// Their machines that are seen, in every state.
+    pub machines: Vec<Sighting>,
+    /// The accounts that may have more: they had retained machines when they were last counted, and no listing that is
+    /// believed showed them since: after a restart, or with another key or URL. Those that had none make nobody wait,
+    /// so that an account that is out of order does not stop the others.
+    pub unlisted: Vec<AccountKey>,
 }
 
 /// What is left of a connection: whoever waited on it has to look again. The live account may end with
@@ -113,27 +125,43 @@ impl Accounts {
         self.inner.audience.on_record(key)
     }
 
-    /// The machines that objects of this place, a namespace and a name, left behind, in every account that the namespace
-    /// may use: those of its own account objects and those of the cluster. Of an account that nobody has looked at yet
-    /// nothing is known.
-    pub fn left_behind(&self, namespace: &str, place: &str) -> Vec<Sighting> {
-        let cores: Vec<Arc<Core>> = {
+    /// What objects of one namespace and name left behind, by the mark of these, in every account that the namespace may use:
+    /// those of its own account objects and those of the cluster. An account is listed by what began at `since` or later.
+    pub fn left_behind(&self, namespace: &str, mark: &str, since: Duration) -> LeftBehind {
+        let usable: Vec<(Account, Option<Arc<Core>>)> = {
             let entries = self.entries();
             let may_use =
                 |key: &AccountKey| key.namespace.as_deref().is_none_or(|n| n == namespace);
             let usable = entries.iter().filter(|(key, _)| may_use(key));
-            let places = usable.filter_map(|(_, entry)| entry.place.as_ref());
-            places.map(|place| place.live.core.clone()).collect()
+            let with_core = usable.map(|(_, entry)| {
+                let core = entry.place.as_ref().map(|place| place.live.core.clone());
+                (entry.account.clone(), core)
+            });
+            with_core.collect()
         };
-        let mut found: Vec<Sighting> = Vec::new();
-        for core in cores {
-            // Two account objects may stand on one live account.
-            let shown = core.state().machines.snapshot().left_at(place);
-            let is_new = |s: &Sighting| found.iter().all(|f| f.server.id != s.server.id);
-            let shown: Vec<Sighting> = shown.into_iter().filter(is_new).collect();
-            found.extend(shown);
+        let mut left = LeftBehind::default();
+        for (account, core) in usable {
+            let settings = account.settings();
+            let mut is_listed = false;
+            if let Some(core) = core {
+                let state = core.state();
+                let proof = state.machines.proof();
+                is_listed = proof.is_some_and(|p| p.began >= since && settings.is_shown_by(p));
+                let shown = state.machines.snapshot().left_at(mark);
+                drop(state);
+                // Two account objects may stand on one live account.
+                let is_new =
+                    |s: &Sighting| left.machines.iter().all(|f| f.server.id != s.server.id);
+                let shown: Vec<Sighting> = shown.into_iter().filter(is_new).collect();
+                left.machines.extend(shown);
+            }
+            let is_refused = || matches!(account.terms(namespace), Terms::Refused(_));
+            if !is_listed && settings.may_keep && !is_refused() {
+                left.unlisted.push(account.key().clone());
+            }
         }
-        found
+        left.unlisted.sort_unstable();
+        left
     }
 
     /// The account of an object.

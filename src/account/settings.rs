@@ -1,6 +1,9 @@
 //! What the controller of an account object has made of it.
 
-use super::{AccountKey, view::Times};
+use super::{
+    AccountKey,
+    view::{Proof, Times},
+};
 use crate::kinds::{
     Reason,
     account::{KnownMachine, Limits},
@@ -27,6 +30,8 @@ pub struct Settings {
     pub egress: Vec<String>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
+    /// Whether it may have retained machines: it had some when it was last counted, by its status, or was not read yet.
+    pub may_keep: bool,
     /// The lineage to which the present URL and key lead, once that is on record.
     pub lineage: Option<String>,
     /// Whether an object has an open order that went to a former lineage.
@@ -47,6 +52,8 @@ impl Settings {
             defaults: None,
             egress: Vec::new(),
             known: Vec::new(),
+            // One that cannot be read stalls nobody else.
+            may_keep: false,
             lineage: None,
             open_elsewhere: false,
             // Nobody knows, and a wait costs less than a second machine.
@@ -56,7 +63,11 @@ impl Settings {
 
     /// An object that its controller has not looked at yet.
     pub(crate) fn unread(key: &AccountKey) -> Self {
-        Self::blocked(Reason::Pending, format!("{key} was not read yet"))
+        let message = format!("{key} was not read yet");
+        Self {
+            may_keep: true,
+            ..Self::blocked(Reason::Pending, message)
+        }
     }
 
     /// An object that is gone.
@@ -64,8 +75,16 @@ impl Settings {
         Self::blocked(Reason::AccountNotFound, format!("{key} is gone"))
     }
 
-    /// Whether those who use the account have to look again. The machines that it is known by change
-    /// with every machine and concern nobody else.
+    /// Whether a complete listing is of this very account and tells the truth: the connection is known to lead there, and
+    /// it shows one of the machines that the account is known by, where there are some.
+    pub(crate) fn is_shown_by(&self, proof: &Proof) -> bool {
+        let has_live = self.known.iter().any(|known| known.live);
+        let is_shown = self.known.iter().any(|known| proof.shows(&known.uuid));
+        self.lineage.is_some() && (is_shown || !has_live)
+    }
+
+    /// Whether those who use the account have to look again. The machines that it is known by change with every machine;
+    /// who waits for a listing that they are in looks again by itself.
     pub(crate) fn is_news_after(&self, former: &Self) -> bool {
         self.block != former.block
             || self.no_orders != former.no_orders

@@ -1,8 +1,8 @@
 //! Whether what an order asks for can be had: stock, quota, and the orders that may have been refused for want of one.
 //!
 //! A refusal makes everybody who asks for the same wait for the next look at the catalogue, since their orders would be
-//! refused as well. Where that look says that it can be had, the refusal had another cause, and further ones make nobody
-//! wait for a while: an order that is refused for what it is must not hold up the others.
+//! refused as well. Where that look says that it can be had, the refusal had another cause, and further ones of the same
+//! object make nobody wait for a while: an order that is refused for what it is must not hold up the others.
 
 use super::view::Catalogue;
 use hosting::{Error, Order, catalogue::Availability};
@@ -19,14 +19,14 @@ const UNPROCESSABLE: u16 = 422;
 
 /// What an order asks for, as stock and quota count it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Offer {
+pub struct Demand {
     location: String,
     instance_type: String,
     contract_id: Option<String>,
     overflow: bool,
 }
 
-/// Why an offer cannot be had now.
+/// Why what is asked for cannot be had now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// There is no machine of the type at the place.
@@ -45,7 +45,7 @@ pub enum Lack {
     },
 }
 
-impl Offer {
+impl Demand {
     /// What a request asks for. Place and type in any case, with or without blanks around them.
     pub fn of(order: &Order) -> Self {
         Self::new(
@@ -132,9 +132,9 @@ pub(super) fn may_be_for_want(error: &Error) -> bool {
     matches!(error, Error::Refused(refusal) if refusal.status == UNPROCESSABLE)
 }
 
-/// The last refusals of one live account, by what was asked for.
+/// The last refusals of one live account, by what was asked for and the mark of the object that asked.
 #[derive(Default)]
-pub(crate) struct Refusals(Mutex<HashMap<Offer, Refused>>);
+pub(crate) struct Refusals(Mutex<HashMap<(Demand, String), Refused>>);
 
 struct Refused {
     at: Duration,
@@ -143,12 +143,12 @@ struct Refused {
 }
 
 impl Refusals {
-    /// An order was refused, perhaps for want of stock or quota.
-    pub(crate) fn note(&self, offer: Offer, at: Duration) {
+    /// The order of an object was refused, perhaps for want of stock or quota.
+    pub(crate) fn note(&self, asked: Demand, mark: &str, at: Duration) {
         let mut all = self.lock();
         // Later than that any catalogue that an order rests on is newer.
         all.retain(|_, refused| at < refused.at + CATALOGUE_AGE);
-        let refused = all.entry(offer).or_insert(Refused {
+        let refused = all.entry((asked, mark.to_owned())).or_insert(Refused {
             at,
             had_other_cause: false,
         });
@@ -159,22 +159,25 @@ impl Refusals {
 
     /// A look at the catalogue that started then showed this.
     pub(crate) fn looked(&self, catalogue: &Catalogue, started: Duration) {
-        self.lock().retain(|offer, refused| {
+        self.lock().retain(|(asked, _), refused| {
             let is_answered = refused.at <= started;
             refused.had_other_cause |= is_answered;
-            !is_answered || offer.lack(catalogue).is_none()
+            !is_answered || asked.lack(catalogue).is_none()
         });
     }
 
     /// What was refused and not looked at since, and when.
-    pub(crate) fn open(&self) -> Vec<(Offer, Duration)> {
+    pub(crate) fn open(&self) -> Vec<(Demand, Duration)> {
         let all = self.lock();
-        let open = all.iter().filter(|(_, refused)| !refused.had_other_cause);
-        open.map(|(offer, refused)| (offer.clone(), refused.at))
-            .collect()
+        let mut open: HashMap<Demand, Duration> = HashMap::new();
+        for ((asked, _), refused) in all.iter().filter(|(_, refused)| !refused.had_other_cause) {
+            let at = open.entry(asked.clone()).or_default();
+            *at = refused.at.max(*at);
+        }
+        open.into_iter().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Offer, Refused>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Demand, String), Refused>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -235,8 +238,8 @@ mod tests {
         }
     }
 
-    fn here(contract: Option<&str>, overflow: bool) -> Offer {
-        Offer::new(" here", "small", contract, overflow)
+    fn here(contract: Option<&str>, overflow: bool) -> Demand {
+        Demand::new(" here", "small", contract, overflow)
     }
 
     #[test]
@@ -276,10 +279,10 @@ mod tests {
     #[test]
     fn a_refusal_is_open_until_a_look_that_started_after_it() {
         let refusals = Refusals::default();
-        let offer = here(None, false);
-        refusals.note(offer.clone(), secs(100));
-        refusals.note(offer.clone(), secs(101));
-        assert_eq!(refusals.open(), [(offer.clone(), secs(101))]);
+        let asked = here(None, false);
+        refusals.note(asked.clone(), "web", secs(100));
+        refusals.note(asked.clone(), "web", secs(101));
+        assert_eq!(refusals.open(), [(asked.clone(), secs(101))]);
         let there = plan(&[("Here", Availability::Low)]);
         refusals.looked(&there, secs(100));
         assert_eq!(refusals.open().len(), 1, "it had started before");
@@ -290,28 +293,37 @@ mod tests {
     #[test]
     fn refusals_that_a_look_does_not_explain_hold_nobody_up_for_a_minute() {
         let refusals = Refusals::default();
-        let offer = here(None, false);
+        let asked = here(None, false);
         let there = plan(&[("Here", Availability::Low)]);
-        refusals.note(offer.clone(), secs(100));
+        refusals.note(asked.clone(), "web", secs(100));
         refusals.looked(&there, secs(101));
         for at in 102..160 {
-            refusals.note(offer.clone(), secs(at));
+            refusals.note(asked.clone(), "web", secs(at));
         }
         assert_eq!(refusals.open(), []);
-        refusals.note(here(Some("C-1"), false), secs(103));
-        assert_eq!(refusals.open().len(), 1, "another offer is another matter");
-        refusals.note(offer.clone(), secs(160));
-        assert!(refusals.open().contains(&(offer, secs(160))));
+        refusals.note(here(Some("C-1"), false), "web", secs(103));
+        assert_eq!(
+            refusals.open().len(),
+            1,
+            "another request is another matter"
+        );
+        refusals.note(asked.clone(), "db", secs(104));
+        assert!(
+            refusals.open().contains(&(asked.clone(), secs(104))),
+            "another object may be refused for want of it"
+        );
+        refusals.note(asked.clone(), "web", secs(160));
+        assert!(refusals.open().contains(&(asked, secs(160))));
     }
 
     #[test]
     fn each_refusal_that_was_explained_is_looked_into_again() {
         let refusals = Refusals::default();
-        let offer = here(None, false);
-        refusals.note(offer.clone(), secs(100));
+        let asked = here(None, false);
+        refusals.note(asked.clone(), "web", secs(100));
         refusals.looked(&plan(&[("Here", Availability::Unavailable)]), secs(101));
         assert_eq!(refusals.open(), []);
-        refusals.note(offer.clone(), secs(110));
-        assert_eq!(refusals.open(), [(offer, secs(110))]);
+        refusals.note(asked.clone(), "web", secs(110));
+        assert_eq!(refusals.open(), [(asked, secs(110))]);
     }
 }

@@ -43,7 +43,7 @@ impl Terms {
                 "{key} selects namespaces by their labels, and those of namespace {namespace} are not known yet; if this stays, the operator cannot read namespaces: grant its ServiceAccount list and watch on namespaces"
             )),
             Allowed::Nowhere => Self::Refused(format!(
-                "{key} does not allow namespace {namespace}: add it to spec.allowedNamespaces of the account: {}",
+                "{key} does not allow namespace {namespace}: whoever may change the account can add it to spec.allowedNamespaces, with limits: {}",
                 key.command("patch", &adding(entries, namespace))
             )),
             Allowed::Twice(first, second) => Self::Refused(format!(
@@ -88,7 +88,8 @@ fn adding(entries: &[AllowedNamespaces], namespace: &str) -> String {
         .iter()
         .enumerate()
         .find(|(_, e)| e.name == namespace);
-    let own = json!({"name": namespace, "names": [namespace]});
+    // A limit, so that nobody opens an account further than was asked for.
+    let own = json!({"name": namespace, "names": [namespace], "limits": {"maxServers": 1}});
     let (path, value) = match namesake {
         _ if entries.is_empty() => {
             let merge = json!({"spec": {"allowedNamespaces": [own]}});

@@ -1,6 +1,6 @@
 //! What the rest of the operator may know of an account: pure data, taken at one moment.
 
-use super::{List, supply::Offer};
+use super::{List, supply::Demand};
 use crate::kinds::{
     Reason,
     account::{KnownMachine, Limits},
@@ -30,7 +30,7 @@ pub struct View {
     /// What can be ordered, with the moment of the look.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
     /// What was refused, perhaps for want of stock or quota, with the moment: the catalogue was not looked at since.
-    pub refused: Vec<(Offer, Duration)>,
+    pub refused: Vec<(Demand, Duration)>,
     /// The limits of the account object.
     pub limits: Limits,
     /// Every machine of the account, whatever it bears, with the moment of the look.
@@ -161,6 +161,14 @@ pub struct Proof {
     pub ended: Duration,
     /// Everything it showed.
     pub servers: Vec<Arc<Server>>,
+}
+
+impl Proof {
+    /// Whether it shows the machine with this identifier, in any case of its letters.
+    pub fn shows(&self, uuid: &str) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|s| s.id.as_str().eq_ignore_ascii_case(uuid))
+    }
 }
 
 /// A machine, as last seen.

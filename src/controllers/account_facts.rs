@@ -6,7 +6,7 @@ use crate::{
         Terms,
         view::{State, View},
     },
-    kinds::Reason,
+    kinds::{Reason, references::PinnedAccount},
 };
 
 /// The account of an object.
@@ -47,6 +47,16 @@ pub enum Purpose {
 }
 
 impl AccountFacts {
+    /// There is no account that this leads to.
+    pub fn missing(reference: &PinnedAccount) -> Self {
+        let which = format!("{} {}", reference.kind.as_str(), reference.name);
+        // Who named none has never heard of it.
+        Self::Missing(match *reference == PinnedAccount::of(None) {
+            true => format!("{which}, which is used where none is named,"),
+            false => which,
+        })
+    }
+
     /// The account at this moment, where there is one.
     pub fn view(&self) -> Option<&View> {
         match self {
@@ -82,7 +92,9 @@ impl AccountFacts {
         match self {
             Self::Missing(which) => Err(Cause::missing(
                 Reason::AccountNotFound,
-                format!("spec.accountRef: {which} does not exist; create it"),
+                format!(
+                    "spec.accountRef: {which} does not exist; create it, or name another in a new object, since accountRef cannot change"
+                ),
             )),
             Self::NotServed(which) => Err(Cause::needs_person(
                 Reason::AccountNotServed,
@@ -130,5 +142,27 @@ pub fn held(reason: Reason, message: String) -> Cause {
         | Reason::WaitingForListing
         | Reason::AccountNotReady => Cause::waits(reason, message),
         _ => Cause::needs_person(reason, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_named_no_account_reads_which_one_is_meant() {
+        let why = |reference: &PinnedAccount| {
+            let facts = AccountFacts::missing(reference);
+            facts.usable(Purpose::Order).map(drop).unwrap_err().message
+        };
+        let unnamed = PinnedAccount::of(None);
+        assert!(why(&unnamed).starts_with(
+            "spec.accountRef: ProviderAccount default, which is used where none is named, does not exist; create it"
+        ));
+        let named = PinnedAccount {
+            name: "team".into(),
+            ..unnamed
+        };
+        assert!(why(&named).starts_with("spec.accountRef: ProviderAccount team does not exist"));
     }
 }

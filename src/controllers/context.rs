@@ -93,10 +93,13 @@ impl Process {
         let (account, terms) = match self.accounts.resolve(namespace, reference) {
             Resolution::Found { account, terms } => (account, terms),
             Resolution::Missing => {
-                let which = format!("{} {}", reference.kind.as_str(), reference.name);
                 let facts = match self.watched.serves(reference.kind) {
-                    true => AccountFacts::Missing(which),
-                    false => AccountFacts::NotServed(which),
+                    true => AccountFacts::missing(reference),
+                    false => AccountFacts::NotServed(format!(
+                        "{} {}",
+                        reference.kind.as_str(),
+                        reference.name
+                    )),
                 };
                 return (facts, None);
             }

@@ -1,5 +1,6 @@
 //! Events of Kubernetes: best effort, capped, with fixed reasons.
 
+mod lines;
 mod recent;
 
 use super::report::News;
@@ -13,6 +14,7 @@ use kube::{
     Api, Client, Error,
     api::{Patch, PatchParams, PostParams},
 };
+use lines::Lines;
 use recent::{Recent, Repeat};
 use serde_json::json;
 use std::{
@@ -47,6 +49,7 @@ pub struct Events {
     client: Client,
     instance: String,
     recent: Arc<Mutex<Recent>>,
+    lines: Arc<Mutex<Lines>>,
 }
 
 impl Events {
@@ -56,7 +59,15 @@ impl Events {
             client,
             instance: instance.unwrap_or_else(|| CONTROLLER.into()),
             recent: Arc::default(),
+            lines: Arc::default(),
         }
+    }
+
+    /// Counts a line of the log about an object, and says whether it is written: not if it came a few times already
+    /// within the last minutes.
+    pub fn admit_line(&self, reason: &str, object: &ObjectReference) -> bool {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.admit(reason, object, clock::now().mono)
     }
 
     /// Says that something happened to an object. Repeats within some minutes are counted in one

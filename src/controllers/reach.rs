@@ -1,5 +1,6 @@
 //! Where this process may send keys: what its flags say, and how addresses are dialled.
 
+use crate::kinds::wording::listed;
 use hosting::{
     BaseUrl,
     dial::{self, Dial, Lookups},
@@ -11,6 +12,14 @@ use std::{
 
 /// The names that the accounts of one namespace look up at one time.
 const LOOKUPS: usize = 4;
+
+/// The start of a URL: none makes a message as long as it likes.
+fn cut(url: &BaseUrl) -> &str {
+    /// Most bytes of one.
+    const MOST: usize = 80;
+    let url = url.as_str();
+    &url[..url.floor_char_boundary(MOST)]
+}
 
 /// Where keys may be sent. A clone is the same one.
 #[derive(Clone, Default)]
@@ -49,7 +58,11 @@ impl Reach {
         if !self.is_listed() {
             dial::check(&base_url).map_err(|error| error.to_string())?;
         } else if !self.allowed.contains(&base_url) {
-            return Err("baseURL is none of those that this operator may call: correct it, or let a cluster admin list it with --allowed-base-url".into());
+            return Err(format!(
+                "baseURL {} is none of those that this operator may call ({}): correct it, or let a cluster admin list it with --allowed-base-url",
+                cut(&base_url),
+                listed(self.allowed.iter().map(cut))
+            ));
         }
         Ok(base_url)
     }

@@ -1,6 +1,6 @@
 //! Tests: what kstatus reads in an object for every reason, as `docs/status.md` shows it, and what people read.
 
-mod words;
+pub(crate) mod words;
 
 use crate::kinds::{
     Reason,
@@ -97,10 +97,14 @@ impl Reading {
 #[test]
 fn every_reason_reads_as_the_page_says() {
     for (heading, readings) in super::readings_of_every_kind() {
-        let rows: Vec<String> = readings
-            .iter()
-            .map(|r| row(r.stage, &r.conditions, r.is_deleting))
-            .collect();
+        let mut rows: Vec<String> = Vec::new();
+        for reading in readings {
+            let row = row(reading.stage, &reading.conditions, reading.is_deleting);
+            // Two cases may differ in their messages alone.
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
         let (_, section) = PAGE.split_once(&format!("## {heading}\n")).unwrap();
         let section = section.split("\n## ").next().unwrap();
         let shown: Vec<&str> = section.lines().filter(|l| l.starts_with("| ")).collect();

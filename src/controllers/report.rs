@@ -5,7 +5,7 @@ use crate::kinds::{
     Kind, Reason,
     conditions::{self, Type},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use std::{sync::Arc, time::Duration};
 
 /// What a conflict is called that no other write explains.
@@ -78,7 +78,7 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
                 if let Some(change) = change(before, after)
                     && all.iter().all(|news| news.reason != change.reason)
                 {
-                    log(&**object, &machine, &change);
+                    self.log(&**object, &machine, &change);
                 }
                 for news in all {
                     self.publish_of(&**object, &machine, news).await;
@@ -131,9 +131,16 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
         machine: &Machine,
         news: News,
     ) {
-        log(object, machine, &news);
+        self.log(object, machine, &news);
         let reference = object.object_ref(&());
         self.events.publish(&news, &reference).await;
+    }
+
+    fn log(&self, object: &impl kube::Resource<DynamicType = ()>, machine: &Machine, news: &News) {
+        let reference = object.object_ref(&());
+        if self.events.admit_line(news.reason, &reference) {
+            log(&reference, machine, news);
+        }
     }
 }
 
@@ -142,8 +149,7 @@ const MOST_LOGGED: usize = 600;
 
 /// One line of the log: what happened to an object, or why it is as it is by now. Values are quoted, so that nothing
 /// that a provider says makes a line of its own.
-fn log(object: &impl kube::Resource<DynamicType = ()>, machine: &Machine, news: &News) {
-    let reference = object.object_ref(&());
+fn log(reference: &ObjectReference, machine: &Machine, news: &News) {
     let kind = reference.kind.as_deref();
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
     let (uuid, order) = (machine.uuid.as_deref(), machine.order.as_deref());
@@ -207,10 +213,7 @@ pub fn turned(
 mod tests {
     use super::*;
     use crate::runtime::telemetry::{LogFormat, tests::Written};
-    use k8s_openapi::{
-        api::core::v1::ConfigMap,
-        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-    };
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     fn ready(status: &str, reason: Reason) -> Vec<Condition> {
         let of = |type_: &str, status: &str| Condition {
@@ -244,13 +247,10 @@ mod tests {
 
     #[test]
     fn what_a_provider_says_makes_no_line_of_its_own_and_none_without_end() {
-        let object = ConfigMap {
-            metadata: ObjectMeta {
-                name: Some("web".into()),
-                namespace: Some("shop".into()),
-                ..ObjectMeta::default()
-            },
-            ..ConfigMap::default()
+        let object = ObjectReference {
+            name: Some("web".into()),
+            namespace: Some("shop".into()),
+            ..ObjectReference::default()
         };
         let machine = Machine {
             uuid: Some("u1".into()),

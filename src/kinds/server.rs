@@ -190,7 +190,7 @@ fn until_ordered(field: &str, same: &str) -> Rule {
     let open = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.order) || (has(self.status.order.outcome) && self.status.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
     Rule::new(format!("{same} || {open}"))
         .message(&*format!(
-            "{field} can change only while no order is open and no machine exists: create a new server instead"
+            "{field} cannot change while an order is open or the machine exists, which stays as it is: set {field} back to its present value, in the manifest too, and create a new server for another one"
         ))
         .field_path(format!(".spec.{field}"))
 }

@@ -147,8 +147,9 @@ fn grace_outlasts_orders() -> Rule {
 #[x_kube(validation = grace_outlasts_orders())]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
-    /// How long after an order of unknown outcome was first missed its absence may be believed. At least twice
-    /// `orderTimeout`. Minimum 2m, default: 10m, maximum 1h. Mutable.
+    /// How long after an order of unknown outcome was first missed its absence may be believed; how long after its
+    /// order a machine is not believed gone. At least twice `orderTimeout`. Minimum 2m, default: 10m, maximum 1h.
+    /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ABSENCE_GRACE_PERIOD.rule())]
     pub absence_grace_period: Option<Interval>,

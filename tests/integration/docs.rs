@@ -2,6 +2,7 @@
 //! reason has its entry, and the API server accepts every manifest.
 
 mod coverage;
+mod recipes;
 
 use std::collections::BTreeSet;
 use std::fs;

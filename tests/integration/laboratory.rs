@@ -151,8 +151,9 @@ fn missing_go_is_told_in_one_sentence_with_the_remedy() {
 fn folder_with_something_in_it_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("precious"), "text").unwrap();
+    // Without `--stay` the end of standard input could end it before it looks.
     let output = Command::new(program("lab"))
-        .args(["control-plane", "--dir"])
+        .args(["control-plane", "--stay", "--dir"])
         .arg(folder.path())
         .output()
         .unwrap();

@@ -230,7 +230,10 @@ async fn the_limits_of_another_account_object_do_not_count_nor_do_its_machines()
     rig.until("it", || account.sightings(&mark(7)).len() == 1)
         .await;
     let message = limit(reserve(&account, &mark(3)).await.err().unwrap());
-    assert!(message.contains("has 1 machine, there"), "{message}");
+    assert!(
+        message.contains("has 1 machine, delivered or being ordered"),
+        "{message}"
+    );
 }
 
 /// A machine that an object of this namespace left behind.
@@ -406,11 +409,11 @@ fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_other_
     for (entries, path) in [
         (
             vec![],
-            r#"--type=merge -p '{"spec":{"allowedNamespaces":[{"name":"n","names":["n"]}]}}'"#,
+            r#"--type=merge -p '{"spec":{"allowedNamespaces":[{"limits":{"maxServers":1},"name":"n","names":["n"]}]}}'"#,
         ),
         (
             vec![entry("others", &["elsewhere"])],
-            r#"--type=json -p '[{"op":"add","path":"/spec/allowedNamespaces/-","value":{"name":"n","names":["n"]}}]'"#,
+            r#"--type=json -p '[{"op":"add","path":"/spec/allowedNamespaces/-","value":{"limits":{"maxServers":1},"name":"n","names":["n"]}}]'"#,
         ),
         (
             vec![entry("others", &[]), entry("n", &["elsewhere"])],
@@ -423,7 +426,7 @@ fn a_namespace_that_is_not_allowed_gets_the_command_that_allows_it_and_no_other_
     ] {
         let message = not_allowed(&entries);
         assert!(
-            message.contains("add it to spec.allowedNamespaces") && message.ends_with(path),
+            message.contains("can add it to spec.allowedNamespaces") && message.ends_with(path),
             "{message}"
         );
         assert!(!message.contains("elsewhere"), "{message}");

@@ -2,6 +2,7 @@
 
 mod breaker;
 mod incarnations;
+mod left_behind;
 mod limits;
 mod lists;
 mod orphans;

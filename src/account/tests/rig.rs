@@ -220,6 +220,7 @@ impl Rig {
             defaults: Some(Policies::default()),
             egress: Vec::new(),
             known: Vec::new(),
+            may_keep: false,
             lineage: Some("lineage".into()),
             open_elsewhere: false,
             used_before: false,

@@ -59,6 +59,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             defaults: None,
             egress: Vec::new(),
             known: Vec::new(),
+            may_keep: false,
             lineage: Some("lineage".into()),
             open_elsewhere: false,
             used_before: false,

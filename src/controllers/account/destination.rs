@@ -186,7 +186,7 @@ mod tests {
                 None,
                 to(ONE),
                 &[OTHER],
-                &["Secret n/api: baseURL", "none of those", local],
+                &["Secret n/api: baseURL", "none of those", ONE, OTHER, local],
             ),
             (
                 Some(ONE),

@@ -151,6 +151,11 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         defaults: Some(facts.spec.defaults.unwrap_or_default()),
         egress: facts.spec.egress_cidrs.clone(),
         known: decision.known.clone(),
+        may_keep: facts
+            .status
+            .servers
+            .as_ref()
+            .is_some_and(|s| s.retained > 0),
         lineage: decision.lineage_in_force.clone(),
         open_elsewhere: facts.open_elsewhere,
         used_before: facts.used_before,

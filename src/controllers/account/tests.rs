@@ -40,7 +40,9 @@ const LINEAGE: &str = "11111111aaaa";
 const FRESH: &str = "22222222bbbb";
 const URL: &str = "https://api.example.com";
 /// The command that repairs the key.
-const PUT_KEY: &str = "kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://HOST --from-file=apiKey=FILE --dry-run=client -o yaml | kubectl apply -f -";
+const PUT_KEY: &str = "kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-file=apiKey=FILE --dry-run=client -o yaml | kubectl patch secret api -n n --type=merge --patch-file=/dev/stdin";
+/// The command that makes the Secret.
+const CREATE: &str = "kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://api.example.com --from-file=apiKey=FILE";
 
 fn endpoint(hash: &str) -> Endpoint {
     Endpoint {
@@ -218,7 +220,7 @@ fn every_trouble_names_its_field_and_remedy() {
         (
             Reason::SecretNotFound,
             true,
-            &["Secret n/api", "create it", "spec.apiKeySecretRef", PUT_KEY],
+            &["Secret n/api", "create it", "spec.apiKeySecretRef", CREATE],
             |f| f.secret = SecretFact::Missing,
         ),
         (
@@ -252,7 +254,8 @@ fn every_trouble_names_its_field_and_remedy() {
                 "Secret n/api",
                 "type flexmetal.dev/api-key",
                 "cannot be changed",
-                "kubectl delete secret api -n n && kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://HOST --from-file=apiKey=FILE",
+                "kubectl delete secret api -n n && kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://api.example.com --from-file=apiKey=FILE",
+                "saved in FILE before",
             ],
             |f| secret(f, Err(KeyFault::OtherType), false, false),
         ),
@@ -557,10 +560,16 @@ fn orphans_are_counted_named_and_explained() {
     };
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
     assert_eq!((status, reason), ("True", Reason::OrphansFound));
-    assert!(message.contains("30") && message.contains("release"));
+    assert!(message.contains("30") && message.contains("release them"));
     let decision = decide(&facts);
     assert_eq!(decision.servers.as_ref().unwrap().orphans, 30);
-    assert_eq!(decision.orphans, Some(vec![orphan]));
+    assert_eq!(decision.orphans, Some(vec![orphan.clone()]));
+    facts.report.as_mut().unwrap().verdict = Verdict::Found {
+        count: 1,
+        first: vec![orphan],
+    };
+    let (_, _, message) = condition(&facts, Type::OrphansFound);
+    assert!(message.contains("release it at"), "{message}");
     facts.report.as_mut().unwrap().verdict = Verdict::NotChecked;
     assert_eq!(condition(&facts, Type::OrphansFound).0, "Unknown");
 }

@@ -105,8 +105,8 @@ fn says_what_is_next(condition: &Wanted) -> bool {
         last.iter().any(starts)
     };
     match condition.kind {
-        // Only a person ends it.
-        Type::Stalled => asks() || says(&NEXT),
+        // Only a person ends it, so a word of when it goes on is not enough.
+        Type::Stalled => asks(),
         _ => says(&NEXT) || asks(),
     }
 }
@@ -146,6 +146,10 @@ fn a_bad_message_is_found() {
     assert_eq!(of(Type::Stalled, true, "it broke; remove it"), none);
     for (message, why) in [
         ("it broke", "does not end with what comes next"),
+        (
+            "it broke; tried again every 15s",
+            "does not end with what comes next",
+        ),
         ("the mark is gone; remove it", "has an internal word"),
         ("nobody is needed; wait for it", "has an empty phrase"),
         ("remove it\nand go", "is not one clean line"),

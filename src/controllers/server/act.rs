@@ -366,7 +366,7 @@ async fn send_release(
     tracing::debug!(
         namespace = facts.namespace(),
         name = facts.name(),
-        machine = record.id.as_str(),
+        uuid = record.id.as_str(),
         "sending a release"
     );
     let answer = permit

@@ -7,7 +7,7 @@ use crate::controllers::mark::{ClusterId, Mark};
 use crate::controllers::stored_keys::Found;
 use crate::{
     account::{
-        Terms,
+        AccountKey, Terms,
         view::{Sighting, View},
     },
     kinds::{
@@ -58,6 +58,8 @@ pub struct Facts {
     /// Every live machine that an earlier object of this namespace and name left behind, in the order of their
     /// identifiers. Looked for only while the object has no machine of its own.
     pub retained: Vec<Sighting>,
+    /// The accounts that may have more of those: they were not listed yet. Looked for as above.
+    pub unlisted: Vec<AccountKey>,
     /// What is known of the mark in an order annotation that is not this object's own.
     pub former: Option<Former>,
     /// What this process remembers of the object.

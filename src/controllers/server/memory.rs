@@ -64,6 +64,8 @@ pub struct Memory {
     pub closed: Option<(String, Duration)>,
     /// Tries to take the order's tag off the account's list.
     pub tag_tries: u32,
+    /// The machine whose release people were told of.
+    pub release_told: Option<String>,
 }
 
 /// The search for an order of unknown outcome.

@@ -8,7 +8,7 @@ use super::{
     ssh_keys,
 };
 use crate::{
-    account::{Account, Terms, view::Sighting},
+    account::{Account, LeftBehind, Terms, view::Sighting},
     controllers::{
         account_facts::AccountFacts,
         cause::Cause,
@@ -28,7 +28,7 @@ use crate::{
 use hosting::ServerId;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The facts, and the account to act through where there is one.
 pub struct Gathered {
@@ -74,6 +74,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         own: Vec::new(),
         recorded: None,
         retained: Vec::new(),
+        unlisted: Vec::new(),
         former: None,
         memory: ctx.objects.memory(&uid),
         object,
@@ -126,8 +127,9 @@ impl Known for Outside<'_> {
         self.account.sighting(&ServerId::parse(uuid).ok()?)
     }
 
-    fn left_behind(&self, namespace: &str, place: &Mark) -> Vec<Sighting> {
-        self.ctx.accounts.left_behind(namespace, place.as_str())
+    fn left_behind(&self, namespace: &str, place: &Mark, since: Duration) -> LeftBehind {
+        let accounts = &self.ctx.accounts;
+        accounts.left_behind(namespace, place.as_str(), since)
     }
 
     fn is_claimed(&self, mark: &Mark, except: &str) -> Option<bool> {

@@ -64,7 +64,8 @@ pub async fn order(
     let mut request = planned.order.clone();
     request.tags.push(ctx.cluster.tag());
     request.tags.push(order_tag.clone());
-    tracing::debug!(
+    // The last that is known if this process ends before the answer. Always written: orders are paced.
+    tracing::info!(
         namespace = facts.namespace(),
         name = facts.name(),
         order = order_tag,

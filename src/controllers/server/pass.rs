@@ -7,11 +7,11 @@ use super::{
     facts::Facts,
     memory::Observation,
     observe::{Gathered, observe},
-    report,
+    report, steps,
     turn::{self, Asked},
 };
 use crate::{
-    account::{Account, Caller, List},
+    account::{Account, Caller, List, view::Proof},
     controllers::{again::Again, objects::Seen, report::Reported},
     kinds::BareMetalServer,
     runtime::clock,
@@ -55,8 +55,9 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         return again;
     }
     let Gathered { facts, account } = observe(ctx, object).await;
+    tell_release(ctx, &facts).await;
     let decision = decide(&facts);
-    ask(&facts, account.as_ref(), &decision);
+    ask(ctx, &facts, account.as_ref(), &decision);
     ctx.objects.remember(facts.uid(), |memory| {
         memory.wants_keys = decision.wants_keys;
         memory
@@ -96,11 +97,6 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         // The watch may be behind for a while; the next pass must not try the same again.
         let _ = ctx.read(&facts.object).await;
     }
-    if let Effect::BeginRelease { uuid } = effect
-        && matches!(observation, Observation::Done | Observation::Released(_))
-    {
-        report::release_started(ctx, &facts, uuid).await;
-    }
     let over = *effect == Effect::LetGo && observation == Observation::Done;
     if over {
         report::ended(ctx, &facts).await;
@@ -119,6 +115,18 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         return Again::After(QUEUED);
     }
     Again::AtOnce
+}
+
+/// Tells people of a release whose note the object bears: by what it bears and not by the write, whose answer may be
+/// lost.
+async fn tell_release(ctx: &ServerContext, facts: &Facts) {
+    let Some(uuid) = steps::release_to_tell(facts) else {
+        return;
+    };
+    report::release_started(ctx, facts, uuid).await;
+    ctx.objects.remember(facts.uid(), |memory| {
+        memory.release_told = Some(uuid.to_owned());
+    });
 }
 
 /// Whether the effect may follow as soon as something is known: the place that it has in the queue,
@@ -181,8 +189,11 @@ async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Aga
     }
 }
 
-/// Passes the decision's wishes on to the account.
-fn ask(facts: &Facts, account: Option<&Account>, decision: &Decision) {
+/// Passes the decision's wishes on to the account, and to others that may have kept a machine of this place.
+fn ask(ctx: &ServerContext, facts: &Facts, account: Option<&Account>, decision: &Decision) {
+    if decision.wants_elsewhere {
+        ask_elsewhere(ctx, facts);
+    }
     let Some(account) = account else { return };
     // One that is there already was a fact of this decision; asking again would only wake the
     // object again.
@@ -199,6 +210,17 @@ fn ask(facts: &Facts, account: Option<&Account>, decision: &Decision) {
     }
     if let Some(not_before) = decision.wants_servers {
         account.want_list(List::Servers, not_before, &caller);
+    }
+}
+
+/// Asks the other accounts for newer listings than those that were not believed.
+fn ask_elsewhere(ctx: &ServerContext, facts: &Facts) {
+    let others = facts.unlisted.iter();
+    for other in others.filter_map(|key| ctx.accounts.get(key)) {
+        let view = other.view();
+        let newer = |proof: Arc<Proof>| proof.began + view.times.absence_check_interval;
+        let not_before = view.proof.clone().map_or(Duration::ZERO, newer);
+        other.want_proof(facts.mark().as_str(), not_before.max(facts.acting_since));
     }
 }
 

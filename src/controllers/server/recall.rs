@@ -7,8 +7,9 @@ use super::{
     facts::{Facts, Former},
     memory::Missing,
 };
-use crate::account::view::Sighting;
+use crate::account::{LeftBehind, view::Sighting};
 use crate::controllers::mark::Mark;
+use std::time::Duration;
 
 /// What is known outside of the object.
 pub trait Known {
@@ -16,8 +17,9 @@ pub trait Known {
     fn bearing(&self, mark: &Mark) -> Vec<Sighting>;
     /// A machine by its identifier, whatever it bears.
     fn machine(&self, uuid: &str) -> Option<Sighting>;
-    /// Every machine that objects of this place left behind, in any account that the namespace may use, any state.
-    fn left_behind(&self, namespace: &str, place: &Mark) -> Vec<Sighting>;
+    /// Every machine that objects of this place left behind, in any account that the namespace may use, any state; with
+    /// the accounts that may have more, not being listed at `since` or later.
+    fn left_behind(&self, namespace: &str, place: &Mark, since: Duration) -> LeftBehind;
     /// Whether a living object other than the one with this UID bears the mark; None: that cannot be seen.
     fn is_claimed(&self, mark: &Mark, except: &str) -> Option<bool>;
 }
@@ -44,7 +46,10 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
         // It is shown again: an earlier search for it proves nothing any more.
         facts.memory.missing = Missing::default();
     }
-    facts.retained = retained(facts, known);
+    LeftBehind {
+        machines: facts.retained,
+        unlisted: facts.unlisted,
+    } = left_behind(facts, known);
     facts.recorded = match &found {
         Evidence::Own(attempt) => attempt.uuid.as_deref().and_then(|uuid| known.machine(uuid)),
         _ => None,
@@ -55,14 +60,15 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     });
 }
 
-/// The live machines that earlier objects of this place left behind. Only who has none may order one.
-fn retained(facts: &Facts, known: &impl Known) -> Vec<Sighting> {
+/// What earlier objects of this place left behind, live machines alone. Only who has none may order one.
+fn left_behind(facts: &Facts, known: &impl Known) -> LeftBehind {
     if facts.deleting() || !facts.own.is_empty() {
-        return Vec::new();
+        return LeftBehind::default();
     }
     let place = facts.cluster.place_mark(facts.namespace(), facts.name());
-    let mut left = known.left_behind(facts.namespace(), &place);
-    left.retain(|s| s.server.status.is_live());
-    left.sort_by(|a, b| a.server.id.as_str().cmp(b.server.id.as_str()));
+    let mut left = known.left_behind(facts.namespace(), &place, facts.acting_since);
+    let machines = &mut left.machines;
+    machines.retain(|s| s.server.status.is_live());
+    machines.sort_by(|a, b| a.server.id.as_str().cmp(b.server.id.as_str()));
     left
 }

@@ -25,7 +25,7 @@ pub async fn release_started(ctx: &ServerContext, facts: &Facts, uuid: &str) {
     let note = format!(
         "the release of machine {uuid} has started ({RELEASE_ANNOTATION}); deletionPolicy: Retain comes too late from now on"
     );
-    tell(ctx, facts, Step::ReleaseStarted, Some(uuid), note).await;
+    tell(ctx, facts, Step::ReleaseStarted, uuid, note).await;
 }
 
 /// Tells people what a status write does not show them: how the object's machines ended.
@@ -48,20 +48,20 @@ pub async fn ended(ctx: &ServerContext, facts: &Facts) {
             listed(live.iter().copied()),
             facts.tag_of_retained()
         );
-        tell(ctx, facts, Step::Retained, Some(first), note).await;
+        tell(ctx, facts, Step::Retained, first, note).await;
     } else if let Some(first) = released.first() {
         let note = format!("machine {} is released", listed(released.iter().copied()));
-        tell(ctx, facts, Step::Released, Some(first), note).await;
+        tell(ctx, facts, Step::Released, first, note).await;
     }
 }
 
-async fn tell(ctx: &ServerContext, facts: &Facts, step: Step, uuid: Option<&str>, note: String) {
+async fn tell(ctx: &ServerContext, facts: &Facts, step: Step, uuid: &str, note: String) {
     let of_machine = facts.own.iter().find_map(|s| {
-        let is_it = uuid == Some(s.server.id.as_str());
+        let is_it = uuid == s.server.id.as_str();
         is_it.then(|| fence::order_tag_of(&s.server, &facts.mark()))?
     });
     let machine = Machine {
-        uuid: uuid.map(str::to_owned),
+        uuid: Some(uuid.to_owned()),
         order: of_machine.map(str::to_owned),
     };
     ctx.publish_of(&*facts.object, &machine, step.news(note))

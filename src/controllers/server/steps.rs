@@ -3,7 +3,10 @@
 //! Most of them are read from a status that was written, beside the one before it: so each is told after it is on
 //! record, and a pass that finds nothing new tells nothing.
 
-use super::{decide::evidence, facts::Facts};
+use super::{
+    decide::evidence,
+    facts::{Facts, is_same_uuid},
+};
 use crate::{
     controllers::{events::Severity, report::News},
     kinds::{
@@ -13,6 +16,7 @@ use crate::{
     },
 };
 use evidence::{Evidence, evidence};
+use hosting::ServerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// A step of a machine's life.
@@ -105,6 +109,21 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
         });
     }
     news
+}
+
+/// The machine whose release has to be told now: the object bears the note of it, and neither this process told it nor,
+/// by the status that follows, a former one.
+pub fn release_to_tell(facts: &Facts) -> Option<&str> {
+    let uuid = facts.release_begun().filter(|_| facts.deleting())?;
+    let is_it = |other: &str| is_same_uuid(other, uuid);
+    let is_own = facts.own.iter().any(|s| is_it(s.server.id.as_str()));
+    let is_told = facts.memory.release_told.as_deref().is_some_and(is_it);
+    let status = facts.object.status.as_ref();
+    let shown = status.filter(|status| status.uuid.as_deref().is_some_and(is_it));
+    let shown = shown.and_then(|status| status.provider_status.as_deref());
+    let followed = [ServerStatus::Releasing, ServerStatus::Released];
+    let is_shown = followed.iter().any(|s| shown == Some(s.as_str()));
+    (is_own && !is_told && !is_shown).then_some(uuid)
 }
 
 fn of_order(

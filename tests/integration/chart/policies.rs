@@ -323,6 +323,8 @@ async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifte
     kept["spec"]["deletionProtection"] = json!(true);
     world.create(&kept).await;
     world.create(&lab::rig::server("loose")).await;
+    world.create(&lab::rig::server("early")).await;
+    world.wait_ready("early", SOON).await;
     world.wait_ready("kept", SOON).await;
     world.wait_ready("loose", SOON).await;
     let try_it = ["delete", "bms", "kept", "--dry-run=server"];
@@ -350,6 +352,14 @@ async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifte
         admin.kubectl(&get, "").await.err()
     })
     .await;
+    // Servers are deleted by their names, up to the first that is protected.
+    let names = "-o=jsonpath={.items[*].metadata.name}";
+    let get = ["get", "bms", "-n", namespace, names];
+    eventually("the first server is gone", SOON, async || {
+        let left = in_force.cluster.kubectl_ok(&get).await;
+        (left == "kept loose").then_some(())
+    })
+    .await;
     // The server is whole, its machine runs, and its key stays.
     let object = world.get("kept").await.unwrap();
     assert!(object["metadata"]["deletionTimestamp"].is_null());
@@ -359,6 +369,7 @@ async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifte
         machines.iter().any(|machine| machine["uuid"] == *uuid)
     };
     assert!(runs().await);
+    assert_eq!(world.simulator.live_machines().await.len(), 2);
     for other in ["provideraccount/default", "secret/account-key"] {
         let get = ["get", other];
         admin.kubectl(&get, "").await.unwrap();

@@ -11,6 +11,16 @@ use lab::rig::{World, eventually, quick_timing};
 /// Writes an account of the cluster with these entries, named after the namespace of the world whose simulator is
 /// behind it.
 async fn account(host: &Host, world: &World, entries: &Value) -> Value {
+    timed_account(host, world, entries, &quick_timing()).await
+}
+
+/// The same, with times of its own.
+pub(super) async fn timed_account(
+    host: &Host,
+    world: &World,
+    entries: &Value,
+    timing: &Value,
+) -> Value {
     let name = &world.namespace;
     let key = secret(name, "apiKey", world.simulator.api_key());
     apply(&world.client, Some(&host.world.namespace), &key).await;
@@ -19,7 +29,7 @@ async fn account(host: &Host, world: &World, entries: &Value) -> Value {
         "metadata": {"name": name},
         "spec": {
             "baseURL": world.simulator.api(), "apiKeySecretRef": {"name": name},
-            "timing": quick_timing(), "allowedNamespaces": entries,
+            "timing": timing, "allowedNamespaces": entries,
         },
     });
     apply(&world.client, None, &account).await

@@ -234,8 +234,11 @@ async fn an_edit_after_the_order_is_shown_as_pending_and_sends_nothing() {
         condition(&pending, "Ready"),
         condition(&object, "Ready")
             .map(|ready| {
-                // Only the generation that it speaks of is another.
+                // Only the generation that it speaks of is another, and where to read what is pending.
                 let mut ready = ready.clone();
+                let words =
+                    "the condition Synced says which changes of the spec the machine does not have";
+                ready["message"] = words.into();
                 ready["observedGeneration"] = pending["metadata"]["generation"].clone();
                 ready
             })

@@ -6,7 +6,7 @@ use super::{
     ORDER_ANNOTATION, SOON, apply, judge, looks, machine, machine_becomes, orders, stuck, text,
     with, with_other_account,
 };
-use lab::rig::{World, cluster, eventually, server};
+use lab::rig::{World, cluster, condition, eventually, server};
 
 const ORDER_ANOTHER: &str = "flexmetal.dev/order-another";
 
@@ -194,17 +194,14 @@ async fn an_object_that_was_applied_plain_takes_its_machine_back_by_the_saved_an
     judge(&world).await;
 }
 
-/// The object names another account when it is applied again.
+/// The object names another account when it is applied again, and that of the machine cannot be asked by then.
 #[tokio::test]
 async fn a_machine_that_another_account_of_the_namespace_keeps_counts_as_well() {
-    let (world, other) = with_other_account("elsewhere").await;
+    let (mut world, other) = with_other_account("elsewhere").await;
+    let key = world.simulator.api_key().to_owned();
+    world.write_secret("other-key", &key).await;
     world
-        .write_account_as(
-            "other",
-            "account-key",
-            other.api(),
-            &lab::rig::quick_timing(),
-        )
+        .write_account_as("other", "other-key", other.api(), &lab::rig::quick_timing())
         .await;
     super::account_says(&world, "other", "Ready", "True", "AccountReady").await;
     world.create(&server("web")).await;
@@ -213,6 +210,23 @@ async fn a_machine_that_another_account_of_the_namespace_keeps_counts_as_well() 
     world.create(&there).await;
     stuck(&world, "web", "RetainedMachine", &[&kept]).await;
     looks(&world, 3).await;
+
+    world.delete("web").await;
+    world.wait_gone("web", SOON).await;
+    world.write_secret("account-key", "").await;
+    super::account_says(&world, "default", "Ready", "False", "InvalidKey").await;
+    world.operator().restart();
+    world.create(&there).await;
+    eventually("what it waits for is told", SOON, async || {
+        let object = world.get("web").await?;
+        let ready = condition(&object, "Ready")?;
+        let command = "kubectl describe provideraccount default";
+        let is_told = text(&ready["message"]).contains(command);
+        (ready["reason"] == "WaitingForListing" && is_told).then_some(())
+    })
+    .await;
+    world.write_secret("account-key", &key).await;
+    stuck(&world, "web", "RetainedMachine", &[&kept]).await;
     assert_eq!(orders(&world).await, 1);
     let counts = other.counts().await;
     assert_eq!(counts.get("POST /v3/flexMetal/servers"), None);

@@ -103,7 +103,7 @@ async fn a_key_is_stored_once_named_by_a_server_and_deleted_when_that_is_gone() 
     world.wait_ready("web", SOON).await;
 
     keys.delete("ops").await;
-    let words = "take it out of their spec.sshKeys";
+    let words = "take it out of its spec.sshKeys";
     keys.wait_for("ops", "in use", SOON, |key| {
         let ready = condition(key, "Ready")?;
         let message = super::text(&ready["message"]);

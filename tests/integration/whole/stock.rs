@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
-use super::{SERVERS, SOON, api_of, apply, held, judge, orders, secret, set_account, stuck, with};
+use super::entries::timed_account;
+use super::{SERVERS, SOON, api_of, held, judge, orders, set_account, stuck, with};
 use kube::api::{Patch, PatchParams};
 use lab::rig::{Fault, Health, Plan, World, cluster, condition, eventually, health, server};
 
@@ -165,18 +166,8 @@ async fn set_limit(world: &World, most: u32) {
 pub(super) async fn raised_entry(host: &Host) -> World {
     let world = host.guest("raised").await;
     let name = &world.namespace;
-    let key = secret(name, "apiKey", world.simulator.api_key());
-    apply(&world.client, Some(&host.world.namespace), &key).await;
-    let account = json!({
-        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount",
-        "metadata": {"name": name},
-        "spec": {
-            "baseURL": world.simulator.api(), "apiKeySecretRef": {"name": name},
-            "timing": slow_timing(),
-            "allowedNamespaces": [{"name": "team", "names": [name], "limits": {"maxServers": 0}}],
-        },
-    });
-    apply(&world.client, None, &account).await;
+    let entries = json!([{"name": "team", "names": [name], "limits": {"maxServers": 0}}]);
+    let account = timed_account(host, &world, &entries, &slow_timing()).await;
     let reference = json!({"kind": "ClusterProviderAccount", "name": name});
     world
         .create(&with("one", &json!({"accountRef": reference})))

@@ -4,7 +4,7 @@ use super::{super::world::*, *};
 use flexmetal_operator::controllers::account_facts::AccountFacts;
 use flexmetal_operator::{
     account::{
-        marks,
+        LeftBehind, marks,
         view::{Catalogue, Proof, Sighting, State, View},
     },
     controllers::server::{
@@ -106,6 +106,7 @@ pub fn facts(s: &Sight) -> Facts {
         own: Vec::new(),
         recorded: None,
         retained: Vec::new(),
+        unlisted: Vec::new(),
         former: None,
         memory: (*MEMORIES.get(s.memory)).clone(),
     };
@@ -135,9 +136,12 @@ impl Known for Seen {
         self.machines.iter().find(is).cloned()
     }
 
-    fn left_behind(&self, _namespace: &str, place: &Mark) -> Vec<Sighting> {
+    fn left_behind(&self, _namespace: &str, place: &Mark, _since: Duration) -> LeftBehind {
         let is = |x: &&Sighting| marks::retained_at(&x.server).any(|at| at == place.as_str());
-        self.machines.iter().filter(is).cloned().collect()
+        LeftBehind {
+            machines: self.machines.iter().filter(is).cloned().collect(),
+            unlisted: Vec::new(),
+        }
     }
 
     fn is_claimed(&self, claimed: &Mark, _except: &str) -> Option<bool> {

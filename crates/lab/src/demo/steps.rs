@@ -24,13 +24,14 @@ pub(crate) fn next(folder: &DemoFolder) -> String {
   kubectl explain bms.spec                 # every field in words
   kubectl delete bms batch                 # returns when its machine is released
 
-A typo: nothing is ordered, and the object says what there is to choose from. The next command mends it.
+A typo: nothing is ordered, and the object says what there is to choose from. The patch mends it.
 
   kubectl apply -f examples/mishaps/typo.yaml
-  kubectl wait bms/typo --for=condition=Stalled --timeout=60s
-  kubectl describe bms typo
-  kubectl patch bms typo --type=merge -p '{{"spec":{{"instanceType":"bm7.std.8"}}}}'
-  kubectl wait bms/typo --for=condition=Ready --timeout=60s
+  kubectl wait bms/misspelt --for=condition=Stalled --timeout=60s
+  kubectl describe bms misspelt
+  kubectl patch bms misspelt --type=merge -p '{{"spec":{{"instanceType":"bm7.std.8"}}}}'
+  kubectl wait bms/misspelt --for=condition=Ready --timeout=60s
+  kubectl delete bms misspelt
 
 A lost answer: the machine is ordered, the answer never arrives. It is looked for, and not ordered again.
 
@@ -38,6 +39,7 @@ A lost answer: the machine is ordered, the answer never arrives. It is looked fo
   kubectl apply -f examples/mishaps/lost-answer.yaml
   kubectl wait bms/lost-answer --for=condition=Ready --timeout=60s
   kubectl events --for bms/lost-answer
+  kubectl delete bms lost-answer
 
 A place that is sold out: the object waits, and is ordered once there is one again.
 
@@ -45,8 +47,11 @@ A place that is sold out: the object waits, and is ordered once there is one aga
   kubectl apply -f examples/mishaps/sold-out.yaml
   kubectl wait bms/sold-out --for=jsonpath='{{.status.conditions[?(@.type=="Ready")].reason}}'=NoStock --timeout=120s
   kubectl describe bms sold-out
-  curl -s "$SIMULATOR/_simulator/availability" -d '{{"location":"JP: Tokyo","instanceType":"bm8.std.32","stock":5}}'
+  curl -s "$SIMULATOR/_simulator/availability" -d '{{"location":"JP: Tokyo","instanceType":"bm8.std.32","stock":null}}'
   kubectl wait bms/sold-out --for=condition=Ready --timeout=120s
+  kubectl delete bms sold-out
+
+Ten tasks for a first day, to be typed in the same shell: docs/tasks/README.md
 
 And then:
 

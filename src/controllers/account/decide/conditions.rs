@@ -89,6 +89,7 @@ fn orphans_found(own: Option<&AccountReport>) -> Wanted {
         Some((_, Verdict::Found { count, first })) => {
             let shown = first.len().min(MOST_NAMED);
             let names = listed(first.iter().take(shown).map(|o| o.uuid.as_str()));
+            let them = if *count == 1 { "it" } else { "them" };
             let more = match count - shown {
                 0 => String::new(),
                 more => format!(" and {more} more (status.orphans has the first {})", first.len()),
@@ -98,7 +99,7 @@ fn orphans_found(own: Option<&AccountReport>) -> Wanted {
                 true,
                 Reason::OrphansFound,
                 format!(
-                    "{} of this cluster without an object, billed all the same: {names}{more}; release them at the provider, or add the tag {RETAINED_PREFIX} there to keep them",
+                    "{} of this cluster without an object, billed all the same: {names}{more}; release {them} at the provider, or, to keep {them}, add the tag {RETAINED_PREFIX} there, which ends this warning and nothing else",
                     counted(*count, "live machine")
                 ),
             )

@@ -36,9 +36,9 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         }
         SecretFact::Missing => {
             let text = format!(
-                "{} does not exist: correct spec.apiKeySecretRef, or create it with the API key in {entry:?}: {}",
+                "{} does not exist: correct spec.apiKeySecretRef, or create it with the API key in {entry:?}, read from FILE: {}",
                 facts.secret_name(),
-                put_key(facts)
+                create(facts)
             );
             return awaits(Reason::SecretNotFound, text);
         }
@@ -47,7 +47,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{} is not of the type {API_KEY_SECRET}, and no other Secret is sent anywhere: correct spec.apiKeySecretRef, or make it again, since a type cannot be changed: {}",
+                "{} is not of the type {API_KEY_SECRET}, and no other Secret is sent anywhere: correct spec.apiKeySecretRef, or make it again, since a type cannot be changed, with its key saved in FILE before: {}",
                 facts.secret_name(),
                 make_again(facts)
             );
@@ -58,7 +58,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{} has no entry {entry:?}: correct spec.apiKeySecretRef, or add it: {}",
+                "{} has no entry {entry:?}: correct spec.apiKeySecretRef, or add it, read from FILE: {}",
                 facts.secret_name(),
                 put_key(facts)
             );
@@ -69,7 +69,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "entry {entry:?} of {}: {why}; to replace it: {}",
+                "entry {entry:?} of {}: {why}; to replace it by what is in FILE: {}",
                 facts.secret_name(),
                 put_key(facts)
             );
@@ -83,7 +83,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     // A refused key says more than what was not seen with it.
     if let KeyState::Rejected(refusal) = &report.key {
         let text = format!(
-            "the hosting API rejects the key in {} ({refusal}): put a valid key into entry {entry:?}: {}",
+            "the hosting API rejects the key in {} ({refusal}): put a valid key into entry {entry:?}, read from FILE: {}",
             facts.secret_name(),
             put_key(facts)
         );
@@ -138,10 +138,14 @@ fn changed(facts: &Facts) -> String {
     )
 }
 
-/// The command that puts a key into the Secret, whether or not there is one.
+/// The command that puts a key into the Secret that there is, and leaves its other entries. The key comes from a file, so
+/// that it stands in no history of a shell and in no list of processes.
 fn put_key(facts: &Facts) -> String {
-    let create = create(facts);
-    format!("{create} --dry-run=client -o yaml | kubectl apply -f -")
+    let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
+    let name = &secret.name;
+    format!(
+        "kubectl create secret generic {name} -n {namespace} --type={API_KEY_SECRET} --from-file={API_KEY_ENTRY}=FILE --dry-run=client -o yaml | kubectl patch secret {name} -n {namespace} --type=merge --patch-file=/dev/stdin"
+    )
 }
 
 /// The command that makes another Secret in the place of the one that there is.
@@ -154,11 +158,24 @@ fn make_again(facts: &Facts) -> String {
     )
 }
 
-/// The command that makes the Secret. The URL is left to the person: what stands in a spec is no text for a shell.
+/// The base URL that a key of this account worked at; None where there was none that means itself in a shell. Not one
+/// that only the spec names: whoever may write accounts must not say where the key of somebody else goes.
+fn known_url(facts: &Facts) -> Option<&str> {
+    let url = facts.status.endpoint.as_ref()?.base_url.as_str();
+    let is_other = |spec: &String| spec.trim_end_matches('/') != url.trim_end_matches('/');
+    if facts.spec.base_url.as_ref().is_some_and(is_other) {
+        return None;
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    url.chars().all(is_plain).then_some(url)
+}
+
+/// The command that makes the Secret.
 fn create(facts: &Facts) -> String {
+    let base_url = known_url(facts).unwrap_or("https://HOST");
     let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
     format!(
-        "kubectl create secret generic {} -n {namespace} --type={API_KEY_SECRET} --from-literal={BASE_URL_ENTRY}=https://HOST --from-file={API_KEY_ENTRY}=FILE",
+        "kubectl create secret generic {} -n {namespace} --type={API_KEY_SECRET} --from-literal={BASE_URL_ENTRY}={base_url} --from-file={API_KEY_ENTRY}=FILE",
         secret.name
     )
 }

@@ -38,7 +38,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
                 facts,
                 Cause::waits(
                     Reason::Releasing,
-                    "the machine of an earlier object of this name is being released",
+                    "the machine of an earlier object of this name is being released; the order follows once it is gone",
                 ),
             );
         }
@@ -87,7 +87,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
         Cause::waits(
             Reason::Ordering,
             format!(
-                "taking over machine {} of an earlier object of this name",
+                "taking over machine {} of an earlier object of this name, which is done within seconds",
                 live.server.id
             ),
         ),
@@ -159,7 +159,7 @@ fn waiting_for_listing(facts: &Facts) -> Decision {
         facts,
         Cause::waits(
             Reason::WaitingForListing,
-            "waiting for the first complete listing of this account",
+            "nothing is ordered until the machines of this account were listed once",
         ),
     )
     .proof(Duration::ZERO)

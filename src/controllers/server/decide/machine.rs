@@ -7,6 +7,7 @@ use super::{
     evidence::{Attempt, Evidence},
     fence::TagProof,
     leads_to, order_account, remedy,
+    terms::is_same,
 };
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
@@ -74,6 +75,10 @@ pub fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
         })
 }
 
+/// What Ready says where all goes well and the spec was edited since.
+const SEE_SYNCED: &str =
+    "the condition Synced says which changes of the spec the machine does not have";
+
 /// Decides for a living object with a machine.
 pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let server = &machine.server;
@@ -90,11 +95,15 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         .status
         .account
         .get_or_insert_with(|| account_of(&facts.object));
-    let cause = cause(facts, machine);
+    let mut cause = cause(facts, machine);
     let synced = match cause.is_in_sync() {
         true => pending(facts, &record, server),
         false => None,
     };
+    if matches!(&synced, Some((_, Reason::PendingChanges, _))) && cause.message.is_empty() {
+        // `kubectl get -o wide` shows the message of Ready and of no other condition.
+        cause.message = SEE_SYNCED.to_owned();
+    }
     draft.status.order = Some(record.clone());
     draft.set(facts, cause, synced);
 
@@ -311,7 +320,6 @@ fn pending(facts: &Facts, record: &OrderRecord, server: &Server) -> Option<(bool
 /// What the spec says and the machine does not show, in words. The provider may change case and blanks.
 fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
     let spec = &facts.object.spec;
-    let same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
     let mut found = Vec::new();
     let mut differs = |field: &str, wanted: &str, shown: &str| {
         let quoted = |text: &str| match text {
@@ -326,10 +334,10 @@ fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<Stri
     };
     // These can differ where the request was changed and a machine of the former one appeared after all, or
     // where the object lost its status.
-    if !server.location.is_empty() && !same(&spec.location, &server.location) {
+    if !server.location.is_empty() && !is_same(&spec.location, &server.location) {
         differs("spec.location", &spec.location, &server.location);
     }
-    if !server.instance_type.is_empty() && !same(&spec.instance_type, &server.instance_type) {
+    if !server.instance_type.is_empty() && !is_same(&spec.instance_type, &server.instance_type) {
         differs(
             "spec.instanceType",
             &spec.instance_type,
@@ -343,14 +351,14 @@ fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<Stri
     {
         differs("spec.contractID", contract.unwrap_or_default(), shown);
     }
-    if !same(facts.hostname(), &server.name) {
+    if !is_same(facts.hostname(), &server.name) {
         let field = match spec.hostname {
             Some(_) => "spec.hostname",
             None => "the host name (spec.hostname is not set)",
         };
         differs(field, facts.hostname(), &server.name);
     }
-    if !server.os_slug.is_empty() && !same(&spec.os.slug, &server.os_slug) {
+    if !server.os_slug.is_empty() && !is_same(&spec.os.slug, &server.os_slug) {
         differs("spec.os.slug", &spec.os.slug, &server.os_slug);
     }
     // The provider does not give keys back; a hash of what was sent is all there is.

@@ -1,7 +1,7 @@
 //! The recorded machine is not among those that bear the mark. Missing does not mean deleted.
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
+    super::facts::Facts,
     Again, Decision, Effect, control,
     draft::Draft,
     evidence::{Attempt, Evidence},
@@ -79,7 +79,8 @@ pub fn elsewhere(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
     Decision::hold(facts, cause).again(view.times.idle_poll_interval)
 }
 
-/// How far the search is: two reads that say 404 and two listings, with a control, without it.
+/// How far the search is: two reads that say 404 and two listings, with a control, without it. Not within the absence
+/// grace period of its order: what is new may not be shown yet.
 pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance {
     let missing = &facts.memory.missing;
     if missing.reads.len() >= 2 {
@@ -90,7 +91,7 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
         if !leads_to(view, attempt.record.intent.account.as_ref()) {
             return Disappearance::Elsewhere;
         }
-        if missing.listings.len() >= 2 {
+        if missing.listings.len() >= 2 && !is_within_grace(facts, view, attempt) {
             return Disappearance::Gone;
         }
     }
@@ -98,10 +99,7 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
         return Disappearance::Looking(None, Some(Duration::ZERO));
     };
     let spacing = view.times.absence_check_interval;
-    let shown = proof
-        .servers
-        .iter()
-        .any(|s| is_same_uuid(s.id.as_str(), uuid));
+    let shown = proof.shows(uuid);
     // A listing from before the first miss may be from before the machine.
     let since_missed = missing
         .reads
@@ -123,6 +121,14 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
         .or(missing.reads.first().copied())
         .unwrap_or_default();
     Disappearance::Looking(effect, Some(next_listing))
+}
+
+/// Whether the machine was ordered so short a time ago that the provider may not show it yet. A clock that was turned
+/// back makes none new.
+fn is_within_grace(facts: &Facts, view: &View, attempt: &Attempt) -> bool {
+    let age = facts.now.wall.checked_sub(attempt.record.intent.epoch);
+    let age = age.and_then(|age| u64::try_from(age).ok());
+    age.is_some_and(|age| Duration::from_secs(age) < view.times.absence_grace_period)
 }
 
 /// The machine is there, and bears no mark of this object.

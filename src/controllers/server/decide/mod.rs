@@ -23,7 +23,7 @@ pub mod resolve;
 mod retained;
 mod room;
 pub mod sending;
-mod supply;
+mod stock;
 mod terms;
 
 #[cfg(test)]
@@ -56,6 +56,8 @@ pub struct Decision {
     pub effect: Option<Effect>,
     /// A proof listing that starts at or after this moment is wanted.
     pub wants_proof: Option<Duration>,
+    /// Listings of the other accounts that may keep a machine of this place are wanted.
+    pub wants_elsewhere: bool,
     /// A look at the catalogue not older than this moment is wanted.
     pub wants_catalogue: Option<Duration>,
     /// A list of every machine of the account, whatever it bears, that starts at or after this moment
@@ -192,6 +194,7 @@ impl Decision {
             draft,
             effect: None,
             wants_proof: None,
+            wants_elsewhere: false,
             wants_catalogue: None,
             wants_servers: None,
             wants_keys: false,

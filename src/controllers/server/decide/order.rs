@@ -8,7 +8,7 @@ use super::{
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    order_account, remedy, request, retained, supply, terms,
+    order_account, remedy, request, retained, stock, terms,
 };
 use crate::controllers::account_facts::{AccountFacts, Purpose, held};
 use crate::controllers::cause::{Cause, Standing};
@@ -30,6 +30,9 @@ use std::time::Duration;
 
 /// The longest pause between two orders that are refused.
 const SLOWEST: Duration = Duration::from_secs(1800);
+
+/// Refusals for want of stock or quota say little of the request: their row grows no longer than this.
+const LONGEST_ROW_OF_LACK: i32 = 3;
 
 /// Decides for an object that may order.
 pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
@@ -77,7 +80,7 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
 /// All that needs no call is there: what the request would be, and whether it can be sent.
 fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[ServerKey]) -> Decision {
     // Newer than a refusal of the same, whosever order that was: this one would be refused as well.
-    let refused = refused_at(facts, evidence).max(supply::refused(facts, view));
+    let refused = refused_at(facts, evidence).max(stock::refused(facts, view));
     let is_usable = |at: Duration| {
         facts.now.since(at) < CATALOGUE_AGE && refused.is_none_or(|refused| at >= refused)
     };
@@ -100,7 +103,8 @@ fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[ServerKey]
             return wait;
         }
     };
-    start(facts, evidence, order, keys)
+    // Last: what is said of stock and of earlier orders stays true meanwhile.
+    retained::unlisted(facts, view).unwrap_or_else(|| start(facts, evidence, order, keys))
 }
 
 fn start(facts: &Facts, evidence: &Evidence, order: Order, keys: &[ServerKey]) -> Decision {
@@ -115,17 +119,20 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order, keys: &[ServerKey]) -
             let changed = is_changed(facts, &attempt.record);
             (
                 if acknowledged { 0 } else { unknown },
-                // What was refused for want of stock or quota was not refused for what it asks for.
-                match changed || supply::was_lacking(facts, &attempt.record) {
-                    true => 0,
-                    false => attempt.record.failures,
+                match (changed, stock::was_lacking(facts, &attempt.record)) {
+                    (true, _) => 0,
+                    (false, Some(_)) => attempt.record.failures.min(LONGEST_ROW_OF_LACK - 1),
+                    (false, None) => attempt.record.failures,
                 },
             )
         }
         _ => (0, 0),
     };
     let Some(account) = order_account(facts) else {
-        let cause = Cause::waits(Reason::Pending, "the account is being recorded");
+        let cause = Cause::waits(
+            Reason::Pending,
+            "the account is being recorded; the order follows within seconds",
+        );
         return Decision::hold_quietly(facts, cause);
     };
     let mut draft = Draft::holding(
@@ -250,12 +257,12 @@ fn settled(facts: &Facts, view: &View) -> Duration {
 ///
 /// An object without a trace that is older than this process may have been stripped of everything
 /// while an order was on its way: what that process knew is lost, so only time tells. The same goes
-/// for a finalizer beside the words of another object. Objects made since, and accounts that nobody
+/// for a finalizer alone, or beside the words of another object. Objects made since, and accounts that nobody
 /// used before, need no such wait.
 fn in_doubt(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
     match evidence {
         Evidence::None => view.used_before && !facts.is_newcomer,
-        Evidence::Former(..) | Evidence::Stranger(..) | Evidence::Foreign(_) => {
+        Evidence::Bare | Evidence::Former(..) | Evidence::Stranger(..) | Evidence::Foreign(_) => {
             facts.has_finalizer() && !facts.is_newcomer
         }
         _ => false,
@@ -285,15 +292,18 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
     let failures = u32::try_from(record.failures.max(1)).unwrap_or(1);
     let (pause, reason, stalled) = match record.outcome? {
         OrderOutcome::Refused => {
-            if supply::was_lacking(facts, record) {
+            if stock::is_lacking_since(facts, view, refused_at(facts, evidence)) {
                 return None;
             }
-            if let Some(refused) = supply::refused(facts, view) {
-                return Some(supply::unlooked(facts, view, record, refused));
+            let lacked = stock::was_lacking(facts, record);
+            if let Some(refused) = stock::refused(facts, view) {
+                let unlooked = || stock::unlooked(facts, view, record, refused);
+                return lacked.is_none().then(unlooked);
             }
-            if supply::is_lacking_since(facts, view, refused_at(facts, evidence)) {
-                return None;
-            }
+            let failures = match lacked {
+                Some(_) => failures.min(LONGEST_ROW_OF_LACK.unsigned_abs()),
+                None => failures,
+            };
             let slow = view
                 .times
                 .active_poll_interval
@@ -304,7 +314,11 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
                 true => slow.min(view.times.active_poll_interval),
                 false => slow,
             };
-            (slow, Reason::OrderRefused, true)
+            match lacked {
+                // It may be had again soon, or be said to be there and be refused each time.
+                Some(reason) => (slow, reason, false),
+                None => (slow, Reason::OrderRefused, true),
+            }
         }
         OrderOutcome::NotSent => (
             backoff::delay(failures.saturating_sub(1), backoff::LONGEST_PAUSE)
@@ -329,6 +343,16 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
     // A moment and not a span, which would change with every look; none where the clock was turned back.
     let next = closed.saturating_add(i64::try_from(pause.as_secs()).unwrap_or(i64::MAX));
     let next = Timestamp::from_second(next).unwrap_or_default();
+    let message = match reason {
+        Reason::NoStock | Reason::QuotaExceeded => {
+            format!("it may be had again, and the last order was refused: {message}")
+        }
+        _ => message,
+    };
+    let message = match stalled {
+        true => format!("{message}; change what it names in the spec, or wait"),
+        false => message,
+    };
     let message = match closed <= facts.now.wall {
         true => format!("{message}; tried again at {next}"),
         false => format!("{message}; tried again within {}", Interval(pause)),

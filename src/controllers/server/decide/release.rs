@@ -118,7 +118,10 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
         return before(facts, server);
     }
     if facts.policies().suspend && server.status != ServerStatus::Releasing {
-        let text = remedy::suspended(facts, "the release has begun, and nothing more is sent");
+        let text = remedy::suspended(
+            facts,
+            "the release has begun, so the machine cannot be kept any more, and nothing more is sent",
+        );
         return showing(facts, server, Cause::suspended(text));
     }
     if let Some(effect) = unretain(server).filter(|_| server.status != ServerStatus::Releasing) {
@@ -159,7 +162,8 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         .again(CANNOT_SEE);
     };
     if policies.suspend && !kind_deleting {
-        let cause = Cause::suspended(remedy::suspended(facts, "nothing is released"));
+        let text = remedy::suspended_at_the_end(facts, server.id.as_str());
+        let cause = Cause::suspended(text);
         return showing(facts, server, cause);
     }
     // Who deletes the object and writes Retain on it means the one thing that protection leaves to do.

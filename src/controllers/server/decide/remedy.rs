@@ -44,7 +44,12 @@ pub fn annotate(facts: &Facts, name: &str, value: &str) -> String {
 
 /// Set one field of the spec; `value` is JSON.
 pub fn set(facts: &Facts, field: &str, value: &str) -> String {
-    let patch = format!("--type=merge -p '{{\"spec\":{{\"{field}\":{value}}}}}'");
+    set_all(facts, &format!("\"{field}\":{value}"))
+}
+
+/// Set these fields of the spec at once; `fields` are those of a JSON object.
+fn set_all(facts: &Facts, fields: &str) -> String {
+    let patch = format!("--type=merge -p '{{\"spec\":{{{fields}}}}}'");
     command(facts, "patch", &patch)
 }
 
@@ -53,6 +58,30 @@ pub fn suspended(facts: &Facts, what: &str) -> String {
     let stated = stated(facts, "suspend", |p| p.suspend.is_some());
     let go_on = set(facts, "suspend", "false");
     format!("{stated}: {what}; to go on: {go_on}")
+}
+
+/// Says that the object is suspended while it is being deleted, and the two ways on. Both are one command: with the
+/// suspension lifted alone, what the policy says of the machine would happen before anybody can say otherwise.
+pub fn suspended_at_the_end(facts: &Facts, machine: &str) -> String {
+    let stated = match facts.object.spec.suspend {
+        Some(_) => "spec.suspend is true",
+        // The command that lifts it for all servers would release this machine as well.
+        None => "suspend is true in spec.defaults of the account",
+    };
+    let policies = facts.policies();
+    let mut release = Vec::new();
+    if policies.retain() {
+        release.push("\"deletionPolicy\":\"Release\"");
+    }
+    if policies.deletion_protection {
+        release.push("\"deletionProtection\":false");
+    }
+    release.push("\"suspend\":false");
+    format!(
+        "{stated}: nothing is released, and machine {machine} stays and is still billed; to release it: {}; to keep it and let this object go: {}",
+        set_all(facts, &release.join(",")),
+        set_all(facts, "\"deletionPolicy\":\"Retain\",\"suspend\":false"),
+    )
 }
 
 /// Says where a policy that is true comes from.

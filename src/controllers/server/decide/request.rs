@@ -2,11 +2,12 @@
 
 use super::{
     super::facts::{Facts, ServerKey},
-    supply,
+    stock,
+    terms::is_same,
 };
 use crate::controllers::{cause::Cause, stored_keys::Found};
 use crate::{
-    account::{supply::Offer, view::Catalogue},
+    account::{supply::Demand, view::Catalogue},
     kinds::{
         Reason,
         wording::{MOST_NAMES, did_you_mean, listed},
@@ -30,13 +31,12 @@ pub fn request(
 ) -> Result<Order, Cause> {
     let spec = &facts.object.spec;
     let invalid = |message: String| Cause::needs_person(Reason::InvalidSpec, message);
-    let same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
 
     if !catalogue.locations.is_empty()
         && !catalogue
             .locations
             .iter()
-            .any(|l| same(&l.name, &spec.location))
+            .any(|l| is_same(&l.name, &spec.location))
     {
         let known = catalogue.locations.iter().map(|l| l.name.as_str());
         return Err(invalid(format!(
@@ -50,7 +50,7 @@ pub fn request(
         let Some(plan) = catalogue
             .plans
             .iter()
-            .find(|p| same(&p.name, &spec.instance_type))
+            .find(|p| is_same(&p.name, &spec.instance_type))
         else {
             let known = catalogue.plans.iter().map(|p| p.name.as_str());
             return Err(invalid(format!(
@@ -60,7 +60,7 @@ pub fn request(
                 did_you_mean(&spec.instance_type, known)
             )));
         };
-        let offers = |l: &PlanLocation| same(&l.name, &spec.location);
+        let offers = |l: &PlanLocation| is_same(&l.name, &spec.location);
         if !plan.locations.iter().any(offers) {
             return Err(invalid(format!(
                 "spec.instanceType: {:?} is not offered at {:?}; it is at {}; change one of the two",
@@ -118,8 +118,8 @@ pub fn request(
     order
         .check()
         .map_err(|e| invalid(format!("{e}; correct the field of that name in spec")))?;
-    match Offer::of(&order).lack(catalogue) {
-        Some(lack) => Err(supply::cause(facts, lack)),
+    match Demand::of(&order).lack(catalogue) {
+        Some(lack) => Err(stock::cause(facts, lack)),
         None => Ok(order),
     }
 }

@@ -62,7 +62,13 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
         return Absence::Wait(since);
     };
     if acknowledged(facts, evidence) {
-        return Absence::Proved("acknowledged by annotation");
+        // A person who looks at the provider does not see what is still on its way, nor a list that lags behind. Without a
+        // search there is no moment to count from.
+        let arrived = since + view.times.absence_grace_period;
+        return match search.is_some() && proof.began < arrived {
+            true => Absence::Wait(arrived),
+            false => Absence::Proved("acknowledged by annotation"),
+        };
     }
     // There is no attempt to look for, so no look can end this: a person must.
     let Evidence::Own(attempt) = evidence else {
@@ -171,12 +177,20 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
             Reason::OutcomeUnknown,
             format!("{unknown}: {why}; {remedy}"),
         ),
+        None if acknowledged(facts, evidence) => Cause::waits(
+            Reason::OutcomeUnknown,
+            format!(
+                "{unknown}; that there is no machine, as the annotation says, counts once a listing shows none that began {} after the first look; until then what was sent may still arrive, or be shown",
+                Interval(view.times.absence_grace_period)
+            ),
+        ),
         None => Cause::waits(
             Reason::OutcomeUnknown,
             format!(
-                "{unknown}; looked for again every {}, and believed absent {} after the first look at the earliest",
+                "{unknown}; looked for again every {}, and believed absent {} after the first look at the earliest; {}",
                 Interval(view.times.absence_check_interval),
-                Interval(view.times.absence_grace_period)
+                Interval(view.times.absence_grace_period),
+                afterwards(facts, evidence)
             ),
         ),
     };
@@ -200,6 +214,21 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
         Absence::Proved(_) | Absence::Stuck(_) => {}
     }
     decision
+}
+
+/// What happens by itself once the search is over.
+fn afterwards(facts: &Facts, evidence: &Evidence) -> &'static str {
+    match evidence {
+        _ if facts.deleting() => {
+            "a machine that is found is released or kept as the deletion policy says; once that is done, or there is none, this object goes by itself"
+        }
+        Evidence::Own(attempt) if attempt.record.outcome.is_some() => {
+            "a machine that is found is this object's; when there is none, this message says what to do"
+        }
+        _ => {
+            "a machine that is found is this object's; if there is none, an order follows by itself"
+        }
+    }
 }
 
 /// What is not known, and what is looked for.
@@ -237,7 +266,7 @@ fn absent(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
         facts,
         Cause::waits(
             Reason::Ordering,
-            format!("the last order made no machine: {how}"),
+            format!("the last order made no machine: {how}; another one follows"),
         ),
     );
     let mut record = attempt.record.clone();

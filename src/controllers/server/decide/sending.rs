@@ -130,7 +130,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 Cause::waits(
                     Reason::Releasing,
                     format!(
-                        "the release of the failed machine was sent; waiting for the provider, {} at most",
+                        "the release of the failed machine was sent; waiting until the provider shows it, {} at most",
                         Interval(pause * 5)
                     ),
                 ),

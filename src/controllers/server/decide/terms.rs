@@ -52,7 +52,6 @@ fn refusal(facts: &Facts, limits: &NamespaceLimits) -> Option<Refusal> {
         ("location", "locations", &limits.locations, &spec.location),
         ("contractID", "contractIDs", &limits.contract_ids, contract),
     ];
-    let is_same = |a: &str, b: &str| a.trim().eq_ignore_ascii_case(b.trim());
     for (field, limit, allowed, asked) in lists {
         if !allowed.is_empty() && !allowed.iter().any(|allowed| is_same(allowed, asked)) {
             return Some(Refusal {
@@ -68,6 +67,11 @@ fn refusal(facts: &Facts, limits: &NamespaceLimits) -> Option<Refusal> {
         limit: "overflow",
         allowed: "false".to_owned(),
     })
+}
+
+/// Whether two names of the provider are the same: case and blanks around them do not matter.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    one.trim().eq_ignore_ascii_case(other.trim())
 }
 
 fn not_policy(limits: &NamespaceLimits, policy: DeletionPolicy) -> Refusal {

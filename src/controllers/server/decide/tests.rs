@@ -28,7 +28,10 @@ use crate::controllers::account_facts::AccountFacts;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::{ClusterId, Mark};
 use crate::{
-    account::view::{Catalogue, Proof, Sighting, Times},
+    account::{
+        AccountKey,
+        view::{Catalogue, Proof, Sighting, Times},
+    },
     controllers::server::memory::Memory,
     kinds::{
         BareMetalServer, Policies, PoliciesInForce,
@@ -69,6 +72,11 @@ fn uuid(number: u8) -> String {
     format!("00000000-0000-4000-8000-0000000000{number:02}")
 }
 
+/// Another account of the namespace.
+fn other_account() -> AccountKey {
+    AccountKey::named(AccountKind::ProviderAccount, Some("shop"), "other")
+}
+
 /// The least that a spec must say; a field that is added to the kind has its own default.
 fn spec() -> BareMetalServerSpec {
     serde_json::from_value(serde_json::json!({
@@ -103,6 +111,7 @@ impl std::fmt::Debug for Case {
             .field("own", &facts.own)
             .field("recorded", &facts.recorded)
             .field("retained", &facts.retained)
+            .field("unlisted", &facts.unlisted)
             .field("former", &facts.former)
             .field("memory", &facts.memory)
             .finish_non_exhaustive()
@@ -165,6 +174,7 @@ impl Case {
             own: Vec::new(),
             recorded: None,
             retained: Vec::new(),
+            unlisted: Vec::new(),
             former: None,
             memory: Memory::default(),
         })
@@ -300,7 +310,7 @@ impl Case {
         self.view(|v| {
             v.state = State::Blocked(
                 reason,
-                "the account cannot be used; tried again within a minute".into(),
+                "the account cannot be used; correct it; tried again within a minute".into(),
             )
         })
     }

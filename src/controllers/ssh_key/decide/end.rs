@@ -18,7 +18,8 @@ use std::collections::BTreeSet;
 const MOST_NAMED: usize = 3;
 
 /// What a person can do who does not want to wait.
-const LET_STAY: &str = "or set spec.deletionPolicy to Retain to let the stored key stay";
+const LET_STAY: &str =
+    "or set spec.deletionPolicy of this SshKey to Retain to let the stored key stay";
 
 pub(super) fn end(facts: &Facts) -> Decision {
     if !facts.subject.has_finalizer() {
@@ -103,8 +104,8 @@ pub(super) fn end(facts: &Facts) -> Decision {
     let in_use: BTreeSet<&KeyUser> = users.by_name.iter().chain(by_uuid).collect();
     if !in_use.is_empty() {
         let text = format!(
-            "the key is deleted once no server of the namespace refers to it and none is being ordered; {} do: take it out of their spec.sshKeys, wait for the machines that are being ordered, {LET_STAY}",
-            named(&in_use)
+            "the key is deleted once no server of the namespace refers to it and none is being ordered; {}, wait for what is being ordered, {LET_STAY}",
+            still_used(&in_use)
         );
         return hold(facts, Cause::missing(Reason::InUse, text));
     }
@@ -126,9 +127,29 @@ fn is_known_deleted(facts: &Facts, note: Option<&StoredKeyNote>) -> bool {
     })
 }
 
-/// The first few by name. All are of the object's own namespace.
-fn named(users: &BTreeSet<&KeyUser>) -> String {
+/// Who still uses the key, and what to do about it.
+fn still_used(users: &BTreeSet<&KeyUser>) -> String {
     let names: BTreeSet<&str> = users.iter().map(|user| user.name.as_str()).collect();
+    let (noun, use_it, their) = match names.len() {
+        1 => (
+            "BareMetalServer",
+            "still uses it or is being ordered",
+            "its",
+        ),
+        _ => (
+            "BareMetalServers",
+            "still use it or are being ordered",
+            "their",
+        ),
+    };
+    format!(
+        "{noun} {} {use_it}: take it out of {their} spec.sshKeys",
+        named(&names)
+    )
+}
+
+/// The first few by name. All are of the object's own namespace.
+fn named(names: &BTreeSet<&str>) -> String {
     let shown: Vec<&str> = names.iter().take(MOST_NAMED).copied().collect();
     let names_shown = shown.join(", ");
     match names.len() - shown.len() {

@@ -137,7 +137,9 @@ impl Case {
     }
 
     fn blocked(self, reason: Reason) -> Self {
-        self.view(|v| v.state = State::Blocked(reason, "no; tried again within a minute".into()))
+        self.view(|v| {
+            v.state = State::Blocked(reason, "no; correct it; tried again within a minute".into())
+        })
     }
 
     fn policy(self, policy: KeyDeletionPolicy) -> Self {
@@ -718,7 +720,8 @@ mod ending {
         });
         let decision = by_uuid.decide();
         assert_eq!(reason(&decision), Some(Reason::InUse));
-        assert!(message(&decision).contains("web"));
+        let words = "BareMetalServer web still uses it or is being ordered: take it out of its spec.sshKeys";
+        assert!(message(&decision).contains(words));
         assert_eq!(going().facts(|f| f.users = None).effect(), None);
     }
 

@@ -89,9 +89,9 @@ fn in_use(facts: &Facts, tag: &str, tags: &Tags) -> Cause {
         None => "the provider does not say how many servers bear".to_owned(),
     };
     let remedy = match facts.is_shared() {
-        true => "set spec.deletionPolicy to Retain to keep it",
+        true => "set spec.deletionPolicy of this ServerTag to Retain to keep it",
         false => {
-            "set spec.force to true to delete it now, or spec.deletionPolicy to Retain to keep it"
+            "set spec.force of this ServerTag to true to delete it now, or its spec.deletionPolicy to Retain to keep it"
         }
     };
     let message = format!("{who} the tag {tag:?}: it is deleted when none does any more; {remedy}");
@@ -113,6 +113,6 @@ fn of_another_account(facts: &Facts) -> Option<Cause> {
 fn with_remedy(mut cause: Cause) -> Cause {
     cause
         .message
-        .push_str("; or set spec.deletionPolicy to Retain to let the object go and keep the tag");
+        .push_str("; or set spec.deletionPolicy of this ServerTag to Retain to let the object go and keep the tag");
     cause
 }

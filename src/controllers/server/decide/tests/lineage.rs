@@ -1,6 +1,7 @@
 //! What an account shows is believed only of the account that the order went to.
 
 use super::*;
+use crate::account::LeftBehind;
 use crate::controllers::server::recall::{Known, recall};
 
 /// The account stands on another connection, and another lineage is on record.
@@ -94,8 +95,8 @@ impl Known for Nothing {
         None
     }
 
-    fn left_behind(&self, _namespace: &str, _place: &Mark) -> Vec<Sighting> {
-        Vec::new()
+    fn left_behind(&self, _: &str, _: &Mark, _: Duration) -> LeftBehind {
+        LeftBehind::default()
     }
 
     fn is_claimed(&self, _: &Mark, _: &str) -> Option<bool> {

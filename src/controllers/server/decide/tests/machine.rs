@@ -172,6 +172,15 @@ fn edits_after_the_order_send_nothing_and_are_named() {
             synced.message
         );
     }
+    // What `kubectl get` shows leads there; without such an edit it is quiet, and a wait keeps its own words.
+    let ready = |case: Case| {
+        let draft = case.decide().draft;
+        draft.condition(Type::Ready).unwrap().message.clone()
+    };
+    let edited = |status| kept(status).spec(|s| s.tags = vec!["new".into()]);
+    assert!(ready(edited(ServerStatus::Delivered)).contains("Synced"));
+    assert_eq!(ready(kept(ServerStatus::Delivered)), "");
+    assert!(!ready(edited(ServerStatus::Provisioning)).contains("Synced"));
     let suspended = kept(ServerStatus::Delivered)
         .spec(|s| s.suspend = Some(true))
         .decide();

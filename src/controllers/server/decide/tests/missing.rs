@@ -3,8 +3,10 @@
 use super::*;
 use crate::controllers::server::memory::Missing;
 
+/// Its machine was ordered ten minutes ago.
 pub(super) fn created() -> Case {
-    Case::new().ordered(Some(OrderOutcome::Created), Some(1))
+    let case = Case::new().ordered(Some(OrderOutcome::Created), Some(1));
+    case.facts(|f| f.now.wall = EPOCH + 600)
 }
 
 pub(super) fn tried(reads: &[u64], listings: &[u64]) -> Missing {
@@ -58,6 +60,24 @@ fn missing_is_not_gone() {
         (
             "two reads and two listings are",
             created().memory(|m| m.missing = tried(&[800, 900], &[800, 900])),
+            None,
+            not_found,
+            true,
+        ),
+        (
+            "but not of what was ordered a moment ago",
+            created()
+                .memory(|m| m.missing = tried(&[800, 900], &[800, 900]))
+                .facts(|f| f.now.wall = EPOCH + 599),
+            Some("Read"),
+            None,
+            false,
+        ),
+        (
+            "a clock that was turned back makes nothing new",
+            created()
+                .memory(|m| m.missing = tried(&[800, 900], &[800, 900]))
+                .facts(|f| f.now.wall = EPOCH - 1),
             None,
             not_found,
             true,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::controllers::cause::Cause;
 use crate::{
-    account::{supply::Offer, view::Catalogue},
+    account::{supply::Demand, view::Catalogue},
     controllers::{once, server::memory::Declined},
 };
 use hosting::catalogue::{Availability, Plan, PlanLocation};
@@ -249,8 +249,18 @@ fn refused_at(seconds: u64) -> Case {
         .facts(|f| f.now.wall = EPOCH + 2)
 }
 
-fn small_here() -> Offer {
-    Offer::new("HERE ", "small", Some(""), false)
+fn small_here() -> Demand {
+    Demand::new("HERE ", "small", Some(""), false)
+}
+
+/// What people read of a decision.
+fn message(decision: &Decision) -> String {
+    decision
+        .draft
+        .condition(Type::Ready)
+        .unwrap()
+        .message
+        .clone()
 }
 
 /// The object shows that a look said that it could not be had.
@@ -301,7 +311,8 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
     );
     assert_eq!(contradicted.wants_catalogue, None);
 
-    // Once a look has said that there is none, only looks decide: however often it was refused before.
+    // Once a look has said that there is none, looks decide, however often it was refused before: after a short pause,
+    // as what is said to be there again and again may be refused each time.
     let often = |case: Case| {
         case.object(|o| {
             let record = o.status.as_mut().unwrap().order.as_mut().unwrap();
@@ -311,10 +322,14 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
     for reason in [Reason::NoStock, Reason::QuotaExceeded] {
         let shown = |refused: u64| showing(often(refused_at(refused)), reason);
         assert_eq!(short(&gone(shown(988)).decide()), no_stock);
-        let Some(Effect::Order(plan)) = there(shown(988)).decide().effect else {
+        let again = |at: i64| there(shown(988)).facts(|f| f.now.wall = EPOCH + at);
+        let pause = again(59).decide();
+        assert_eq!(short(&pause), (None, Some(reason), false));
+        assert_eq!(pause.again, Again::After(secs(1)));
+        let Some(Effect::Order(plan)) = again(60).decide().effect else {
             panic!("no order")
         };
-        assert_eq!(plan.failures, 0, "a new row begins");
+        assert_eq!(plan.failures, 2, "the row goes on, and stays short");
         let unlooked = there(shown(995)).decide();
         assert_eq!(
             (unlooked.effect, unlooked.wants_catalogue),
@@ -349,16 +364,11 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
     let cause = |plan: Plan| {
         let decision = Case::new().view(|v| v.catalogue = catalogue(plan)).decide();
         assert_eq!(decision.wants_catalogue, Some(RUNNING + secs(15)));
-        decision
-            .draft
-            .condition(Type::Ready)
-            .unwrap()
-            .message
-            .clone()
+        message(&decision)
     };
     assert_eq!(
         cause(both),
-        "the provider has no small at here in stock; looked at again every 15s, and the order follows by itself; it has some at There; to order there: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"location\":\"There\"}}'"
+        "the provider has no small at here in stock; looked at again every 15s, and the order follows by itself; it has some at There; to order at one of these, put its name for PLACE, and into the manifest as well, since an older one is refused once a machine is ordered: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"location\":\"PLACE\"}}'"
     );
     let mut hostile = plan(Availability::Unavailable);
     hostile.locations.push(PlanLocation {
@@ -367,7 +377,8 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
         availability: Availability::High,
     });
     let hostile = cause(hostile);
-    assert!(!hostile.contains("kubectl"), "{hostile}");
+    let (_, command) = hostile.split_once("kubectl").unwrap();
+    assert!(!command.contains("curl"), "{hostile}");
     let nowhere = cause(plan(Availability::Unavailable));
     assert!(
         nowhere.contains("no other place that you may use"),
@@ -532,7 +543,7 @@ fn whoever_has_to_type_finds_the_whole_command() {
                     .held()
                     .deleting(),
             ),
-            go_on,
+            "to release it: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"suspend\":false}}'; to keep it and let this object go: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"deletionPolicy\":\"Retain\",\"suspend\":false}}'",
         ),
         (
             suspended(Case::new().with(1, ServerStatus::Provisioning)),
@@ -630,14 +641,7 @@ fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
     // It was recorded by a clock that stood a year ahead, and is right again.
     let turned_back = refused(EPOCH - YEAR, 14);
     assert_eq!(turned_back.decide().again, Again::After(secs(1)));
-    let said = |case: &Case| {
-        case.decide()
-            .draft
-            .condition(Type::Ready)
-            .unwrap()
-            .message
-            .clone()
-    };
+    let said = |case: &Case| message(&case.decide());
     assert_eq!(
         said(&turned_back),
         said(&refused(EPOCH - YEAR + 5, 9)),

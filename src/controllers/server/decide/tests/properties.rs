@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::account::view::State;
+use crate::controllers::readings::words;
 use crate::controllers::server::{
     decide::resolve::acknowledged,
     memory::{Missing, Obstacle, Release, ReleaseAnswer, Sent},
@@ -174,8 +175,9 @@ fn facts() -> impl Strategy<Value = Case> {
         option::weighted(0.2, Just(())),
     );
     let kept = prop_oneof![4 => Just(Vec::new()), 1 => vec(1u8..5, 1..3)];
+    let unlisted = option::weighted(0.1, Just(other_account()));
     let provider = (
-        kept,
+        (kept, unlisted),
         vec(machine(), 0..3),
         option::of(machine()),
         vec(machine(), 0..3),
@@ -185,7 +187,7 @@ fn facts() -> impl Strategy<Value = Case> {
     let account = (0..10u8, any::<[bool; 4]>(), 0u64..1000, defaults);
     (object, provider, account, memory()).prop_map(|(object, provider, account, memory)| {
         let ([deleting, held, old], own_policies, note, begun, status, ack) = object;
-        let (kept, own, recorded, theirs, claimed) = provider;
+        let ((kept, unlisted), own, recorded, theirs, claimed) = provider;
         let (state, [proved, known, catalogue, used], began, defaults) = account;
         let mut case = Case::new().beside(&kept).memory(|m| *m = memory);
         if deleting {
@@ -215,7 +217,7 @@ fn facts() -> impl Strategy<Value = Case> {
             // An account that may be called was read.
             v.defaults = defaults.or((state != 0).then(Policies::default));
             if state == 0 {
-                v.state = State::Blocked(Reason::KeyRejected, "no".into());
+                v.state = State::Blocked(Reason::KeyRejected, "no; put a valid key there".into());
             }
             v.used_before = used;
             if !proved {
@@ -231,6 +233,7 @@ fn facts() -> impl Strategy<Value = Case> {
             }
         })
         .facts(|f| {
+            f.unlisted = unlisted.into_iter().collect();
             f.is_newcomer = !old;
             if state == 1 {
                 f.account = unsaid("default");
@@ -271,6 +274,7 @@ proptest! {
             let view = facts.view().unwrap();
             prop_assert!(facts.own.is_empty(), "a machine bears the mark");
             prop_assert!(facts.retained.is_empty(), "one is kept, and no word names it");
+            prop_assert!(facts.unlisted.is_empty(), "one may be kept");
             prop_assert!(!facts.deleting() && !facts.policies().suspend);
             prop_assert_eq!(&view.state, &State::Usable);
             prop_assert!(view.proof.is_some() && view.catalogue.is_some());
@@ -343,6 +347,11 @@ proptest! {
         // Whoever needs a person says what to do.
         if on(Type::Stalled) == Some(true) {
             prop_assert!(!draft.condition(Type::Ready).unwrap().message.is_empty());
+        }
+        // The facts are made up at random, so a reason of theirs may say nothing; what is decided is for people.
+        for condition in &draft.conditions {
+            let complaints = words::complaints(condition);
+            prop_assert!(complaints.is_empty(), "{complaints:?}: {condition:?}");
         }
         // What is longer would be cut off in an event, and a command with it.
         prop_assert!(draft.condition(Type::Ready).is_none_or(|c| c.message.len() < 800));

@@ -9,7 +9,7 @@ use super::{
     terms::on_terms,
     *,
 };
-use crate::account::supply::Offer;
+use crate::account::supply::Demand;
 use crate::controllers::trouble::Trouble;
 use crate::controllers::{
     readings::Reading,
@@ -31,7 +31,9 @@ fn blocked(reason: Reason) -> Case {
 
 /// The account releases with its last good key, and orders nothing.
 fn no_orders(reason: Reason) -> Case {
-    Case::new().view(|v| v.no_orders = Some((reason, "no; tried again within a minute".into())))
+    Case::new().view(|v| {
+        v.no_orders = Some((reason, "no; correct it; tried again within a minute".into()))
+    })
 }
 
 fn keys(cause: Cause) -> Case {
@@ -80,8 +82,8 @@ fn paced(outcome: OrderOutcome) -> Case {
 
 /// An order that was refused, before the look at stock and quota.
 fn unlooked() -> Case {
-    let offer = Offer::new("here", "small", None, false);
-    paced(OrderOutcome::Refused).view(|v| v.refused = vec![(offer, secs(995))])
+    let asked = Demand::new("here", "small", None, false);
+    paced(OrderOutcome::Refused).view(|v| v.refused = vec![(asked, secs(995))])
 }
 
 /// An object that is older than the process, on an account that was used before.

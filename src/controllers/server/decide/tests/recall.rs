@@ -1,6 +1,7 @@
 //! What is known and remembered of an object at the moment of a pass.
 
 use super::*;
+use crate::account::LeftBehind;
 use crate::controllers::server::{
     memory::{Missing, Observation},
     recall::{Known, recall},
@@ -21,9 +22,12 @@ impl Known for Outside {
         self.0.iter().find(is).cloned()
     }
 
-    fn left_behind(&self, _namespace: &str, place: &Mark) -> Vec<Sighting> {
+    fn left_behind(&self, _namespace: &str, place: &Mark, _since: Duration) -> LeftBehind {
         let is = |s: &&Sighting| marks::retained_at(&s.server).any(|at| at == place.as_str());
-        self.0.iter().filter(is).cloned().collect()
+        LeftBehind {
+            machines: self.0.iter().filter(is).cloned().collect(),
+            unlisted: Vec::new(),
+        }
     }
 
     fn is_claimed(&self, mark: &Mark, _except: &str) -> Option<bool> {

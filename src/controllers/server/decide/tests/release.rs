@@ -520,7 +520,10 @@ fn an_order_is_settled_before_its_object_goes() {
         ),
         (
             "the machine is proved gone",
-            created.clone().memory(|m| m.missing = missing),
+            created
+                .clone()
+                .memory(|m| m.missing = missing)
+                .facts(|f| f.now.wall = EPOCH + 600),
             Some("LetGo"),
             None,
             false,

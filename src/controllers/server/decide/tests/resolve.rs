@@ -275,3 +275,38 @@ fn a_machine_that_lost_its_mark_is_suspected_by_name_and_age() {
         assert_eq!(suspect(server.clone()), None, "{server:?}");
     }
 }
+
+#[test]
+fn a_persons_word_waits_for_what_may_still_be_on_its_way() {
+    let times = Case::new().0.view().unwrap().times;
+    // What is longer on its way, or not shown for longer, is no matter of the word.
+    let late = times.absence_grace_period.as_secs();
+    let told = |first_seen| Case::new().open(first_seen, &[]).acknowledged(own_tag());
+    let early = told(991 - late).decide();
+    assert_eq!(
+        short(&early),
+        (None, Some(Reason::OutcomeUnknown), false),
+        "the listing began at 990"
+    );
+    assert_eq!(early.wants_proof, Some(secs(991)));
+    let settled = told(990 - late).decide();
+    let outcome = |decision: &Decision| decision.draft.status.order.as_ref().unwrap().outcome;
+    assert_eq!(outcome(&early), None);
+    assert_eq!(outcome(&settled), Some(OrderOutcome::Absent));
+}
+
+#[test]
+fn a_persons_word_of_an_order_without_a_trace_waits_for_what_an_earlier_process_may_have_sent() {
+    let word = mark().tag_prefix();
+    let told = |gained| {
+        let case = Case::new().held().acknowledged(word.clone());
+        case.facts(|f| {
+            f.is_newcomer = false;
+            f.acting_since = secs(gained);
+        })
+    };
+    // The listing began at 990, and the absence grace period is ten minutes.
+    let early = (None, Some(Reason::WaitingForListing), false);
+    assert_eq!(short(&told(391).decide()), early);
+    assert_eq!(short(&told(390).decide()).0, Some("Order"));
+}

@@ -91,6 +91,50 @@ fn a_word_orders_another_only_while_it_names_every_machine_that_is_kept() {
 }
 
 #[test]
+fn an_account_that_may_keep_one_is_looked_at_before_anything_is_ordered() {
+    let waits = |case: Case| case.facts(|f| f.unlisted = vec![other_account()]);
+    let free = Case::new();
+    let decision = waits(free.clone()).decide();
+    let reason = Some(Reason::WaitingForListing);
+    assert_eq!(short(&decision), (None, reason, false));
+    assert_eq!(decision.again, Again::After(secs(15)));
+    assert!(decision.wants_elsewhere);
+    let said = message(&waits(free.clone()));
+    for words in [
+        "shop/web",
+        "ProviderAccount shop/other",
+        "kubectl describe provideraccount other -n shop",
+    ] {
+        assert!(said.contains(words), "{words:?} is not in {said:?}");
+    }
+    // A word for what is known says nothing of what is not, and what is known is told.
+    let kept = || free.clone().beside(&[1]);
+    let named = kept().annotated(ORDER_ANOTHER, uuid(1));
+    assert_eq!(short(&named.clone().decide()).0, Some("Order"));
+    assert_eq!(short(&waits(named).decide()), (None, reason, false));
+    assert_eq!(short(&waits(kept()).decide()), HELD);
+    // A person who names the account orders without knowing.
+    let account = "provideraccount/other";
+    let blind = |word: String| waits(free.clone()).annotated(ORDER_ANOTHER, word).decide();
+    assert_eq!(short(&blind(account.into())).0, Some("Order"));
+    assert_eq!(
+        short(&blind("clusterprovideraccount/other".into())).1,
+        reason
+    );
+    assert_eq!(word_in(&said), account);
+    let both = waits(kept()).annotated(ORDER_ANOTHER, uuid(1));
+    let both = word_in(&message(&both));
+    assert_eq!(both, format!("{},{account}", uuid(1)));
+    let both = waits(kept()).annotated(ORDER_ANOTHER, both).decide();
+    assert_eq!(short(&both).0, Some("Order"));
+    // Right before the order, too.
+    let Some(Effect::Order(planned)) = free.decide().effect else {
+        panic!("nothing keeps it from being ordered");
+    };
+    assert!(fence::start(&waits(free).0, &planned, "nonce", secs(30)).is_none());
+}
+
+#[test]
 fn a_machine_that_is_kept_by_the_time_of_the_order_stops_it_right_before() {
     let free = Case::new();
     let Some(Effect::Order(planned)) = free.decide().effect else {
@@ -134,11 +178,50 @@ fn the_message_says_what_is_kept_and_what_to_do() {
         &format!("2 machines of an earlier shop/web are kept and still billed: {one}, {other}"),
         &*command,
         "flexmetal.dev/order (docs/gitops.md)",
-        "release it at the provider",
+        "once they are released at the provider",
+        "delete this object: kubectl delete baremetalserver web -n shop",
         "every 2m",
     ] {
         assert!(message.contains(words), "{words:?} is not in {message:?}");
     }
+    assert!(
+        message.ends_with(&command),
+        "what costs comes last: {message}"
+    );
     // It looks again by itself.
     assert_eq!(case.decide().again, Again::After(secs(120)));
+}
+
+#[test]
+fn an_annotation_that_does_not_name_them_all_is_told() {
+    let says = "its annotation flexmetal.dev/order-another does not name all of these machines";
+    let named = |word: &str| {
+        message(
+            &Case::new()
+                .beside(&[1, 2])
+                .annotated(ORDER_ANOTHER, word.into()),
+        )
+    };
+    assert!(named(&uuid(1)).contains(says));
+    assert!(!message(&Case::new().beside(&[1, 2])).contains(says));
+}
+
+#[test]
+fn any_number_of_accounts_that_may_keep_one_is_named_within_a_few_messages() {
+    let account =
+        |n| AccountKey::named(AccountKind::ProviderAccount, Some("shop"), &format!("a{n}"));
+    let case = || {
+        Case::new()
+            .beside(&[1])
+            .facts(|f| f.unlisted = (0..9).map(account).collect())
+    };
+    let mut word = uuid(1);
+    for _ in 0..3 {
+        let case = case().annotated(ORDER_ANOTHER, word.clone());
+        assert_eq!(short(&case.decide()).1, Some(Reason::WaitingForListing));
+        let message = message(&case);
+        assert!(message.len() < 1000, "{message}");
+        word = word_in(&message);
+    }
+    assert_eq!(saying(case(), &word).0, Some("Order"), "{word}");
 }

@@ -3,7 +3,10 @@
 use super::{machine::kept, release::deleted, *};
 use crate::controllers::{
     events::Severity,
-    server::{memory::Observation, steps::told},
+    server::{
+        memory::Observation,
+        steps::{release_to_tell, told},
+    },
 };
 
 /// The reasons of the events that go with the decision of this case, and their words.
@@ -137,4 +140,29 @@ fn a_person_is_called_once_and_waiting_is_no_event() {
     assert_eq!(events(&written(held)).0, [""; 0]);
     let waits = Case::new().blocked(Reason::ProviderUnreachable);
     assert_eq!(events(&waits).0, [""; 0]);
+}
+
+#[test]
+fn a_release_is_told_by_its_note_once() {
+    let noted = || deleted(ServerStatus::Delivered).begun(1);
+    let shows = |case: Case, number, status: ServerStatus| {
+        case.object(|o| {
+            let shown = o.status.get_or_insert_default();
+            shown.uuid = Some(uuid(number));
+            shown.provider_status = Some(status.as_str().into());
+        })
+    };
+    let told = |case: Case| release_to_tell(&case.0).is_some();
+    assert!(told(noted()), "whether or not the write was answered");
+    assert!(told(shows(noted(), 1, ServerStatus::Delivered)));
+    assert!(!told(deleted(ServerStatus::Delivered)));
+    let by_this = |m: &mut Memory| m.release_told = Some(uuid(1));
+    assert!(!told(noted().memory(by_this)));
+    let followed = shows(noted(), 1, ServerStatus::Releasing);
+    assert!(!told(followed), "a former process told it");
+    // What is shown of another machine says nothing of this one's.
+    let next = shows(noted(), 2, ServerStatus::Releasing);
+    assert!(told(next.memory(|m| m.release_told = Some(uuid(2)))));
+    // Anybody may write a note.
+    assert!(!told(deleted(ServerStatus::Delivered).begun(7)));
 }

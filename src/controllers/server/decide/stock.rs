@@ -3,11 +3,11 @@
 //! A refusal alone does not tell. So the catalogue is looked at after it: if it lacks what was asked for, the object
 //! waits without a further order; else the order was refused for something else.
 
-use super::{super::facts::Facts, Decision, order::waiting, remedy};
+use super::{super::facts::Facts, Decision, order::waiting, remedy, terms::is_same};
 use crate::{
     account::{
         Terms,
-        supply::{Lack, Offer},
+        supply::{Demand, Lack},
         view::View,
     },
     controllers::cause::Cause,
@@ -15,15 +15,15 @@ use crate::{
         Interval, Reason,
         conditions::Type,
         server::{OrderOutcome, OrderRecord},
-        wording::{counted, listed},
+        wording::listed,
     },
 };
 use std::time::Duration;
 
 /// What the spec asks for.
-fn offer(facts: &Facts) -> Offer {
+fn asked(facts: &Facts) -> Demand {
     let spec = &facts.object.spec;
-    Offer::new(
+    Demand::new(
         &spec.location,
         &spec.instance_type,
         spec.contract_id.as_deref(),
@@ -36,8 +36,8 @@ pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
     if view.refused.is_empty() {
         return None;
     }
-    let offer = offer(facts);
-    let same = view.refused.iter().find(|(refused, _)| *refused == offer);
+    let asked = asked(facts);
+    let same = view.refused.iter().find(|(refused, _)| *refused == asked);
     same.map(|(_, at)| *at)
 }
 
@@ -45,14 +45,12 @@ pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
 pub(super) fn is_lacking_since(facts: &Facts, view: &View, since: Option<Duration>) -> bool {
     let newer = |(at, _): &&(Duration, _)| since.is_some_and(|since| *at >= since);
     let catalogue = view.catalogue.as_ref().filter(newer);
-    catalogue.is_some_and(|(_, catalogue)| offer(facts).lack(catalogue).is_some())
+    catalogue.is_some_and(|(_, catalogue)| asked(facts).lack(catalogue).is_some())
 }
 
-/// Whether a look after this refusal said that it could not be had: the object shows it, and keeps it over restarts.
-pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> bool {
-    let Some(status) = &facts.object.status else {
-        return false;
-    };
+/// What a look after this refusal said that there was none of: the object shows it, and keeps it over restarts.
+pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> Option<Reason> {
+    let status = facts.object.status.as_ref()?;
     // The start of an order says otherwise, so what is said beside its outcome was said after it.
     let is_refused = record.outcome == Some(OrderOutcome::Refused);
     let is_after_it = status.order.as_ref().is_some_and(|shown| {
@@ -62,9 +60,9 @@ pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> bool {
         .conditions
         .iter()
         .find(|c| c.type_ == Type::Ready.as_str());
-    let reason = ready.and_then(|c| Reason::parse(&c.reason));
-    let is_said = matches!(reason, Some(Reason::NoStock | Reason::QuotaExceeded));
-    is_refused && is_after_it && is_said
+    let reason = ready.and_then(|c| Reason::parse(&c.reason))?;
+    let is_said = matches!(reason, Reason::NoStock | Reason::QuotaExceeded);
+    (is_refused && is_after_it && is_said).then_some(reason)
 }
 
 /// Waits for the look that says why the order was refused.
@@ -91,12 +89,6 @@ pub(super) fn unlooked(
     wait
 }
 
-/// Whether a name means itself in a shell and in JSON, between quotes.
-fn is_plain(name: &str) -> bool {
-    name.chars()
-        .all(|c| c.is_ascii_alphanumeric() || " :-_.,".contains(c))
-}
-
 /// What is said of an order that cannot be had. It follows by itself.
 pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
     let spec = &facts.object.spec;
@@ -110,20 +102,18 @@ pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
         Lack::Stock { mut elsewhere } => {
             let entry = facts.account.terms().and_then(Terms::entry);
             let allowed = entry.map_or(&[][..], |(_, limits)| &limits.locations);
-            elsewhere.retain(|place| allowed.is_empty() || allowed.contains(place));
-            elsewhere.sort();
-            let choice = match elsewhere.first() {
-                // The provider's words do not belong into a command unless they are plain.
-                Some(first) if !is_plain(first) => format!(
-                    "it has some at {}; set another spec.location, or wait",
-                    listed(elsewhere.iter().map(String::as_str))
-                ),
-                Some(first) => format!(
-                    "it has some at {}; to order there: {}",
+            let is_allowed = |place: &String| {
+                allowed.is_empty() || allowed.iter().any(|allowed| is_same(allowed, place))
+            };
+            elsewhere.retain(|there| is_allowed(there) && !is_same(there, place));
+            let choice = match elsewhere.is_empty() {
+                // Which one, only a person knows, and the provider's words do not belong into a command.
+                false => format!(
+                    "it has some at {}; to order at one of these, put its name for PLACE, and into the manifest as well, since an older one is refused once a machine is ordered: {}",
                     listed(elsewhere.iter().map(String::as_str)),
-                    remedy::set(facts, "location", &format!("{first:?}"))
+                    remedy::set(facts, "location", "\"PLACE\"")
                 ),
-                None => "no other place that you may use has one either: set another spec.instanceType, or wait".into(),
+                true => "no other place that you may use has one either: set another spec.instanceType, or wait".into(),
             };
             let text =
                 format!("the provider has no {kind} at {place} in stock; {follows}; {choice}");
@@ -134,10 +124,11 @@ pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
             usage,
             quota,
         } => {
-            let pool = contract_id.map_or("on demand".into(), |id| format!("on contract {id}"));
-            let used = counted(usize::try_from(quota).unwrap_or_default(), "machine");
+            let pool = contract_id.map_or("on-demand machines".into(), |id| {
+                format!("machines on contract {id}")
+            });
             let text = format!(
-                "the quota for {kind} at {place} is used up: {usage} of {used} {pool}; {follows}; ask the provider for a higher quota, or delete a server of this type there"
+                "the quota for {kind} at {place} is used up: {usage} of {quota} {pool}; {follows}; ask the provider for a higher quota, or delete a server of this type there"
             );
             Cause::waits(Reason::QuotaExceeded, text)
         }
