@@ -7,9 +7,10 @@ use super::{
     context::Process,
     writes::{Failure, bounded},
 };
-use crate::kinds::references::KeySelector;
+use crate::kinds::references::{KeySelector, ValueLocation};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
+use std::fmt;
 use tokio::sync::Semaphore;
 
 /// Reads at once: each may be of a MiB, and takes several times as much while it is decoded.
@@ -24,7 +25,24 @@ pub enum ValueSource<'a> {
     ConfigMap(&'a KeySelector),
 }
 
-impl ValueSource<'_> {
+impl fmt::Display for ValueSource<'_> {
+    /// Where it lies, in words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let KeySelector { name, key } = self.selector();
+        write!(f, "{} {name}, key {key:?},", self.kind())
+    }
+}
+
+impl<'a> ValueSource<'a> {
+    /// Where this place is; None: it names none, which the schema refuses.
+    pub fn at(place: &'a ValueLocation) -> Option<Self> {
+        match (&place.secret_key_ref, &place.config_map_key_ref) {
+            (Some(selector), _) => Some(Self::Secret(selector)),
+            (None, Some(selector)) => Some(Self::ConfigMap(selector)),
+            (None, None) => None,
+        }
+    }
+
     /// Secret or ConfigMap.
     pub fn kind(&self) -> &'static str {
         match self {

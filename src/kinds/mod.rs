@@ -13,6 +13,7 @@ pub mod account;
 pub mod address;
 pub mod allowed;
 pub mod conditions;
+pub mod installation;
 pub mod interval;
 pub mod kind;
 pub mod names;

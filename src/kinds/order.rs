@@ -3,6 +3,7 @@
 use super::{names::ORDER_TAG, references::AccountKind, rfc3339};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The intent to order, written before the order is sent, in metadata and in status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -122,9 +123,16 @@ pub struct OrderRecord {
     /// Hash of what the spec asked for, to show that a refused request was changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_hash: Option<String>,
-    /// Hash of the SSH keys that were sent, to show later edits; the provider does not give them back.
+    /// Name of the location that was ordered: that of the spec, or of one of its alternatives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ssh_keys_hash: Option<String>,
+    pub location: Option<String>,
+    /// Name of the instance type that was ordered, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+    /// Hashes of what was sent and the provider does not give back, by the field of the spec, to show later edits: 8 hex
+    /// digits each. Empty where that is not known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sent: BTreeMap<String, String>,
 }
 
 impl OrderRecord {
@@ -137,7 +145,9 @@ impl OrderRecord {
             message: None,
             failures: 0,
             request_hash: None,
-            ssh_keys_hash: None,
+            location: None,
+            instance_type: None,
+            sent: BTreeMap::new(),
         }
     }
 }

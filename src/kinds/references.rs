@@ -122,6 +122,19 @@ pub struct KeySelector {
     pub key: String,
 }
 
+/// Where a value lies: exactly one of the two.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("has(self.secretKeyRef) != has(self.configMapKeyRef)").message("set exactly one of secretKeyRef and configMapKeyRef"))]
+#[serde(rename_all = "camelCase")]
+pub struct ValueLocation {
+    /// An entry of a Secret of the same namespace. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key_ref: Option<KeySelector>,
+    /// An entry of a ConfigMap of the same namespace. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_key_ref: Option<KeySelector>,
+}
+
 /// One SSH key for the root user: exactly one of the five fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("[has(self.name), has(self.publicKey), has(self.uuid), has(self.secretKeyRef), has(self.configMapKeyRef)].filter(x, x).size() == 1").message("set exactly one of name, publicKey, uuid, secretKeyRef, configMapKeyRef"))]

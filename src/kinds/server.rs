@@ -1,6 +1,8 @@
 //! `BareMetalServer`: one on-demand server.
 
 pub use super::address::{Address, AddressType};
+pub use super::installation::{OperatingSystem, TextSource, UserData};
+use super::installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit};
 use super::kind::{Kind, namespaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
 pub use super::policies::DeletionPolicy;
@@ -108,6 +110,10 @@ use serde::{Deserialize, Serialize};
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
 #[x_kube(validation = account_stays("server"))]
+#[x_kube(validation = script_is_run())]
+#[x_kube(validation = script_has_shebang())]
+#[x_kube(validation = keys_are_installed())]
+#[x_kube(validation = texts_fit())]
 #[serde(rename_all = "camelCase")]
 pub struct BareMetalServerSpec {
     /// The account that pays. Default: the ProviderAccount `default` of this namespace. Immutable.
@@ -132,15 +138,29 @@ pub struct BareMetalServerSpec {
     )]
     pub hostname: Option<String>,
 
+    /// Other places and types that will do, tried in this order while the one before is out of stock or beyond the quota; at
+    /// most 8. Default: none. Mutable; a machine that is ordered stays where it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub alternatives: Vec<Alternative>,
+
     /// The operating system to install. A change after the order is reported as pending and sends nothing.
     pub os: OperatingSystem,
 
-    /// SSH keys for the root user, at most 50, of which those given as text have at most 32768 characters together.
-    /// Default: none (for Windows and for systems without a shell).
+    /// A script that runs once, at the first boot: on Linux by what its shebang names, on Windows by PowerShell; other systems
+    /// run none. Default: none. A change after the order is reported as pending and sends nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post_install_script: Option<TextSource>,
+
+    /// Data that the machine reads from its metadata service; nothing runs it. Default: none. A change after the order is
+    /// reported as pending and sends nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_data: Option<UserData>,
+
+    /// SSH keys for the root user, at most 50. Default: none. Windows and `talos-…` take none.
     /// A change after the order is reported as pending and sends nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
-    #[x_kube(validation = Rule::new("self.map(k, has(k.publicKey) ? k.publicKey.size() : 0).sum() <= 32768").message("the public keys in sshKeys have more than 32768 characters together: make SshKey objects of them, and refer to these by name"))]
     pub ssh_keys: Vec<SshKeySource>,
 
     /// Tags of the server, at most 56; the prefix `fmo-` is the operator's own. Default: none.
@@ -195,6 +215,21 @@ fn until_ordered(field: &str, same: &str) -> Rule {
         .field_path(format!(".spec.{field}"))
 }
 
+/// Another place or type that will do. What is not set is that of the spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("has(self.location) || has(self.instanceType)").message("set location, instanceType or both"))]
+#[serde(rename_all = "camelCase")]
+pub struct Alternative {
+    /// Name of the location. Default: `spec.location`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub location: Option<String>,
+    /// Name of the instance type. Default: `spec.instanceType`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub instance_type: Option<String>,
+}
+
 impl BareMetalServerSpec {
     /// The policies that the object itself sets.
     pub fn policies(&self) -> Policies {
@@ -204,18 +239,6 @@ impl BareMetalServerSpec {
             suspend: self.suspend,
         }
     }
-}
-
-/// An operating system to install.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OperatingSystem {
-    /// The provider's short name of the system, for example `ubuntu-2404-lts`.
-    #[schemars(
-        length(min = 1, max = 128),
-        regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    )]
-    pub slug: String,
 }
 
 /// What is known about the server. Written by the operator only.

@@ -2,7 +2,7 @@
 
 use super::{
     kind::{Kind, namespaced},
-    references::{AccountRef, KeySelector, PinnedAccount, account_stays},
+    references::{AccountRef, PinnedAccount, ValueLocation, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client, CustomResource, KubeSchema};
@@ -86,7 +86,7 @@ pub struct SshKeySpec {
     /// Where the public key lies in this namespace. Default: none, then `publicKey` is the key. Mutable. What lies there is
     /// read again at times, every five minutes at most, and whenever this object changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value_from: Option<KeyLocation>,
+    pub value_from: Option<ValueLocation>,
 
     /// What happens to the stored key when the object is deleted, and to a former key when another one is in its place:
     /// `Delete` or `Retain`. Only what this object stored is ever deleted, and only while no server refers to it.
@@ -104,19 +104,6 @@ pub enum KeyDeletionPolicy {
     /// It stays at the provider.
     #[default]
     Retain,
-}
-
-/// Where a public key lies: exactly one of the two.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = Rule::new("has(self.secretKeyRef) != has(self.configMapKeyRef)").message("set exactly one of secretKeyRef and configMapKeyRef"))]
-#[serde(rename_all = "camelCase")]
-pub struct KeyLocation {
-    /// An entry of a Secret of the same namespace. Default: none. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_key_ref: Option<KeySelector>,
-    /// An entry of a ConfigMap of the same namespace. Default: none. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_map_key_ref: Option<KeySelector>,
 }
 
 /// What is known about the stored key. Written by the operator only.

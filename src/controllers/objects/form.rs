@@ -198,7 +198,7 @@ mod tests {
                     "cluster": "42d8fe46304fa3f1", "uid": "1", "mark": "bee4d8cea17e800cd9725d40",
                     "epoch": 1_795_316_915, "attempt": "081f", "sendBy": "2026-11-22T03:08:50Z",
                     "unknownBefore": 1, "outcome": "Created", "outcomeAt": "2026-11-22T03:08:40Z",
-                    "failures": 2, "requestHash": "0e84bc3231763920", "message": "m", "sshKeysHash": "73dc2a21c0262dd0",
+                    "failures": 2, "requestHash": "0e84bc3231763920", "message": "m", "sent": {"sshKeys": "73dc2a21"}, "location": "l", "instanceType": "t",
                 },
             },
         }));

@@ -23,6 +23,10 @@ use crate::{
     },
     runtime::Moment,
 };
+use hosting::{
+    SecretText,
+    server::{KernelParam, UserData},
+};
 use std::{sync::Arc, time::Duration};
 
 /// All that one decision is allowed to know.
@@ -47,8 +51,8 @@ pub struct Facts {
     pub object: Arc<BareMetalServer>,
     /// The account that pays.
     pub account: AccountFacts,
-    /// The SSH keys, read from where the spec says; None where this pass has no need of them.
-    pub ssh_keys: Option<Result<Vec<ServerKey>, Cause>>,
+    /// What a machine is installed with, read from where the spec says; None where this pass has no need of it.
+    pub installation: Option<Result<Installation, Cause>>,
     /// What the key objects show that the spec names.
     pub named_keys: Vec<Found>,
     /// Every machine that is known to bear this object's mark, any epoch, any state.
@@ -64,6 +68,19 @@ pub struct Facts {
     pub former: Option<Former>,
     /// What this process remembers of the object.
     pub memory: Memory,
+}
+
+/// What a machine is installed with besides the fields of the spec that say it all. Holds secrets.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Installation {
+    /// Keys for the root user.
+    pub ssh_keys: Vec<ServerKey>,
+    /// Parameters of the kernel.
+    pub kernel_params: Vec<KernelParam>,
+    /// What runs once, at the first boot.
+    pub post_install_script: Option<SecretText>,
+    /// What the machine reads from its metadata service.
+    pub user_data: Option<UserData>,
 }
 
 /// One SSH key of an order.

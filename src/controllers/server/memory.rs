@@ -2,7 +2,7 @@
 //!
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
-use super::facts::LimitsInForce;
+use super::{decide::sent::Hashes, facts::LimitsInForce};
 use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble};
 use crate::controllers::{mark::Mark, patience::Patience};
 use crate::kinds::{
@@ -15,8 +15,8 @@ use std::time::Duration;
 /// Tries to take a tag off the account's list before the object goes without.
 pub const MOST_TAG_TRIES: u32 = 3;
 
-/// Keys that could not be read are tried again after this, where no machine waits for them.
-const KEYS_AGAIN: Duration = Duration::from_secs(300);
+/// What could not be read is tried again after this, where no machine waits for it.
+const READ_AGAIN: Duration = Duration::from_secs(300);
 
 /// Memory of one object, by the process that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,16 +36,10 @@ pub struct Memory {
     pub former: Option<(Mark, Duration)>,
     /// The last order was not started because the account said no: why, and when.
     pub declined: Option<Declined>,
-    /// Hash of the SSH keys as last read.
-    pub keys_hash: Option<String>,
-    /// The generation that they were read for.
-    pub keys_generation: Option<i64>,
-    /// What the key objects showed then that the spec names.
-    pub keys_named: Vec<Found>,
-    /// When they were last read in vain.
-    pub keys_unread: Option<Duration>,
-    /// The last decision waits for them.
-    pub wants_keys: bool,
+    /// What a machine is installed with, as last read.
+    pub installation: ReadInstallation,
+    /// The last decision waits for that.
+    pub wants_installation: bool,
     /// The end was proved, and our finalizer taken off.
     pub let_go: bool,
     /// It has a place in the queue of its account.
@@ -66,6 +60,46 @@ pub struct Memory {
     pub tag_tries: u32,
     /// The machine whose release people were told of.
     pub release_told: Option<String>,
+}
+
+/// What a machine is installed with, as it was last read: by hashes, never the text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ReadInstallation {
+    /// Hashes by the field of the spec.
+    pub hashes: Option<Hashes>,
+    /// The generation that it was read for.
+    generation: Option<i64>,
+    /// What the key objects showed then that the spec names.
+    named_keys: Vec<Found>,
+    /// When it was last read in vain.
+    unread: Option<Duration>,
+}
+
+impl ReadInstallation {
+    /// Whether this generation was read, or tried a moment ago.
+    pub fn is_fresh(&self, generation: Option<i64>, named: &[Found], now: Duration) -> bool {
+        let was_tried = |at: Duration| now < at + READ_AGAIN;
+        self.generation == generation
+            && self.named_keys == named
+            && self.unread.is_none_or(was_tried)
+    }
+
+    /// Takes in the hashes of what was read; where it could not be, what stands for them if none are known.
+    pub fn read(
+        &mut self,
+        generation: Option<i64>,
+        named: &[Found],
+        hashes: Result<Hashes, Option<Hashes>>,
+        now: Duration,
+    ) {
+        self.generation = generation;
+        self.named_keys = named.to_vec();
+        self.unread = hashes.is_err().then_some(now);
+        match hashes {
+            Ok(hashes) => self.hashes = Some(hashes),
+            Err(said) => self.hashes = self.hashes.take().or(said),
+        }
+    }
 }
 
 /// The search for an order of unknown outcome.
@@ -294,31 +328,6 @@ impl Memory {
         self.trouble = None;
     }
 
-    /// Whether the keys of this generation were read, or tried a moment ago.
-    pub fn knows_keys(&self, generation: Option<i64>, named: &[Found], now: Duration) -> bool {
-        let is_fresh = |at: Duration| now < at + KEYS_AGAIN;
-        self.keys_generation == generation
-            && self.keys_named == named
-            && self.keys_unread.is_none_or(is_fresh)
-    }
-
-    /// Takes in the hash of the keys as they were read; where they could not be, what stands for it if none is known.
-    pub fn read_keys(
-        &mut self,
-        generation: Option<i64>,
-        named: &[Found],
-        hash: Result<String, Option<String>>,
-        now: Duration,
-    ) {
-        self.keys_generation = generation;
-        self.keys_named = named.to_vec();
-        self.keys_unread = hash.is_err().then_some(now);
-        match hash {
-            Ok(hash) => self.keys_hash = Some(hash),
-            Err(said) => self.keys_hash = self.keys_hash.take().or(said),
-        }
-    }
-
     /// Notes the connection by which machines are looked for. Another one starts every proof again.
     pub fn looks_over(&mut self, connection: &str) {
         if self.connection.as_deref() == Some(connection) {
@@ -397,25 +406,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_cannot_be_read_are_not_read_in_every_pass() {
+    fn what_cannot_be_read_is_not_read_in_every_pass() {
         let secs = Duration::from_secs;
-        let mut memory = Memory::default();
+        let hashes = |word: &str| Hashes::from([("sshKeys".to_owned(), word.to_owned())]);
+        let mut known = ReadInstallation::default();
         let gone = [Found::Missing];
-        assert!(!memory.knows_keys(Some(1), &gone, secs(1)));
-        memory.read_keys(Some(1), &gone, Err(Some("said".into())), secs(1));
-        assert_eq!(
-            memory.keys_hash.as_deref(),
-            Some("said"),
-            "what was said stays"
-        );
-        assert!(memory.knows_keys(Some(1), &gone, secs(300)));
-        assert!(!memory.knows_keys(Some(1), &gone, secs(301)));
-        assert!(!memory.knows_keys(Some(2), &gone, secs(2)));
-        assert!(!memory.knows_keys(Some(1), &[Found::Ending], secs(2)));
+        assert!(!known.is_fresh(Some(1), &gone, secs(1)));
+        known.read(Some(1), &gone, Err(Some(hashes("said"))), secs(1));
+        assert_eq!(known.hashes, Some(hashes("said")), "what was said stays");
+        assert!(known.is_fresh(Some(1), &gone, secs(300)));
+        assert!(!known.is_fresh(Some(1), &gone, secs(301)));
+        assert!(!known.is_fresh(Some(2), &gone, secs(2)));
+        assert!(!known.is_fresh(Some(1), &[Found::Ending], secs(2)));
 
-        memory.read_keys(Some(1), &gone, Ok("read".into()), secs(2));
-        assert!(memory.knows_keys(Some(1), &gone, secs(9000)));
-        memory.read_keys(Some(1), &gone, Err(Some("said".into())), secs(3));
-        assert_eq!(memory.keys_hash.as_deref(), Some("read"));
+        known.read(Some(1), &gone, Ok(hashes("read")), secs(2));
+        assert!(known.is_fresh(Some(1), &gone, secs(9000)));
+        known.read(Some(1), &gone, Err(Some(hashes("said"))), secs(3));
+        assert_eq!(known.hashes, Some(hashes("read")));
     }
 }

@@ -7,6 +7,7 @@
 pub mod answers;
 pub mod decide;
 pub mod facts;
+mod installation;
 pub mod memory;
 pub mod recall;
 

@@ -2,8 +2,9 @@
 
 use super::{
     ServerContext, claims,
-    decide::request::keys_hash,
-    facts::{Facts, LiveAccount, ServerKey, account_of},
+    decide::sent,
+    facts::{Facts, Installation, LiveAccount, account_of},
+    installation,
     recall::{self, Known},
     ssh_keys,
 };
@@ -54,7 +55,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     };
     let lineage = account_facts.view().and_then(|v| v.lineage.as_deref());
     let named_keys = ssh_keys::named(&ctx.stored_keys, &object, lineage);
-    let ssh_keys = needed_keys(ctx, &object, lineage, &named_keys).await;
+    let installation = needed_installation(ctx, &object, lineage, &named_keys).await;
     let now = clock::now();
     let acting_since = ctx.acting_since(Some(&namespace)).unwrap_or(now.mono);
     let sight = ctx.objects.sight(&uid);
@@ -69,7 +70,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         all_namespaces: ctx.watched.is_all(),
         kind_deleting,
         account: account_facts,
-        ssh_keys,
+        installation,
         named_keys,
         own: Vec::new(),
         recorded: None,
@@ -182,31 +183,34 @@ fn live(
     }
 }
 
-/// The SSH keys, where they are needed: when the last decision waits for them, and once for each
-/// generation of an object with a machine, and whenever a key object that it names shows another key,
-/// to see whether that changed them. None: not read.
-async fn needed_keys(
+/// What a machine is installed with, where it is needed: when the last decision waits for it, and once for each
+/// generation of an object with a machine, and whenever a key object that it names shows another key, to see whether that
+/// changed it. None: not read.
+async fn needed_installation(
     ctx: &ServerContext,
     object: &BareMetalServer,
     lineage: Option<&str>,
     named: &[Found],
-) -> Option<Result<Vec<ServerKey>, Cause>> {
+) -> Option<Result<Installation, Cause>> {
     let uid = object.uid().unwrap_or_default();
     let generation = object.metadata.generation;
     let memory = ctx.objects.memory(&uid);
     let has_machine = object.status.as_ref().is_some_and(|s| s.uuid.is_some());
-    let is_edited = has_machine && !memory.knows_keys(generation, named, clock::now().mono);
-    if !memory.wants_keys && (object.metadata.deletion_timestamp.is_some() || !is_edited) {
+    let is_edited = has_machine
+        && !memory
+            .installation
+            .is_fresh(generation, named, clock::now().mono);
+    if !memory.wants_installation && (object.metadata.deletion_timestamp.is_some() || !is_edited) {
         return None;
     }
-    let keys = ssh_keys::read(ctx, object, lineage).await;
-    let hash = match &keys {
-        Ok(keys) => Ok(keys_hash(keys)),
-        Err(_) => Err(ssh_keys::last_said(object)),
+    let read = installation::read(ctx, object, lineage).await;
+    let hashes = match &read {
+        Ok(installation) => Ok(sent::hashes(&object.spec, installation)),
+        Err(_) => Err(sent::last_said(object)),
     };
     let now = clock::now().mono;
     ctx.objects.remember(&uid, |memory| {
-        memory.read_keys(generation, named, hash, now);
+        memory.installation.read(generation, named, hashes, now);
     });
-    Some(keys)
+    Some(read)
 }

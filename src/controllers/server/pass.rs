@@ -59,7 +59,7 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     let decision = decide(&facts);
     ask(ctx, &facts, account.as_ref(), &decision);
     ctx.objects.remember(facts.uid(), |memory| {
-        memory.wants_keys = decision.wants_keys;
+        memory.wants_installation = decision.wants_installation;
         memory
             .patience
             .note(decision.draft.patience_for, facts.now.mono);
@@ -132,7 +132,7 @@ async fn tell_release(ctx: &ServerContext, facts: &Facts) {
 /// Whether the effect may follow as soon as something is known: the place that it has in the queue,
 /// or its grant, is kept for it.
 fn waits_for_facts(decision: &Decision) -> bool {
-    decision.wants_keys
+    decision.wants_installation
         || decision.wants_proof.is_some()
         || decision.wants_catalogue.is_some()
         || decision.wants_servers.is_some()

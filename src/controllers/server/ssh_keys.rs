@@ -10,7 +10,6 @@ use crate::{
     },
     kinds::{
         BareMetalServer, Reason,
-        conditions::Type,
         references::{PinnedAccount, SshKeySource},
     },
 };
@@ -128,18 +127,6 @@ fn found(keys: &StoredKeys, namespace: &str, name: &str, lineage: Option<&str>) 
     }
 }
 
-/// What stands for the hash of keys that cannot be read, while none was read since the process started: what was said of
-/// them stays.
-pub(super) fn last_said(object: &BareMetalServer) -> Option<String> {
-    let mut said = object.status.iter().flat_map(|s| &s.conditions);
-    let is_pending = said.any(|c| {
-        c.type_ == Type::Synced.as_str()
-            && c.reason == Reason::PendingChanges.to_string()
-            && c.message.contains("spec.sshKeys")
-    });
-    is_pending.then(|| "unread".to_owned())
-}
-
 /// A key that an object of its own stands for.
 fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKey, KeyError> {
     let name = name.to_owned();
@@ -190,21 +177,13 @@ async fn key(
     if let Some(uuid) = &source.uuid {
         return Ok(uuid.clone());
     }
-    let (place, selector) = match (&source.secret_key_ref, &source.config_map_key_ref) {
-        (Some(selector), _) => (ValueSource::Secret(selector), selector),
-        (None, Some(selector)) => (ValueSource::ConfigMap(selector), selector),
+    let place = match (&source.secret_key_ref, &source.config_map_key_ref) {
+        (Some(selector), _) => ValueSource::Secret(selector),
+        (None, Some(selector)) => ValueSource::ConfigMap(selector),
         (None, None) => return Err(KeyError::Nothing),
     };
     let bytes = process.value(namespace, place).await?;
-    let named = || {
-        format!(
-            "{} {}, key {:?},",
-            place.kind(),
-            selector.name,
-            selector.key
-        )
-    };
-    one_line(named, &bytes)
+    one_line(|| place.to_string(), &bytes)
 }
 
 fn one_line(place: impl FnOnce() -> String, bytes: &[u8]) -> Result<String, KeyError> {
@@ -218,7 +197,7 @@ fn one_line(place: impl FnOnce() -> String, bytes: &[u8]) -> Result<String, KeyE
 mod tests {
     use super::*;
     use crate::controllers::{
-        server::decide::request::keys_hash,
+        server::decide::sent::keys_hash,
         stored_keys::{Keys, Released, StoredKey},
     };
     use serde_json::json;
@@ -300,21 +279,6 @@ mod tests {
             );
             assert!(cause.message.contains(word), "{}", cause.message);
         }
-    }
-
-    #[test]
-    fn keys_that_cannot_be_read_after_a_restart_leave_what_was_said_of_them() {
-        let saying = |reason: &str, message: &str| {
-            let mut web = web();
-            let synced = json!([{"type": "Synced", "status": "False", "reason": reason,
-                "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-            web.status.get_or_insert_default().conditions = serde_json::from_value(synced).unwrap();
-            last_said(&web)
-        };
-        assert!(saying("PendingChanges", "spec.sshKeys, spec.tags: no").is_some());
-        assert_eq!(saying("PendingChanges", "spec.tags: no"), None);
-        assert_eq!(saying("KeyRejected", "spec.sshKeys"), None);
-        assert_eq!(last_said(&web()), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
         cause::Cause,
         values::{ValueError, ValueSource},
     },
-    kinds::{Reason, SshKey, ssh_key::KeyLocation},
+    kinds::{Reason, SshKey, references::ValueLocation},
     runtime::clock,
 };
 use std::{
@@ -127,17 +127,18 @@ async fn key(ctx: &KeyContext, object: &SshKey) -> Result<PublicKey, Cause> {
     content.key
 }
 
-async fn read(ctx: &KeyContext, namespace: &str, place: &KeyLocation) -> Result<PublicKey, Cause> {
-    let (source, field) = match (&place.secret_key_ref, &place.config_map_key_ref) {
-        (Some(selector), _) => (ValueSource::Secret(selector), "spec.valueFrom.secretKeyRef"),
-        (None, Some(selector)) => (
-            ValueSource::ConfigMap(selector),
-            "spec.valueFrom.configMapKeyRef",
-        ),
-        (None, None) => {
-            let text = "spec.valueFrom: set exactly one of secretKeyRef and configMapKeyRef";
-            return Err(Cause::needs_person(Reason::InvalidSpec, text));
-        }
+async fn read(
+    ctx: &KeyContext,
+    namespace: &str,
+    place: &ValueLocation,
+) -> Result<PublicKey, Cause> {
+    let Some(source) = ValueSource::at(place) else {
+        let text = "spec.valueFrom: set exactly one of secretKeyRef and configMapKeyRef";
+        return Err(Cause::needs_person(Reason::InvalidSpec, text));
+    };
+    let field = match source {
+        ValueSource::Secret(_) => "spec.valueFrom.secretKeyRef",
+        ValueSource::ConfigMap(_) => "spec.valueFrom.configMapKeyRef",
     };
     match ctx.value(namespace, source).await {
         Ok(bytes) => {

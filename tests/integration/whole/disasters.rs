@@ -136,11 +136,16 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
 pub(super) async fn undecodable(host: &Host) -> World {
     let world = host.guest("undecodable").await;
     let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
-    let loose = json!([{
-        "op": "replace",
-        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/os",
-        "value": {"x-kubernetes-preserve-unknown-fields": true},
-    }]);
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let loose = json!([
+        // Some of them speak of what is in it.
+        {"op": "remove", "path": format!("{spec}/x-kubernetes-validations")},
+        {
+            "op": "replace",
+            "path": format!("{spec}/properties/os"),
+            "value": {"x-kubernetes-preserve-unknown-fields": true},
+        },
+    ]);
     let loose = Patch::Json::<()>(serde_json::from_value(loose).unwrap());
     definitions
         .patch(KIND, &PatchParams::default(), &loose)

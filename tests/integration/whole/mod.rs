@@ -9,6 +9,7 @@ mod disasters;
 mod entries;
 mod health;
 mod hostile;
+mod installation;
 mod keys;
 mod leases;
 mod life;

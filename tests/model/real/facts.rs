@@ -8,7 +8,7 @@ use flexmetal_operator::{
         view::{Catalogue, Proof, Sighting, State, View},
     },
     controllers::server::{
-        facts::Facts,
+        facts::{Facts, Installation},
         recall::{Known, recall},
     },
     kinds::Reason,
@@ -101,7 +101,7 @@ pub fn facts(s: &Sight) -> Facts {
             view,
             terms: flexmetal_operator::account::Terms::Own,
         },
-        ssh_keys: Some(Ok(Vec::new())),
+        installation: Some(Ok(Installation::default())),
         named_keys: Vec::new(),
         own: Vec::new(),
         recorded: None,

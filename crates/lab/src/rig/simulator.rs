@@ -61,6 +61,12 @@ impl Fault {
         self.0["count"] = json!(count);
         self
     }
+
+    /// Only after this many of them, which are left to the rules behind it.
+    pub fn after(mut self, count: u64) -> Self {
+        self.0["skip"] = json!(count);
+        self
+    }
 }
 
 impl Simulator {

@@ -1,6 +1,6 @@
 //! What a decision may ask for: one arm of `act` each.
 
-use super::fence::TagProof;
+use super::{fence::TagProof, sent::Hashes};
 use crate::kinds::{
     account::KnownMachine,
     names::RETAINED_PREFIX,
@@ -90,8 +90,8 @@ pub struct NewOrder {
     pub failures: i32,
     /// Hash of what the spec asks for.
     pub request_hash: String,
-    /// Hash of the keys.
-    pub keys_hash: String,
+    /// Hashes of what the provider does not give back.
+    pub sent: Hashes,
 }
 
 /// Look-ups for an order of unknown outcome.

@@ -18,7 +18,9 @@ pub fn open(intent: &Intent, planned: &NewOrder) -> OrderRecord {
     OrderRecord {
         failures: planned.failures,
         request_hash: Some(planned.request_hash.clone()),
-        ssh_keys_hash: Some(planned.keys_hash.clone()),
+        location: Some(planned.order.location.clone()),
+        instance_type: Some(planned.order.instance_type.clone()),
+        sent: planned.sent.clone(),
         ..OrderRecord::open(intent.clone())
     }
 }

@@ -3,10 +3,11 @@
 use super::{
     super::facts::{Facts, account_of, is_same_uuid},
     Decision, Effect, adopt,
+    candidates::candidates,
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::TagProof,
-    leads_to, order_account, remedy,
+    leads_to, order_account, remedy, sent,
     terms::is_same,
 };
 use crate::controllers::account_facts::Purpose;
@@ -334,10 +335,13 @@ fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<Stri
     };
     // These can differ where the request was changed and a machine of the former one appeared after all, or
     // where the object lost its status.
-    if !server.location.is_empty() && !is_same(&spec.location, &server.location) {
+    let is_one_of_them = candidates(spec).any(|c| c.is(&server.location, &server.instance_type));
+    let differ =
+        |one: &str, shown: &str| !is_one_of_them && !shown.is_empty() && !is_same(one, shown);
+    if differ(&spec.location, &server.location) {
         differs("spec.location", &spec.location, &server.location);
     }
-    if !server.instance_type.is_empty() && !is_same(&spec.instance_type, &server.instance_type) {
+    if differ(&spec.instance_type, &server.instance_type) {
         differs(
             "spec.instanceType",
             &spec.instance_type,
@@ -361,11 +365,8 @@ fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<Stri
     if !server.os_slug.is_empty() && !is_same(&spec.os.slug, &server.os_slug) {
         differs("spec.os.slug", &spec.os.slug, &server.os_slug);
     }
-    // The provider does not give keys back; a hash of what was sent is all there is.
-    if let (Some(sent), Some(wanted)) = (&record.ssh_keys_hash, &facts.memory.keys_hash)
-        && sent != wanted
-    {
-        found.push("spec.sshKeys are not the keys that were sent with the order".to_owned());
+    if let Some(wanted) = &facts.memory.installation.hashes {
+        found.extend(sent::differences(record, wanted));
     }
     let wanted: BTreeSet<&str> = spec.tags.iter().map(String::as_str).collect();
     let shown: BTreeSet<&str> = server

@@ -5,6 +5,7 @@
 //! these is a file beside this one; the checks that effects repeat on fresh data are in [`fence`].
 
 pub mod adopt;
+pub mod candidates;
 pub mod draft;
 pub mod effect;
 pub mod evidence;
@@ -23,6 +24,7 @@ pub mod resolve;
 mod retained;
 mod room;
 pub mod sending;
+pub mod sent;
 mod stock;
 mod terms;
 
@@ -63,8 +65,8 @@ pub struct Decision {
     /// A list of every machine of the account, whatever it bears, that starts at or after this moment
     /// is wanted.
     pub wants_servers: Option<Duration>,
-    /// The SSH keys are needed by the next pass.
-    pub wants_keys: bool,
+    /// What a machine is installed with is needed by the next pass.
+    pub wants_installation: bool,
     /// When to look again if nothing wakes the object before.
     pub again: Again,
     /// The same, once the status was written.
@@ -197,7 +199,7 @@ impl Decision {
             wants_elsewhere: false,
             wants_catalogue: None,
             wants_servers: None,
-            wants_keys: false,
+            wants_installation: false,
             again: Again::After(IDLE),
             once_written: Again::After(IDLE),
         }

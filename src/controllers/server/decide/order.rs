@@ -4,11 +4,13 @@
 //! and the object moves on by itself when the cause is gone.
 
 use super::{
-    super::facts::{Facts, ServerKey, account_of},
+    super::facts::{Facts, Installation, account_of},
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    order_account, remedy, request, retained, stock, terms,
+    order_account, remedy, request, retained,
+    sent::{self, Hashes},
+    stock, terms,
 };
 use crate::controllers::account_facts::{AccountFacts, Purpose, held};
 use crate::controllers::cause::{Cause, Standing};
@@ -65,20 +67,25 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(wait) = declined(facts, view) {
         return wait;
     }
-    let mut decision = match &facts.ssh_keys {
+    let mut decision = match &facts.installation {
         None => Decision::unchanged(facts).at_once(),
-        Some(Ok(keys)) => with_keys(facts, view, evidence, keys),
+        Some(Ok(installation)) => with_installation(facts, view, evidence, installation),
         Some(Err(cause)) => {
             Decision::hold(facts, cause.clone()).again(view.times.active_poll_interval)
         }
     };
-    // Until the order is sent each pass needs them: one without them would not ask for its turn.
-    decision.wants_keys = true;
+    // Until the order is sent each pass needs it: one without it would not ask for its turn.
+    decision.wants_installation = true;
     decision
 }
 
 /// All that needs no call is there: what the request would be, and whether it can be sent.
-fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[ServerKey]) -> Decision {
+fn with_installation(
+    facts: &Facts,
+    view: &View,
+    evidence: &Evidence,
+    installation: &Installation,
+) -> Decision {
     // Newer than a refusal of the same, whosever order that was: this one would be refused as well.
     let refused = refused_at(facts, evidence).max(stock::refused(facts, view));
     let is_usable = |at: Duration| {
@@ -90,8 +97,7 @@ fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[ServerKey]
         wait.wants_catalogue = Some(refused.map_or(recent, |refused| refused.max(recent)));
         return wait;
     };
-    let sent = keys.iter().map(|key| key.sent.clone()).collect();
-    let order = match request::request(facts, catalogue, sent) {
+    let order = match request::request(facts, catalogue, installation) {
         Ok(order) => order,
         Err(cause) => {
             let mut wait = Decision::hold(facts, cause).again(
@@ -104,10 +110,13 @@ fn with_keys(facts: &Facts, view: &View, evidence: &Evidence, keys: &[ServerKey]
         }
     };
     // Last: what is said of stock and of earlier orders stays true meanwhile.
-    retained::unlisted(facts, view).unwrap_or_else(|| start(facts, evidence, order, keys))
+    retained::unlisted(facts, view).unwrap_or_else(|| {
+        let sent = sent::hashes(&facts.object.spec, installation);
+        start(facts, evidence, order, sent)
+    })
 }
 
-fn start(facts: &Facts, evidence: &Evidence, order: Order, keys: &[ServerKey]) -> Decision {
+fn start(facts: &Facts, evidence: &Evidence, order: Order, sent: Hashes) -> Decision {
     let (unknown_before, failures) = match evidence {
         Evidence::Own(attempt) => {
             let unknown = match attempt.record.outcome {
@@ -152,7 +161,7 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order, keys: &[ServerKey]) -
         unknown_before,
         failures,
         request_hash: request::request_hash(facts),
-        keys_hash: request::keys_hash(keys),
+        sent,
     })))
 }
 
@@ -292,7 +301,7 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
     let failures = u32::try_from(record.failures.max(1)).unwrap_or(1);
     let (pause, reason, stalled) = match record.outcome? {
         OrderOutcome::Refused => {
-            if stock::is_lacking_since(facts, view, refused_at(facts, evidence)) {
+            if stock::is_lacking_since(facts, view, record, refused_at(facts, evidence)) {
                 return None;
             }
             let lacked = stock::was_lacking(facts, record);

@@ -1,102 +1,44 @@
 //! The request that an order would send, checked against the catalogue, the quota and the API's rules.
 
 use super::{
-    super::facts::{Facts, ServerKey},
+    super::facts::{Facts, Installation},
+    candidates::{Candidate, candidates},
     stock,
     terms::is_same,
 };
 use crate::controllers::{cause::Cause, stored_keys::Found};
 use crate::{
-    account::{supply::Demand, view::Catalogue},
+    account::view::Catalogue,
     kinds::{
         Reason,
         wording::{MOST_NAMES, did_you_mean, listed},
     },
 };
 use hosting::{
-    Order,
-    catalogue::PlanLocation,
-    request::is_host_name,
-    server::{SystemChoice, SystemFamily},
+    Order, SecretText,
+    request::{InvalidRequest, is_host_name},
+    server::{Partition, PartitionSize, SystemChoice},
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
-/// The request, checked against the catalogue and the API's rules.
+/// The request, checked against the catalogue and the API's rules: for the first candidate that can be had.
+///
+/// # Errors
+/// What is wrong with the spec, or why none of them can be had now.
 pub fn request(
     facts: &Facts,
     catalogue: &Catalogue,
-    ssh_keys: Vec<String>,
+    installation: &Installation,
 ) -> Result<Order, Cause> {
     let spec = &facts.object.spec;
-    let invalid = |message: String| Cause::needs_person(Reason::InvalidSpec, message);
-
-    if !catalogue.locations.is_empty()
-        && !catalogue
-            .locations
-            .iter()
-            .any(|l| is_same(&l.name, &spec.location))
-    {
-        let known = catalogue.locations.iter().map(|l| l.name.as_str());
-        return Err(invalid(format!(
-            "spec.location: the provider has no location {:?}; it has {}{}; correct it",
-            spec.location,
-            names(known.clone()),
-            did_you_mean(&spec.location, known)
-        )));
-    }
-    if !catalogue.plans.is_empty() {
-        let Some(plan) = catalogue
-            .plans
-            .iter()
-            .find(|p| is_same(&p.name, &spec.instance_type))
-        else {
-            let known = catalogue.plans.iter().map(|p| p.name.as_str());
-            return Err(invalid(format!(
-                "spec.instanceType: the provider has no type {:?}; it has {}{}; correct it",
-                spec.instance_type,
-                names(known.clone()),
-                did_you_mean(&spec.instance_type, known)
-            )));
-        };
-        let offers = |l: &PlanLocation| is_same(&l.name, &spec.location);
-        if !plan.locations.iter().any(offers) {
-            return Err(invalid(format!(
-                "spec.instanceType: {:?} is not offered at {:?}; it is at {}; change one of the two",
-                spec.instance_type,
-                spec.location,
-                names(plan.locations.iter().map(|l| l.name.as_str()))
-            )));
-        }
-    }
-    let offered = |slug: &str| {
-        catalogue
-            .systems
-            .iter()
-            .any(|s| s.for_servers && s.active && s.slug == slug)
-    };
-    if !catalogue.systems.is_empty() && !offered(&spec.os.slug) {
-        let known = catalogue
-            .systems
-            .iter()
-            .filter(|s| s.for_servers && s.active && !s.slug.is_empty())
-            .map(|s| s.slug.as_str())
-            // Not those that would be refused next.
-            .filter(|slug| beyond_slug(SystemFamily::of_slug(slug)).is_none());
-        return Err(invalid(format!(
-            "spec.os.slug: the provider has no system {:?}; it has {}{}; correct it",
-            spec.os.slug,
-            names(known.clone()),
-            did_you_mean(&spec.os.slug, known)
-        )));
-    }
-    if let Some(more) = beyond_slug(SystemFamily::of_slug(&spec.os.slug)) {
-        return Err(invalid(format!(
-            "spec.os.slug: {:?} needs {more} as well, which a BareMetalServer cannot give yet; choose another system",
-            spec.os.slug
-        )));
-    }
+    let all = candidates(spec).map(|candidate| {
+        let names = names_at_provider(catalogue, &candidate)?;
+        Ok((candidate, order(facts, installation, names)))
+    });
+    let all = all.collect::<Result<Vec<_>, Cause>>()?;
+    system_is_offered(facts, catalogue)?;
     // The API asks this of one system only; here it holds for every server.
     if !is_host_name(facts.hostname()) {
         return Err(invalid(format!(
@@ -104,37 +46,149 @@ pub fn request(
             facts.hostname()
         )));
     }
-    let order = Order {
-        name: facts.hostname().into(),
-        location: spec.location.clone(),
-        instance_type: spec.instance_type.clone(),
-        os: SystemChoice::of_slug(&spec.os.slug),
+    let mut first_lack = None;
+    for (candidate, order) in all {
+        order.check().map_err(|broken| invalid(in_spec(&broken)))?;
+        match candidate.demand(spec).lack(catalogue) {
+            None => return Ok(order),
+            Some(lack) => _ = first_lack.get_or_insert(lack),
+        }
+    }
+    match first_lack {
+        Some(lack) => Err(stock::cause(facts, lack)),
+        // There is one candidate at least.
+        None => Err(invalid(
+            "spec: names no place to order at; set one".to_owned(),
+        )),
+    }
+}
+
+/// A broken rule of the API, which names its own fields. These have the same names in the spec.
+fn in_spec(broken: &InvalidRequest) -> String {
+    let said = broken.to_string();
+    let fields = [
+        "os.kernelParams",
+        "os.partitions",
+        "postInstallScript",
+        "userData",
+    ];
+    match fields.iter().any(|field| said.starts_with(field)) {
+        true => format!("spec.{said}; correct it, or what lies where it refers to"),
+        false => format!("{said}; correct the field of that name in spec"),
+    }
+}
+
+fn invalid(message: String) -> Cause {
+    Cause::needs_person(Reason::InvalidSpec, message)
+}
+
+fn order(facts: &Facts, installation: &Installation, at: NamesAtProvider) -> Order {
+    let spec = &facts.object.spec;
+    let Installation {
         ssh_keys,
+        kernel_params,
+        post_install_script,
+        user_data,
+    } = installation.clone();
+    let partitions = spec.os.partitions.iter().map(|partition| Partition {
+        target: partition.target.clone(),
+        filesystem: partition.filesystem.as_str().to_owned(),
+        size: u32::try_from(partition.size_mb)
+            .map_or(PartitionSize::Rest, PartitionSize::Megabytes),
+    });
+    Order {
+        name: facts.hostname().into(),
+        location: at.location,
+        instance_type: at.instance_type,
+        os: SystemChoice {
+            slug: spec.os.slug.clone(),
+            kernel_params,
+            partitions: partitions.collect(),
+            ipxe_script_url: spec.os.ipxe_script_url.as_ref().map(SecretText::new),
+        },
+        ssh_keys: ssh_keys.into_iter().map(|key| key.sent).collect(),
         tags: spec.tags.clone(),
         contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
         overflow: spec.overflow.unwrap_or(false),
-        ..Order::default()
-    };
-    order
-        .check()
-        .map_err(|e| invalid(format!("{e}; correct the field of that name in spec")))?;
-    match Demand::of(&order).lack(catalogue) {
-        Some(lack) => Err(stock::cause(facts, lack)),
-        None => Ok(order),
+        post_install_script,
+        user_data,
     }
 }
 
-/// What a system must be given besides its slug (2.8-14 and 2.8-16 of the API).
-fn beyond_slug(family: SystemFamily) -> Option<&'static str> {
-    match family {
-        SystemFamily::Talos => Some("the kernel parameter siderolink.api"),
-        SystemFamily::CustomIpxe => Some("the address of an iPXE script"),
-        SystemFamily::Linux | SystemFamily::Windows => None,
+/// Place and type as the provider writes them, which takes no other case (2.7-22).
+struct NamesAtProvider {
+    location: String,
+    instance_type: String,
+}
+
+/// What the provider calls a candidate. What the catalogue does not list is left to the provider's answer.
+fn names_at_provider(
+    catalogue: &Catalogue,
+    candidate: &Candidate<'_>,
+) -> Result<NamesAtProvider, Cause> {
+    let Candidate {
+        location,
+        instance_type,
+        ..
+    } = *candidate;
+    let mut names = NamesAtProvider {
+        location: location.to_owned(),
+        instance_type: instance_type.to_owned(),
+    };
+    if !catalogue.locations.is_empty() {
+        let mut known = catalogue.locations.iter().map(|l| l.name.as_str());
+        let all = known.clone();
+        names.location = known
+            .find(|name| is_same(name, location))
+            .ok_or_else(|| {
+                let field = candidate.field("location");
+                invalid(format!(
+                    "{field}: the provider has no location {location:?}; it has {}{}; correct it",
+                    listed_or_more(all.clone()),
+                    did_you_mean(location, all)
+                ))
+            })?
+            .to_owned();
     }
+    if !catalogue.plans.is_empty() {
+        let field = candidate.field("instanceType");
+        let mut plans = catalogue.plans.iter();
+        let Some(plan) = plans.find(|p| is_same(&p.name, instance_type)) else {
+            let known = catalogue.plans.iter().map(|p| p.name.as_str());
+            return Err(invalid(format!(
+                "{field}: the provider has no type {instance_type:?}; it has {}{}; correct it",
+                listed_or_more(known.clone()),
+                did_you_mean(instance_type, known)
+            )));
+        };
+        if !plan.locations.iter().any(|l| is_same(&l.name, location)) {
+            return Err(invalid(format!(
+                "{field}: {instance_type:?} is not offered at {location:?}; it is at {}; change one of the two",
+                listed_or_more(plan.locations.iter().map(|l| l.name.as_str()))
+            )));
+        }
+        names.instance_type.clone_from(&plan.name);
+    }
+    Ok(names)
+}
+
+fn system_is_offered(facts: &Facts, catalogue: &Catalogue) -> Result<(), Cause> {
+    let slug = &facts.object.spec.os.slug;
+    let offered = catalogue.systems.iter();
+    let offered = offered.filter(|s| s.for_servers && s.active && !s.slug.is_empty());
+    let known = offered.map(|s| s.slug.as_str());
+    if catalogue.systems.is_empty() || known.clone().any(|known| known == slug) {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "spec.os.slug: the provider has no system {slug:?}; it has {}{}; correct it",
+        listed_or_more(known.clone()),
+        did_you_mean(slug, known)
+    )))
 }
 
 /// The names that the provider has; of a long list, where all of it is found.
-fn names<'a>(known: impl Iterator<Item = &'a str> + Clone) -> String {
+fn listed_or_more<'a>(known: impl Iterator<Item = &'a str> + Clone) -> String {
     let more = match known.clone().collect::<BTreeSet<_>>().len() > MOST_NAMES {
         true => " (for all see \"Names at the provider\" in docs/troubleshooting.md)",
         false => "",
@@ -142,18 +196,8 @@ fn names<'a>(known: impl Iterator<Item = &'a str> + Clone) -> String {
     format!("{}{more}", listed(known))
 }
 
-/// Hash of the keys that an order sends, by which later edits are seen.
-pub fn keys_hash(keys: &[ServerKey]) -> String {
-    let mut hash = Sha256::new();
-    for key in keys {
-        hash.update(key.known_by.as_bytes());
-        hash.update([0]);
-    }
-    shown(hash)
-}
-
-/// Hash of what the spec asks for, by which a changed request is seen. Keys count by where they lie, and those that are
-/// named also by their identifier: one that was stored again is another request.
+/// Hash of what the spec asks for, by which a changed request is seen. Keys and texts count by where they lie, and keys
+/// that are named also by their identifier: one that was stored again is another request.
 pub fn request_hash(facts: &Facts) -> String {
     let spec = &facts.object.spec;
     let asked = json!([
@@ -165,6 +209,9 @@ pub fn request_hash(facts: &Facts) -> String {
         spec.tags,
         spec.contract_id,
         spec.overflow,
+        spec.alternatives,
+        spec.post_install_script,
+        spec.user_data,
     ]);
     let mut hash = Sha256::new();
     hash.update(asked.to_string());
@@ -174,10 +221,6 @@ pub fn request_hash(facts: &Facts) -> String {
         }
         hash.update([0]);
     }
-    shown(hash)
-}
-
-fn shown(hash: Sha256) -> String {
     let digest = hash.finalize();
     digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
 }

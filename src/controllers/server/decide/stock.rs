@@ -3,7 +3,14 @@
 //! A refusal alone does not tell. So the catalogue is looked at after it: if it lacks what was asked for, the object
 //! waits without a further order; else the order was refused for something else.
 
-use super::{super::facts::Facts, Decision, order::waiting, remedy, terms::is_same};
+use super::{
+    super::facts::Facts,
+    Decision,
+    candidates::{candidates, ordered},
+    order::waiting,
+    remedy,
+    terms::is_same,
+};
 use crate::{
     account::{
         Terms,
@@ -20,32 +27,32 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What the spec asks for.
-fn asked(facts: &Facts) -> Demand {
-    let spec = &facts.object.spec;
-    Demand::new(
-        &spec.location,
-        &spec.instance_type,
-        spec.contract_id.as_deref(),
-        spec.overflow.unwrap_or(false),
-    )
-}
-
-/// When an order for the same was refused, whosever it was, and the catalogue was not looked at since.
+/// When an order for one of the candidates was refused, whosever it was, and the catalogue was not looked at since.
 pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
     if view.refused.is_empty() {
         return None;
     }
-    let asked = asked(facts);
-    let same = view.refused.iter().find(|(refused, _)| *refused == asked);
-    same.map(|(_, at)| *at)
+    let spec = &facts.object.spec;
+    let asked: Vec<Demand> = candidates(spec).map(|c| c.demand(spec)).collect();
+    let open = view
+        .refused
+        .iter()
+        .filter(|(refused, _)| asked.contains(refused));
+    open.map(|(_, at)| *at).max()
 }
 
-/// Whether a look since then says that it cannot be had.
-pub(super) fn is_lacking_since(facts: &Facts, view: &View, since: Option<Duration>) -> bool {
+/// Whether a look since then says that what this order was for cannot be had.
+pub(super) fn is_lacking_since(
+    facts: &Facts,
+    view: &View,
+    record: &OrderRecord,
+    since: Option<Duration>,
+) -> bool {
+    let spec = &facts.object.spec;
     let newer = |(at, _): &&(Duration, _)| since.is_some_and(|since| *at >= since);
     let catalogue = view.catalogue.as_ref().filter(newer);
-    catalogue.is_some_and(|(_, catalogue)| asked(facts).lack(catalogue).is_some())
+    let asked = ordered(spec, record).demand(spec);
+    catalogue.is_some_and(|(_, catalogue)| asked.lack(catalogue).is_some())
 }
 
 /// What a look after this refusal said that there was none of: the object shows it, and keeps it over restarts.
@@ -89,7 +96,7 @@ pub(super) fn unlooked(
     wait
 }
 
-/// What is said of an order that cannot be had. It follows by itself.
+/// What is said of an order that cannot be had, by what its first candidate lacks. It follows by itself.
 pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
     let spec = &facts.object.spec;
     let (kind, place) = (&spec.instance_type, &spec.location);
@@ -98,6 +105,10 @@ pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
         "looked at again every {}, and the order follows by itself",
         Interval(every.unwrap_or_default())
     );
+    let nor = match spec.alternatives.is_empty() {
+        true => "",
+        false => ", and none of spec.alternatives can be had either",
+    };
     match lack {
         Lack::Stock { mut elsewhere } => {
             let entry = facts.account.terms().and_then(Terms::entry);
@@ -116,7 +127,7 @@ pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
                 true => "no other place that you may use has one either: set another spec.instanceType, or wait".into(),
             };
             let text =
-                format!("the provider has no {kind} at {place} in stock; {follows}; {choice}");
+                format!("the provider has no {kind} at {place} in stock{nor}; {follows}; {choice}");
             Cause::waits(Reason::NoStock, text)
         }
         Lack::Quota {
@@ -128,7 +139,7 @@ pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
                 format!("machines on contract {id}")
             });
             let text = format!(
-                "the quota for {kind} at {place} is used up: {usage} of {quota} {pool}; {follows}; ask the provider for a higher quota, or delete a server of this type there"
+                "the quota for {kind} at {place} is used up: {usage} of {quota} {pool}{nor}; {follows}; ask the provider for a higher quota, or delete a server of this type there"
             );
             Cause::waits(Reason::QuotaExceeded, text)
         }

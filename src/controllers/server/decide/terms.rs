@@ -1,6 +1,9 @@
 //! What an account of the cluster allows the namespace of the object: it stops orders, never releases.
 
-use super::super::facts::{Facts, account_of};
+use super::{
+    super::facts::{Facts, account_of},
+    candidates::candidates,
+};
 use crate::{
     account::Terms,
     controllers::{account_facts::closed, cause::Cause},
@@ -34,36 +37,40 @@ pub fn against_retain(facts: &Facts) -> Option<Cause> {
 
 /// A field of the spec, the field of the limits that stands against it, and what is allowed.
 struct Refusal {
-    field: &'static str,
+    field: String,
     limit: &'static str,
     allowed: String,
 }
 
 fn refusal(facts: &Facts, limits: &NamespaceLimits) -> Option<Refusal> {
     let spec = &facts.object.spec;
-    let contract = spec.contract_id.as_deref().unwrap_or_default();
-    let lists = [
-        (
-            "instanceType",
-            "instanceTypes",
-            &limits.instance_types,
-            &*spec.instance_type,
-        ),
-        ("location", "locations", &limits.locations, &spec.location),
-        ("contractID", "contractIDs", &limits.contract_ids, contract),
-    ];
-    for (field, limit, allowed, asked) in lists {
-        if !allowed.is_empty() && !allowed.iter().any(|allowed| is_same(allowed, asked)) {
-            return Some(Refusal {
-                field,
-                limit,
-                allowed: allowed.join(", "),
-            });
+    let stands_against = |allowed: &[String], asked: &str| {
+        !allowed.is_empty() && !allowed.iter().any(|allowed| is_same(allowed, asked))
+    };
+    let refused = |field: String, limit: &'static str, allowed: &[String]| Refusal {
+        field,
+        limit,
+        allowed: allowed.join(", "),
+    };
+    for candidate in candidates(spec) {
+        let of_type = &limits.instance_types;
+        if stands_against(of_type, candidate.instance_type) {
+            let field = candidate.field("instanceType");
+            return Some(refused(field, "instanceTypes", of_type));
         }
+        if stands_against(&limits.locations, candidate.location) {
+            let field = candidate.field("location");
+            return Some(refused(field, "locations", &limits.locations));
+        }
+    }
+    let contract = spec.contract_id.as_deref().unwrap_or_default();
+    if stands_against(&limits.contract_ids, contract) {
+        let field = "spec.contractID".to_owned();
+        return Some(refused(field, "contractIDs", &limits.contract_ids));
     }
     let is_against = limits.overflow == Some(false) && spec.overflow == Some(true);
     is_against.then(|| Refusal {
-        field: "overflow",
+        field: "spec.overflow".to_owned(),
         limit: "overflow",
         allowed: "false".to_owned(),
     })
@@ -83,7 +90,7 @@ fn not_policy(limits: &NamespaceLimits, policy: DeletionPolicy) -> Refusal {
         })
         .collect();
     Refusal {
-        field: "deletionPolicy",
+        field: "spec.deletionPolicy".to_owned(),
         limit: "deletionPolicies",
         allowed: words.join(", "),
     }
@@ -98,7 +105,7 @@ fn not_allowed(facts: &Facts, terms: &Terms, refusal: &Refusal) -> Cause {
         allowed,
     } = refusal;
     let text = format!(
-        "spec.{field}: the entry {entry:?} of spec.allowedNamespaces of {} {} allows this namespace {allowed} only: set spec.{field} to that, or have limits.{limit} of the entry changed",
+        "{field}: the entry {entry:?} of spec.allowedNamespaces of {} {} allows this namespace {allowed} only: set {field} to that, or have limits.{limit} of the entry changed",
         account.kind.as_str(),
         account.name
     );

@@ -3,6 +3,7 @@
 
 mod adopt;
 mod answers;
+mod candidates;
 mod draft;
 mod evidence;
 mod lineage;
@@ -20,7 +21,7 @@ mod steps;
 mod terms;
 
 use super::{
-    super::facts::{Facts, Former},
+    super::facts::{Facts, Former, Installation},
     *,
 };
 use crate::account::view::State;
@@ -169,7 +170,7 @@ impl Case {
                 view,
                 terms: crate::account::Terms::Own,
             },
-            ssh_keys: Some(Ok(Vec::new())),
+            installation: Some(Ok(Installation::default())),
             named_keys: Vec::new(),
             own: Vec::new(),
             recorded: None,

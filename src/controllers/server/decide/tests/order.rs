@@ -170,7 +170,7 @@ fn an_order_waits_for_each_of_its_causes() {
         (
             "a key that is not there",
             new.clone().facts(|f| {
-                f.ssh_keys = Some(Err(Cause::needs_person(
+                f.installation = Some(Err(Cause::needs_person(
                     Reason::ReferenceNotFound,
                     "no key",
                 )))

@@ -37,7 +37,7 @@ fn no_orders(reason: Reason) -> Case {
 }
 
 fn keys(cause: Cause) -> Case {
-    Case::new().facts(|f| f.ssh_keys = Some(Err(cause)))
+    Case::new().facts(|f| f.installation = Some(Err(cause)))
 }
 
 /// An effect failed again and again.

@@ -49,6 +49,12 @@ fn an_order_keeps_within_the_limits_of_the_entry() {
     let by_account = |case: Case| {
         case.view(|v| v.defaults.as_mut().unwrap().deletion_policy = Some(DeletionPolicy::Retain))
     };
+    let elsewhere = || {
+        new().spec(|s| {
+            let big = json!([{"instanceType": "big"}, {"location": "there"}]);
+            s.alternatives = serde_json::from_value(big).unwrap();
+        })
+    };
     let contract = || new().spec(|s| s.contract_id = Some("C-1".into()));
     let overflow = || contract().spec(|s| s.overflow = Some(true));
     let spec = spec();
@@ -66,6 +72,21 @@ fn an_order_keeps_within_the_limits_of_the_entry() {
             Some("instanceType"),
         ),
         (new(), json!({"locations": [place]}), None),
+        (
+            elsewhere(),
+            json!({"locations": [place], "instanceTypes": ["big", kind]}),
+            Some("alternatives[1].location"),
+        ),
+        (
+            elsewhere(),
+            json!({"locations": [place, "there"], "instanceTypes": ["big", kind]}),
+            None,
+        ),
+        (
+            elsewhere(),
+            json!({"instanceTypes": [kind]}),
+            Some("alternatives[0].instanceType"),
+        ),
         (new(), json!({"locations": ["other"]}), Some("location")),
         (contract(), json!({"contractIDs": ["C-1"]}), None),
         (

@@ -1,0 +1,78 @@
+//! Where an order may go: the place and type of the spec, then its alternatives, in this order.
+
+use super::terms::is_same;
+use crate::{
+    account::supply::Demand,
+    kinds::server::{BareMetalServerSpec, OrderRecord},
+};
+
+/// One place and type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate<'a> {
+    /// Which alternative; None: what the spec asks for first.
+    pub alternative: Option<usize>,
+    /// Name of the location.
+    pub location: &'a str,
+    /// Name of the instance type.
+    pub instance_type: &'a str,
+}
+
+impl Candidate<'_> {
+    /// The field of the spec that says this part of it.
+    pub fn field(&self, name: &str) -> String {
+        match self.alternative {
+            None => format!("spec.{name}"),
+            Some(index) => format!("spec.alternatives[{index}].{name}"),
+        }
+    }
+
+    /// What an order for it asks for.
+    pub fn demand(&self, spec: &BareMetalServerSpec) -> Demand {
+        Demand::new(
+            self.location,
+            self.instance_type,
+            spec.contract_id.as_deref(),
+            spec.overflow.unwrap_or(false),
+        )
+    }
+
+    /// Whether this is the place and type.
+    pub fn is(&self, location: &str, instance_type: &str) -> bool {
+        is_same(self.location, location) && is_same(self.instance_type, instance_type)
+    }
+}
+
+fn first(spec: &BareMetalServerSpec) -> Candidate<'_> {
+    Candidate {
+        alternative: None,
+        location: &spec.location,
+        instance_type: &spec.instance_type,
+    }
+}
+
+/// All of them; the first is what the spec asks for.
+pub fn candidates(spec: &BareMetalServerSpec) -> impl Iterator<Item = Candidate<'_>> + Clone {
+    let first = first(spec);
+    let others = spec.alternatives.iter().enumerate();
+    let others = others.map(move |(index, other)| Candidate {
+        alternative: Some(index),
+        location: other.location.as_deref().unwrap_or(first.location),
+        instance_type: other
+            .instance_type
+            .as_deref()
+            .unwrap_or(first.instance_type),
+    });
+    std::iter::once(first).chain(others)
+}
+
+/// The one that this order was for. Where that is not on record, or none of them any more, the first.
+pub fn ordered<'a>(spec: &'a BareMetalServerSpec, record: &OrderRecord) -> Candidate<'a> {
+    let recorded = record
+        .location
+        .as_deref()
+        .zip(record.instance_type.as_deref());
+    let is_ordered = |c: &Candidate<'_>| recorded.is_some_and(|(at, of)| c.is(at, of));
+    candidates(spec)
+        .find(is_ordered)
+        .unwrap_or_else(|| first(spec))
+}

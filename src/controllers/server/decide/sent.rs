@@ -1,0 +1,229 @@
+//! What was sent with an order and the provider does not give back: remembered as hashes, field by field, by which
+//! later edits are seen. Never the text.
+
+use super::super::facts::{Installation, ServerKey};
+use crate::kinds::{
+    BareMetalServer, Reason,
+    conditions::Type,
+    server::{BareMetalServerSpec, OrderRecord},
+};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Hashes by the field of the spec. A field that is not set has none.
+pub type Hashes = BTreeMap<String, String>;
+
+const KEYS: &str = "sshKeys";
+
+/// The fields, as they stand below `spec`.
+const FIELDS: [&str; 6] = [
+    KEYS,
+    "os.kernelParams",
+    "os.partitions",
+    "os.ipxeScriptURL",
+    "postInstallScript",
+    "userData",
+];
+
+/// Hashes of what an order of this spec sends.
+pub fn hashes(spec: &BareMetalServerSpec, installation: &Installation) -> Hashes {
+    let mut hashes = Hashes::from([(KEYS.to_owned(), keys_hash(&installation.ssh_keys))]);
+    let mut add = |field: &str, parts: &[&str]| {
+        if !parts.is_empty() {
+            hashes.insert(field.to_owned(), hash(parts));
+        }
+    };
+    let params = installation.kernel_params.iter();
+    let params: Vec<&str> = params.flat_map(|p| [&*p.key, p.value.expose()]).collect();
+    add("os.kernelParams", &params);
+    let partitions: Vec<String> = spec
+        .os
+        .partitions
+        .iter()
+        .map(|p| json!(p).to_string())
+        .collect();
+    let partitions: Vec<&str> = partitions.iter().map(String::as_str).collect();
+    add("os.partitions", &partitions);
+    let address: Vec<&str> = spec.os.ipxe_script_url.as_deref().into_iter().collect();
+    add("os.ipxeScriptURL", &address);
+    let script = installation.post_install_script.as_ref();
+    let script: Vec<&str> = script.map(|s| s.expose()).into_iter().collect();
+    add("postInstallScript", &script);
+    let data = installation.user_data.as_ref();
+    let is_base64 = |is| if is { "base64" } else { "text" };
+    let data = data.map(|d| [d.data.expose(), is_base64(d.is_base64)]);
+    add("userData", data.as_ref().map_or(&[][..], |d| &d[..]));
+    hashes
+}
+
+/// Hash of the keys that an order sends.
+pub fn keys_hash(keys: &[ServerKey]) -> String {
+    let known: Vec<&str> = keys.iter().map(|key| &*key.known_by).collect();
+    hash(&known)
+}
+
+/// 32 bits: enough to see an edit, and little for who would guess a secret by trying.
+fn hash(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let digest = hash.finalize();
+    digest.iter().take(4).map(|b| format!("{b:02x}")).collect()
+}
+
+/// What the spec asks for now and the order did not send, in words.
+pub(super) fn differences(record: &OrderRecord, wanted: &Hashes) -> Vec<String> {
+    if record.sent.is_empty() {
+        return Vec::new();
+    }
+    let fields: BTreeSet<&String> = record.sent.keys().chain(wanted.keys()).collect();
+    let differ = fields
+        .into_iter()
+        .filter(|field| record.sent.get(*field) != wanted.get(*field));
+    differ
+        .map(|field| match &**field {
+            KEYS => "spec.sshKeys are not the keys that were sent with the order".to_owned(),
+            field => format!("spec.{field} is not what was sent with the order"),
+        })
+        .collect()
+}
+
+/// What stands for the hashes of what cannot be read, while nothing was read since the process started: what was said of
+/// the fields stays.
+pub fn last_said(object: &BareMetalServer) -> Option<Hashes> {
+    let mut said = object.status.iter().flat_map(|s| &s.conditions);
+    let pending = said.find(|c| {
+        c.type_ == Type::Synced.as_str() && c.reason == Reason::PendingChanges.to_string()
+    })?;
+    let sent = &object.status.as_ref()?.order.as_ref()?.sent;
+    let is_said = |field: &&str| pending.message.contains(&format!("spec.{field} "));
+    let mut hashes = sent.clone();
+    let fields = FIELDS.into_iter().filter(is_said);
+    hashes.extend(fields.map(|field| (field.to_owned(), "unread".to_owned())));
+    (hashes != *sent).then_some(hashes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::installation::Partition;
+    use hosting::{
+        SecretText,
+        server::{KernelParam, UserData},
+    };
+
+    fn spec() -> BareMetalServerSpec {
+        serde_json::from_value(json!({
+            "location": "here", "instanceType": "small", "os": {"slug": "some-os"},
+        }))
+        .unwrap()
+    }
+
+    fn record(sent: &Hashes) -> OrderRecord {
+        let record = json!({"cluster": "c", "uid": "u", "mark": "m", "epoch": 1, "attempt": "a",
+            "sendBy": "2026-01-01T00:00:00Z", "sent": sent});
+        serde_json::from_value(record).unwrap()
+    }
+
+    #[test]
+    fn each_field_is_told_by_itself() {
+        let plain = hashes(&spec(), &Installation::default());
+        let before = record(&plain);
+        assert_eq!(differences(&before, &plain), Vec::<String>::new());
+        let param = |value: &str| KernelParam {
+            key: "siderolink.api".into(),
+            value: SecretText::new(value),
+        };
+        let partition = Partition {
+            target: "/".into(),
+            size_mb: -1,
+            ..Partition::default()
+        };
+        type Edit = fn(&mut BareMetalServerSpec, &mut Installation);
+        let edits: [(&str, Edit); 5] = [
+            ("spec.postInstallScript is", |_, i| {
+                i.post_install_script = Some(SecretText::new("#!"))
+            }),
+            ("spec.userData is", |_, i| {
+                i.user_data = Some(UserData {
+                    data: SecretText::new("a"),
+                    is_base64: false,
+                });
+            }),
+            ("spec.os.ipxeScriptURL is", |s, _| {
+                s.os.ipxe_script_url = Some("http://a/".into())
+            }),
+            ("spec.sshKeys are", |_, i| {
+                i.ssh_keys.push(ServerKey {
+                    sent: "k".into(),
+                    known_by: "k".into(),
+                });
+            }),
+            ("spec.os.partitions is", |s, _| {
+                s.os.partitions.push(Partition::default())
+            }),
+        ];
+        for (said, edit) in edits {
+            let (mut spec, mut installation) = (spec(), Installation::default());
+            edit(&mut spec, &mut installation);
+            let wanted = hashes(&spec, &installation);
+            let [one] = &differences(&before, &wanted)[..] else {
+                panic!("{said}: {:?}", differences(&before, &wanted));
+            };
+            assert!(one.starts_with(said), "{one}");
+            assert_eq!(
+                differences(&record(&wanted), &plain).len(),
+                1,
+                "{said}: taken out again"
+            );
+        }
+        let with = |value: &str| Installation {
+            kernel_params: vec![param(value)],
+            ..Installation::default()
+        };
+        let sent = record(&hashes(&spec(), &with("https://a")));
+        assert_eq!(
+            differences(&sent, &hashes(&spec(), &with("https://a"))).len(),
+            0
+        );
+        assert_eq!(
+            differences(&sent, &hashes(&spec(), &with("https://b"))).len(),
+            1
+        );
+        let unknown = record(&Hashes::new());
+        let wanted = {
+            let mut spec = spec();
+            spec.os.partitions.push(partition);
+            hashes(&spec, &with("https://a"))
+        };
+        assert_eq!(
+            differences(&unknown, &wanted).len(),
+            0,
+            "a machine that was taken over"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_after_a_restart_leaves_what_was_said_of_it() {
+        let saying = |reason: &str, message: &str| {
+            let mut server = BareMetalServer::new("web", spec());
+            let status = server.status.get_or_insert_default();
+            status.order = Some(record(&hashes(&spec(), &Installation::default())));
+            let synced = json!([{"type": "Synced", "status": "False", "reason": reason,
+                "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+            status.conditions = serde_json::from_value(synced).unwrap();
+            let order = status.order.clone().unwrap();
+            last_said(&server).map(|said| differences(&order, &said))
+        };
+        let keys = "spec.sshKeys are not the keys that were sent with the order";
+        let said = saying("PendingChanges", &format!("{keys}; spec.tags: no"));
+        assert_eq!(said, Some(vec![keys.to_owned()]));
+        let data = "spec.userData is not what was sent with the order";
+        assert_eq!(saying("PendingChanges", data), Some(vec![data.to_owned()]));
+        assert_eq!(saying("PendingChanges", "spec.tags: no"), None);
+        assert_eq!(saying("KeyRejected", keys), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Which place and type are ordered, and what is said where none can be had.
+
+use super::order::plan;
+use super::*;
+use crate::{account::view::Catalogue, kinds::server::Alternative};
+use hosting::catalogue::{Availability, PlanLocation};
+
+/// Free here, and there.
+fn stock(here: Availability, there: Availability) -> impl Fn(Case) -> Case {
+    move |case| {
+        let mut plan = plan(here.clone());
+        plan.locations.push(PlanLocation {
+            name: "There".into(),
+            data_centre: String::new(),
+            availability: there.clone(),
+        });
+        let plans = vec![plan];
+        let catalogue = Catalogue {
+            plans,
+            ..Catalogue::default()
+        };
+        case.view(|v| v.catalogue = Some((secs(990), Arc::new(catalogue))))
+    }
+}
+
+fn or_there(case: Case) -> Case {
+    case.spec(|s| {
+        s.alternatives = vec![Alternative {
+            location: Some("there".into()),
+            instance_type: None,
+        }];
+    })
+}
+
+/// Where the order would go.
+fn place(case: &Case) -> Option<String> {
+    match case.decide().effect {
+        Some(Effect::Order(plan)) => Some(plan.order.location),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_first_that_can_be_had_is_ordered() {
+    use Availability::{High, Low, Unavailable};
+    for (here, there, ordered) in [
+        (Low, High, Some("here")),
+        (Unavailable, Low, Some("there")),
+        (Unavailable, Unavailable, None),
+    ] {
+        let case = or_there(stock(here, there)(Case::new()));
+        assert_eq!(place(&case).as_deref(), ordered);
+    }
+    let none = or_there(stock(Unavailable, Unavailable)(Case::new())).decide();
+    assert_eq!(short(&none), (None, Some(Reason::NoStock), false));
+    let said = &none.draft.condition(Type::Ready).unwrap().message;
+    let words = "no small at here in stock, and none of spec.alternatives can be had either;";
+    assert!(said.contains(words), "{said}");
+}
+
+#[test]
+fn names_are_sent_as_the_provider_writes_them() {
+    let case = stock(Availability::Low, Availability::Low)(Case::new());
+    let Some(Effect::Order(plan)) = case.decide().effect else {
+        panic!("no order");
+    };
+    assert_eq!(plan.order.instance_type, "SMALL ");
+}
+
+#[test]
+fn a_refusal_counts_for_the_place_that_was_ordered() {
+    use Availability::{Low, Unavailable};
+    // Refused there a moment ago, and looked at since.
+    let refused = |there: Availability| {
+        let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
+        let case = case.object(|o| {
+            let record = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            record.location = Some("There".into());
+            record.instance_type = Some("small".into());
+        });
+        let case = case
+            .memory(|m| m.closed_seen(Some("nonce"), secs(988)))
+            .facts(|f| f.now.wall = EPOCH + 2);
+        or_there(stock(Unavailable, there)(case)).decide()
+    };
+    // Here has none as before, which says nothing of that refusal: the pause holds.
+    let paced = (None, Some(Reason::OrderRefused), true);
+    assert_eq!(short(&refused(Low)), paced);
+    let no_stock = (None, Some(Reason::NoStock), false);
+    assert_eq!(short(&refused(Unavailable)), no_stock);
+}
+
+#[test]
+fn a_machine_at_an_alternative_is_where_it_may_be() {
+    let at = |place: &str| {
+        let case = Case::new().ordered(Some(OrderOutcome::Created), Some(1));
+        let case = case.with(1, ServerStatus::Delivered);
+        let case = case.facts(|f| {
+            for seen in &mut f.own {
+                Arc::make_mut(&mut seen.server).location = place.into();
+            }
+        });
+        let decision = or_there(case).decide();
+        decision.draft.condition(Type::Synced).unwrap().clone()
+    };
+    assert!(at("Here").status == Some(true) && at("THERE").status == Some(true));
+    let lost = at("nowhere");
+    assert!(lost.message.contains("spec.location is here"), "{lost:?}");
+}

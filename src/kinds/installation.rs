@@ -1,0 +1,240 @@
+//! What a machine is installed with: the system with its settings, the script, and the data that it can read.
+//!
+//! Which field a system takes follows its slug, in the rules here; what only the provider's list of systems
+//! knows is checked before the order.
+
+use super::references::ValueLocation;
+use kube::{KubeSchema, core::Rule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The Kubernetes-focused systems, by their slug.
+const TALOS: &str = "startsWith('talos')";
+const WINDOWS: &str = "startsWith('win')";
+const CUSTOM_IPXE: &str = "== 'custom-ipxe'";
+
+/// A condition of CEL on the slug that stands at this path: whether it is of one of these families.
+fn is_of(slug: &str, families: &[&str]) -> String {
+    let each = families
+        .iter()
+        .map(|family| match family.starts_with("==") {
+            true => format!("{slug}.lowerAscii() {family}"),
+            false => format!("{slug}.lowerAscii().{family}"),
+        });
+    format!("({})", each.collect::<Vec<_>>().join(" || "))
+}
+
+/// The rule of a spec: no script where none is ever run.
+pub(super) fn script_is_run() -> Rule {
+    let never = is_of("self.os.slug", &[TALOS, CUSTOM_IPXE]);
+    Rule::new(format!("!has(self.postInstallScript) || !{never}"))
+        .message("postInstallScript is not run by the system of os.slug: leave it out, or choose another system")
+        .field_path(".postInstallScript")
+}
+
+/// The rule of a spec: a script for Linux says what runs it. One that lies elsewhere is looked at before the order.
+pub(super) fn script_has_shebang() -> Rule {
+    let others = is_of("self.os.slug", &[TALOS, WINDOWS, CUSTOM_IPXE]);
+    Rule::new(format!(
+        "!has(self.postInstallScript) || !has(self.postInstallScript.value) || {others} || self.postInstallScript.value.startsWith('#!')"
+    ))
+    .message("postInstallScript.value must begin with a shebang, such as #!/bin/bash")
+    .field_path(".postInstallScript")
+}
+
+/// The rule of a spec: no keys where none is installed.
+pub(super) fn keys_are_installed() -> Rule {
+    let never = is_of("self.os.slug", &[TALOS, WINDOWS]);
+    Rule::new(format!(
+        "!has(self.sshKeys) || self.sshKeys.size() == 0 || !{never}"
+    ))
+    .message("sshKeys are not installed on the system of os.slug: leave them out, or choose another system")
+    .field_path(".sshKeys")
+}
+
+/// The most bytes of the texts that a spec holds itself, together: it keeps an object below 64 KiB.
+const MOST_TEXT: u32 = 24_576;
+
+/// The rule of a spec: its texts leave room for the rest of the object.
+pub(super) fn texts_fit() -> Rule {
+    let one = |place: &str| {
+        format!("(has({place}) && has({place}.value) ? bytes({place}.value).size() : 0)")
+    };
+    let keys = "(has(self.sshKeys) ? self.sshKeys.map(k, has(k.publicKey) ? bytes(k.publicKey).size() : 0).sum() : 0)";
+    let params = "(has(self.os.kernelParams) ? self.os.kernelParams.map(p, has(p.value) ? bytes(p.value).size() : 0).sum() : 0)";
+    let data = "(has(self.userData) && has(self.userData.data.value) ? bytes(self.userData.data.value).size() : 0)";
+    let script = one("self.postInstallScript");
+    Rule::new(format!(
+        "{keys} + {params} + {data} + {script} <= {MOST_TEXT}"
+    ))
+    .message(&*format!(
+        "the texts in sshKeys, os.kernelParams, postInstallScript and userData have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom), and make SshKey objects of the keys"
+    ))
+}
+
+fn hub_is_named() -> Rule {
+    let talos = is_of("self.slug", &[TALOS]);
+    Rule::new(format!(
+        "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, p.key == 'siderolink.api'))"
+    ))
+    .message("this system needs the kernel parameter siderolink.api, once: the URL of the hub that its machine joins; add it to kernelParams")
+    .field_path(".kernelParams")
+}
+
+fn params_are_read() -> Rule {
+    let talos = is_of("self.slug", &[TALOS]);
+    Rule::new(format!(
+        "!has(self.kernelParams) || self.kernelParams.size() == 0 || {talos}"
+    ))
+    .message("kernelParams are read by the systems talos-… alone: leave them out, or choose such a system")
+    .field_path(".kernelParams")
+}
+
+fn ipxe_is_where_it_belongs() -> Rule {
+    let ipxe = is_of("self.slug", &[CUSTOM_IPXE]);
+    Rule::new(format!("{ipxe} == has(self.ipxeScriptURL)"))
+        .message(
+            "ipxeScriptURL is needed by the system custom-ipxe and taken by no other: set both or neither",
+        )
+        .field_path(".ipxeScriptURL")
+}
+
+/// An operating system to install, with its settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = hub_is_named())]
+#[x_kube(validation = params_are_read())]
+#[x_kube(validation = ipxe_is_where_it_belongs())]
+#[serde(rename_all = "camelCase")]
+pub struct OperatingSystem {
+    /// The provider's short name of the system, for example `ubuntu-2404-lts`. A change after the order is reported as
+    /// pending and sends nothing.
+    #[schemars(
+        length(min = 1, max = 128),
+        regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    )]
+    pub slug: String,
+
+    /// Parameters of the kernel, for the systems `talos-…` alone, which need `siderolink.api`. Default: none. A change after
+    /// the order is reported as pending and sends nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub kernel_params: Vec<KernelParam>,
+
+    /// Partitions of the first disk. Default: what the provider makes, `/boot`, swap, and `/` with the rest. A change after
+    /// the order is reported as pending and sends nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    #[x_kube(validation = Rule::new("self.all(p, self.exists_one(q, q.target == p.target))").message("two partitions have the same target: change one of them"))]
+    #[x_kube(validation = Rule::new("self.filter(p, p.sizeMB == -1).size() <= 1").message("more than one partition takes the rest of the disk (sizeMB -1): give the others a size"))]
+    pub partitions: Vec<Partition>,
+
+    /// Address of the iPXE script that `custom-ipxe` boots from, and needs: an absolute URL without user name and password.
+    /// Not for secrets, since everybody who may read the object reads it. Default: none. A change after the order is
+    /// reported as pending and sends nothing.
+    #[serde(
+        default,
+        rename = "ipxeScriptURL",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(
+        length(min = 1, max = 2048),
+        regex(pattern = r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+([/?#]\S*)?$")
+    )]
+    pub ipxe_script_url: Option<String>,
+}
+
+/// A parameter of the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = one_of_two())]
+#[x_kube(validation = Rule::new("self.key != 'siderolink.api' || !has(self.value) || self.value.matches('^(https?|grpc)://[^/]')").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
+#[serde(rename_all = "camelCase")]
+pub struct KernelParam {
+    /// Its name, for example `siderolink.api`.
+    #[schemars(length(min = 1, max = 255), regex(pattern = r"^[!-<>-~]+$"))]
+    pub key: String,
+    /// Its value, which may be empty. Default: none, then `valueFrom` says where it lies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
+    pub value: Option<String>,
+    /// Where the value lies in this namespace; a line end behind it is dropped. Default: none, then `value` is it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<ValueLocation>,
+}
+
+/// A partition of the first disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Partition {
+    /// Where it is mounted, for example `/var`.
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[!-~]+$"))]
+    pub target: String,
+    /// Its file system: `ext2`, `ext3`, `ext4`, `xfs` or `swap`.
+    pub filesystem: FileSystem,
+    /// How large it is, in megabytes as the provider counts them; -1 takes the rest of the disk.
+    #[serde(rename = "sizeMB")]
+    #[schemars(range(min = -1, max = 2_000_000_000))]
+    #[x_kube(validation = Rule::new("self != 0").message("sizeMB must be at least 1, or -1 for the rest of the disk"))]
+    pub size_mb: i32,
+}
+
+/// A file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FileSystem {
+    /// Second extended file system.
+    Ext2,
+    /// Third extended file system.
+    Ext3,
+    /// Fourth extended file system.
+    #[default]
+    Ext4,
+    /// XFS.
+    Xfs,
+    /// Swap space.
+    Swap,
+}
+
+impl FileSystem {
+    /// The API's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ext2 => "ext2",
+            Self::Ext3 => "ext3",
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Swap => "swap",
+        }
+    }
+}
+
+/// The rule of what is either given or said where it lies.
+fn one_of_two() -> Rule {
+    Rule::new("has(self.value) != has(self.valueFrom)")
+        .message("set exactly one of value and valueFrom")
+}
+
+/// A text, given or said where it lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = one_of_two())]
+#[serde(rename_all = "camelCase")]
+pub struct TextSource {
+    /// The text itself, of at most 16384 characters. Everybody who may read the object reads it. Default: none, then
+    /// `valueFrom` says where it lies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 16384))]
+    pub value: Option<String>,
+    /// Where the text lies in this namespace, of at most 65536 bytes. Default: none, then `value` is it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<ValueLocation>,
+}
+
+/// Data that the machine reads from its metadata service. Nothing runs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UserData {
+    /// The data.
+    pub data: TextSource,
+    /// Whether the data is base64 of what the machine shall read. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_base64: Option<bool>,
+}

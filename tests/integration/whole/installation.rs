@@ -1,0 +1,263 @@
+//! Orders in full: each system with what it takes, texts out of Secrets and ConfigMaps, and other places that will do.
+
+use serde_json::json;
+
+use super::{SERVERS, SOON, apply, held, judge, orders, secret, stuck, text, with};
+use kube::api::DeleteParams;
+use lab::rig::{Fault, Health, World, cluster, condition, health, server};
+
+/// Every file that is an example of a server.
+fn examples() -> Vec<(String, String)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/servers");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        (name, std::fs::read_to_string(path).unwrap())
+    });
+    files.collect()
+}
+
+#[tokio::test]
+async fn every_example_of_a_server_comes_to_ready_by_one_order() {
+    let world = World::start(cluster(), "example").await;
+    let examples = examples();
+    assert!(examples.len() >= 6, "{examples:?}");
+    for (name, manifest) in &examples {
+        let apply = ["apply", "-n", &world.namespace, "-f", "-"];
+        let applied = cluster().kubectl_with_input(&apply, manifest).await;
+        assert!(applied.status.success(), "{name}: {applied:?}");
+    }
+    for (name, manifest) in &examples {
+        let ready = world.wait_ready(name, SOON).await;
+        assert_eq!(health(&ready), Health::Current, "{ready:#}");
+        let synced = condition(&ready, "Synced").unwrap();
+        assert_eq!(synced["status"], "True", "{ready:#}");
+        let slug = text(&ready["status"]["observed"]["osSlug"]);
+        assert!(manifest.contains(&format!("slug: {slug}")), "{ready:#}");
+    }
+    assert_eq!(orders(&world).await, examples.len() as u64);
+    judge(&world).await;
+}
+
+/// Has the orders counted that hold this text, as it stands in the body of the request.
+async fn count(world: &World, part: &str) {
+    let rule = Fault::new(json!({"delay": {"ms": 1, "before": true}}));
+    let rule = rule.on("POST", SERVERS).with_body(part).after(1000);
+    world.simulator.fault(rule).await;
+}
+
+#[tokio::test]
+async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody() {
+    const CANARY: &str = "canary-token-5be2a94f63";
+    let mut world = World::start(cluster(), "texts").await;
+    let (client, namespace) = (world.client.clone(), world.namespace.clone());
+    let script = format!("#!/bin/sh\necho {CANARY}-script\n");
+    let data = format!("token: {CANARY}-data");
+    let hub = format!("https://hub.example.com/?jointoken={CANARY}-hub\n");
+    for (name, text) in [("script", &script), ("data", &data), ("hub", &hub)] {
+        apply(&client, Some(&namespace), &secret(name, "it", text)).await;
+    }
+    let lies_in = |name: &str| json!({"valueFrom": {"secretKeyRef": {"name": name, "key": "it"}}});
+    let linux = with(
+        "linux",
+        &json!({
+            "postInstallScript": lies_in("script"),
+            "userData": {"data": lies_in("data")},
+            "os": {"slug": "debian-13", "partitions": [
+                {"target": "/", "filesystem": "xfs", "sizeMB": -1},
+                {"target": "swap", "filesystem": "swap", "sizeMB": 512},
+            ]},
+        }),
+    );
+    let mut param = lies_in("hub");
+    param["key"] = json!("siderolink.api");
+    let talos = with(
+        "talos",
+        &json!({"sshKeys": [], "os": {"slug": "talos-omni-1110", "kernelParams": [param, {"key": "quiet", "value": ""}]}}),
+    );
+    let hub_url = format!(r#"{{"key":"siderolink.api","value":"{}"}}"#, hub.trim());
+    let bodies = [
+        format!(r##""postInstallScript":"#!/bin/sh\necho {CANARY}-script\n""##),
+        format!(r#""userData":{{"data":"{data}","isBase64":false}}"#),
+        r#""partitions":[{"target":"/","filesystem":"xfs","size":-1},{"target":"swap","filesystem":"swap","size":512}]"#.to_owned(),
+        format!(r#""kernelParams":[{hub_url},{{"key":"quiet","value":""}}]"#),
+    ];
+    for body in &bodies {
+        count(&world, body).await;
+    }
+    world.create(&linux).await;
+    world.create(&talos).await;
+    let ready = world.wait_ready("linux", SOON).await;
+    world.wait_ready("talos", SOON).await;
+    for (rule, body) in world.simulator.faults().await.iter().zip(&bodies) {
+        assert_eq!(rule["matched"], 1, "{body}");
+    }
+
+    // The script is another one by now: that is shown, and sends nothing.
+    let sent = &ready["status"]["order"]["sent"];
+    assert_eq!(
+        sent["postInstallScript"].as_str().unwrap().len(),
+        8,
+        "{ready:#}"
+    );
+    let other = secret("script", "it", &format!("#!/bin/sh\necho {CANARY}-2\n"));
+    apply(&client, Some(&namespace), &other).await;
+    world
+        .merge("linux", &json!({"spec": {"suspend": false}}))
+        .await;
+    let pending = "spec.postInstallScript is not what was sent with the order";
+    world
+        .wait_for("linux", "the pending script", SOON, |object| {
+            let synced = condition(object, "Synced")?;
+            let said =
+                synced["reason"] == "PendingChanges" && text(&synced["message"]).contains(pending);
+            said.then_some(())
+        })
+        .await;
+    judge(&world).await;
+
+    let object = world.get("linux").await.unwrap();
+    assert!(!object["status"].to_string().contains(CANARY), "{object:#}");
+    let events = ["get", "events", "-n", &namespace, "-o", "json"];
+    let events = cluster().kubectl_ok(&events).await;
+    assert!(!events.contains(CANARY), "{events}");
+    let log = world.operator().log();
+    assert!(!log.contains(CANARY), "a secret is in the log");
+}
+
+#[tokio::test]
+async fn a_text_that_cannot_be_had_holds_its_object_alone_and_is_awaited() {
+    let world = World::start(cluster(), "lacking").await;
+    let (client, namespace) = (world.client.clone(), world.namespace.clone());
+    let script = json!({"valueFrom": {"secretKeyRef": {"name": "late", "key": "it"}}});
+    world
+        .create(&with("web", &json!({"postInstallScript": script})))
+        .await;
+    let data = json!({"data": {"valueFrom": {"configMapKeyRef": {"name": "map", "key": "it"}}}, "isBase64": true});
+    world
+        .create(&with("data", &json!({"userData": data})))
+        .await;
+    world.create(&server("neighbour")).await;
+    let words = [
+        "spec.postInstallScript",
+        "Secret late does not exist",
+        "create it",
+    ];
+    held(&world, "web", "ReferenceNotFound", &words).await;
+    let words = ["spec.userData.data", "ConfigMap map does not exist"];
+    held(&world, "data", "ReferenceNotFound", &words).await;
+    world.wait_ready("neighbour", SOON).await;
+    assert_eq!(orders(&world).await, 1);
+
+    // What is there by now is no script, too long, no base64.
+    let long = format!("#!{}", "x".repeat(70_000));
+    for (entry, words) in [
+        (
+            "echo",
+            vec!["spec.postInstallScript", "shebang", "correct it"],
+        ),
+        (
+            &long,
+            vec![
+                "spec.postInstallScript",
+                "Secret late",
+                "70002 bytes",
+                "65536",
+            ],
+        ),
+    ] {
+        apply(&client, Some(&namespace), &secret("late", "it", entry)).await;
+        world
+            .wait_for("web", "what is wrong with it", SOON, |object| {
+                let ready = condition(object, "Ready")?;
+                let message = text(&ready["message"]);
+                let is_said = words.iter().all(|word| message.contains(word));
+                (ready["reason"] == "InvalidSpec" && is_said).then_some(())
+            })
+            .await;
+    }
+    let map = |text: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}, "data": {"it": text}});
+    apply(&client, Some(&namespace), &map("no base64!")).await;
+    stuck(
+        &world,
+        "data",
+        "InvalidSpec",
+        &["spec.userData.data", "base64"],
+    )
+    .await;
+    assert_eq!(orders(&world).await, 1, "nothing is sent");
+
+    apply(
+        &client,
+        Some(&namespace),
+        &secret("late", "it", "#!/bin/sh\n"),
+    )
+    .await;
+    apply(&client, Some(&namespace), &map("eA==\n")).await;
+    world.wait_ready("web", SOON).await;
+    world.wait_ready("data", SOON).await;
+
+    // Once the machine is there, nothing needs them any more.
+    let secrets = world.secrets();
+    secrets
+        .delete("late", &DeleteParams::default())
+        .await
+        .unwrap();
+    world
+        .merge("web", &json!({"spec": {"suspend": false}}))
+        .await;
+    world
+        .wait_for("web", "the edit to be seen", SOON, |object| {
+            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            seen.then_some(())
+        })
+        .await;
+    let web = world.get("web").await.unwrap();
+    assert_eq!(health(&web), Health::Current, "{web:#}");
+    judge(&world).await;
+}
+
+const TOKYO: &str = "JP: Tokyo";
+const ROTTERDAM: &str = "EU: Rotterdam";
+const KIND: &str = "bm7.std.8";
+
+#[tokio::test]
+async fn alternatives_are_tried_in_their_order_while_there_is_no_stock() {
+    let world = World::start(cluster(), "choice").await;
+    let simulator = &world.simulator;
+    simulator.stock(ROTTERDAM, KIND, Some(0)).await;
+    simulator.quota("US: Dallas - TX", KIND, 0).await;
+    simulator.stock(TOKYO, KIND, Some(1)).await;
+    // In another case, too: what is sent is what the provider calls it.
+    let others = json!([{"location": "US: Dallas - TX"}, {"location": "jp: tokyo"}]);
+    let choosy = |name: &str| with(name, &json!({"alternatives": others}));
+    world.create(&choosy("one")).await;
+    let ready = world.wait_ready("one", SOON).await;
+    assert_eq!(ready["status"]["observed"]["location"], TOKYO);
+    assert_eq!(ready["status"]["order"]["location"], TOKYO);
+    let synced = condition(&ready, "Synced").unwrap();
+    assert_eq!(synced["status"], "True", "it is where it may be: {synced}");
+    assert_eq!(orders(&world).await, 1, "nothing was sent to be refused");
+
+    world.create(&choosy("two")).await;
+    let words = [ROTTERDAM, "none of spec.alternatives can be had"];
+    held(&world, "two", "NoStock", &words).await;
+    let sent = orders(&world).await;
+    assert!(sent <= 2, "at most one that a look had not told of: {sent}");
+    simulator.quota("US: Dallas - TX", KIND, 1).await;
+    let ready = world.wait_ready("two", SOON).await;
+    assert_eq!(ready["status"]["observed"]["location"], "US: Dallas - TX");
+    assert_eq!(orders(&world).await, sent + 1);
+
+    // A mistake in one of them is told before anything is sent.
+    let wrong = json!({"alternatives": [{"location": TOKYO}, {"instanceType": "bm7.std.9"}]});
+    world.create(&with("three", &wrong)).await;
+    let words = [
+        "spec.alternatives[1].instanceType",
+        "bm7.std.9",
+        "did you mean",
+    ];
+    stuck(&world, "three", "InvalidSpec", &words).await;
+    assert_eq!(orders(&world).await, sent + 1);
+    judge(&world).await;
+}
