@@ -1,6 +1,8 @@
 //! What happens to a server's machine by policy, and who decides: the object, else its account's
 //! `spec.defaults`, else the operator.
 
+use super::Interval;
+use kube::{KubeSchema, core::Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +17,7 @@ pub enum DeletionPolicy {
 }
 
 /// Policies as somebody states them. Each may be unset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policies {
     /// What happens to the machine when a server object is deleted that does not say it: `Release` or `Retain`.
@@ -32,6 +34,18 @@ pub struct Policies {
     /// Whether nothing is ordered or released for a server that does not say it; reading goes on. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+
+    /// How long the machine of a deleted server object stays before its release begins, where the object does not say it: a
+    /// span such as `24h`, at most 720h. Default: 0s. Mutable; for a server until its release has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Interval")]
+    #[x_kube(validation = release_delay_fits())]
+    pub release_delay: Option<Interval>,
+}
+
+/// The rule of a delay: about a month, so that nothing is billed for ever by a slip of the pen.
+pub(super) fn release_delay_fits() -> Rule {
+    Rule::new("duration(self) <= duration('720h')").message("releaseDelay must be at most 720h")
 }
 
 /// The policies in force.
@@ -44,6 +58,10 @@ pub struct PoliciesInForce {
     pub deletion_protection: bool,
     /// Whether nothing is ordered or released for the object.
     pub suspend: bool,
+    /// How long the machine stays after the object was deleted, before its release begins. Unset: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Interval")]
+    pub release_delay: Option<Interval>,
 }
 
 impl Policies {
@@ -54,6 +72,7 @@ impl Policies {
             deletion_policy: self.deletion_policy.or(other.deletion_policy),
             deletion_protection: self.deletion_protection.or(other.deletion_protection),
             suspend: self.suspend.or(other.suspend),
+            release_delay: self.release_delay.or(other.release_delay),
         }
     }
 
@@ -66,6 +85,7 @@ impl Policies {
                 .deletion_protection
                 .unwrap_or(others.deletion_protection),
             suspend: self.suspend.unwrap_or(others.suspend),
+            release_delay: self.release_delay.or(others.release_delay),
         }
     }
 
@@ -75,8 +95,12 @@ impl Policies {
             deletion_policy,
             deletion_protection,
             suspend,
+            release_delay,
         } = self;
-        deletion_policy.is_some() && deletion_protection.is_some() && suspend.is_some()
+        deletion_policy.is_some()
+            && deletion_protection.is_some()
+            && suspend.is_some()
+            && release_delay.is_some()
     }
 }
 
@@ -97,6 +121,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_delay_of_none_is_a_word_too() {
+        let of = |span: &str| Policies {
+            release_delay: Some(span.parse().unwrap()),
+            ..Policies::default()
+        };
+        let in_force = |object: Policies| object.or(of("24h")).over(PoliciesInForce::default());
+        assert_eq!(
+            in_force(Policies::default()).release_delay,
+            of("24h").release_delay
+        );
+        assert_eq!(in_force(of("0s")).release_delay, of("0s").release_delay);
+    }
+
+    #[test]
     fn the_nearest_word_counts_for_each_policy_alone() {
         let object = Policies {
             suspend: Some(true),
@@ -114,6 +152,7 @@ mod tests {
         assert!(!object.or(account).are_complete());
         let protected = Policies {
             deletion_protection: Some(false),
+            release_delay: Some(Interval::default()),
             ..Policies::default()
         };
         assert!(object.or(account).or(protected).are_complete());

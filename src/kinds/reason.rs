@@ -106,6 +106,8 @@ reasons! {
     Released,
     /// Deletion protection holds the release.
     Protected,
+    /// The release begins when its delay is over.
+    ReleaseDelayed,
     /// The provider does not take the release yet.
     WaitingForProvider,
     /// The failed machine cannot be released yet.

@@ -3,10 +3,11 @@
 pub use super::address::{Address, AddressType};
 pub use super::installation::{OperatingSystem, TextSource, UserData};
 use super::installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit};
+use super::interval::Interval;
 use super::kind::{Kind, namespaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
 pub use super::policies::DeletionPolicy;
-use super::policies::{Policies, PoliciesInForce};
+use super::policies::{Policies, PoliciesInForce, release_delay_fits};
 pub use super::references::PinnedAccount;
 use super::references::{AccountRef, SshKeySource, account_stays};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -202,6 +203,14 @@ pub struct BareMetalServerSpec {
     /// account says, else false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+
+    /// How long the machine stays after the object was deleted, before its release begins: a span such as `24h`, at most
+    /// 720h. Until then the machine is billed, and can be kept (`deletionPolicy: Retain`). Default: what `spec.defaults` of
+    /// the account says, else 0s. Mutable until the release has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Interval")]
+    #[x_kube(validation = release_delay_fits())]
+    pub release_delay: Option<Interval>,
 }
 
 /// The rule of a field that may change while no order is open and no machine exists: a mistake is
@@ -237,6 +246,7 @@ impl BareMetalServerSpec {
             deletion_policy: self.deletion_policy,
             deletion_protection: self.deletion_protection,
             suspend: self.suspend,
+            release_delay: self.release_delay,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-static START: OnceLock<std::time::Instant> = OnceLock::new();
+static START: OnceLock<(std::time::Instant, i64)> = OnceLock::new();
 
 /// Fixes the start of the process, from which monotonic time counts. `main` calls it first.
 /// Later calls change nothing; without any, the first [`now`] is the start.
@@ -20,19 +20,28 @@ pub fn start() {
 }
 
 #[allow(clippy::disallowed_methods)] // This is the one place.
-fn started() -> std::time::Instant {
-    *START.get_or_init(std::time::Instant::now)
+fn started() -> (std::time::Instant, i64) {
+    *START.get_or_init(|| (std::time::Instant::now(), wall()))
+}
+
+#[allow(clippy::disallowed_methods)] // This is the one place.
+fn wall() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// The wall clock at the start of the process.
+pub fn wall_at_start() -> i64 {
+    started().1
 }
 
 /// The present moment by both clocks.
 #[allow(clippy::disallowed_methods)] // This is the one place.
 pub fn now() -> Moment {
-    let start = started();
-    let wall = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX));
+    let (start, _) = started();
     Moment {
-        wall,
+        wall: wall(),
         mono: Instant::now().saturating_duration_since(Instant::from_std(start)),
     }
 }

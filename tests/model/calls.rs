@@ -130,10 +130,17 @@ impl Hand<'_> {
         if self.kind_deleting {
             self.world.broken = Some(Broken::KindReleased);
         }
+        let mut judged = fresh;
+        if self.variant == Variant::DelayIgnored {
+            judged.delay = 0;
+        }
         let record = match self.read(machine) {
-            Ok(record) if fence::may_begin_release(&self.facts(&fresh), &record) => record,
+            Ok(record) if fence::may_begin_release(&self.facts(&judged), &record) => record,
             _ => return self.failed(),
         };
+        if self.world.now < fresh.created + fresh.delay {
+            self.world.broken = Some(Broken::EarlyRelease);
+        }
         let mut version = fresh.version;
         let written = self.write(&mut version, fresh.who, answer, |o| o.begun = Some(machine));
         match (written, self.world.objects[self.slot]) {

@@ -68,6 +68,8 @@ pub enum Variant {
     UsedAtStart,
     /// A release that has begun goes on while the object is suspended.
     SuspendIgnored,
+    /// A release begins at once, whatever its delay.
+    DelayIgnored,
     /// The deletion of the kind is not seen.
     KindIgnored,
     /// An object that is applied again orders, whatever is kept of the one before.
@@ -177,6 +179,7 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
         Variant::AllAreNew => sight.newcomer = true,
         Variant::UsedAtStart => sight.settings.used_before = false,
         Variant::SuspendIgnored => sight.object.suspend &= sight.object.begun.is_none(),
+        Variant::DelayIgnored => sight.object.delay = 0,
         Variant::KindIgnored => sight.kind_deleting = false,
         Variant::NoReleaseBegun if sight.object.deleting && !sight.object.retain => {
             let target = sight

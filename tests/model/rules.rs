@@ -18,6 +18,7 @@ pub const TOO_LATE: &str = "no machine retained once its release was noted";
 pub const SUSPENDED: &str = "no DELETE for a suspended object";
 pub const CLOSED: &str = "no closed order is put back";
 pub const KIND: &str = "no release begins once the kind is being deleted";
+pub const EARLY: &str = "no release begins before its delay is over";
 pub const BESIDE: &str =
     "no order begins beside a machine that is kept of the same name and that nobody named";
 pub const ENDS: &str = "with faults off it ends";
@@ -82,6 +83,7 @@ pub fn properties() -> Vec<Property<Scene>> {
             w.broken != Some(Broken::ClosedPutBack)
         }),
         Property::always(KIND, |_, w: &World| w.broken != Some(Broken::KindReleased)),
+        Property::always(EARLY, |_, w: &World| w.broken != Some(Broken::EarlyRelease)),
         Property::always(BESIDE, |_, w: &World| w.broken != Some(Broken::Beside)),
         Property::always(ENDS, ends),
     ]

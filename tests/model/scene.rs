@@ -29,6 +29,8 @@ pub struct Scene {
     pub aged: bool,
     /// The machine is ordered and delivered already.
     pub delivered: bool,
+    /// The ticks before a release may begin.
+    pub delay: Tick,
     /// A process may stand still between clock and socket.
     pub freezes: bool,
     /// A request may be on its way for longer than a tick.
@@ -59,6 +61,7 @@ impl Default for Scene {
             ordinary: false,
             aged: false,
             delivered: false,
+            delay: 0,
             freezes: false,
             slow: false,
             variant: Variant::Honest,

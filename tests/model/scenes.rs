@@ -123,6 +123,14 @@ fn two_processes() -> Vec<Scene> {
 fn keeping() -> Vec<Scene> {
     vec![
         delivered("tags", 2, &[(StripTags, 1), (Delete, 1), (StripStatus, 1)]),
+        Scene {
+            delay: 2,
+            ..delivered(
+                "delay",
+                3,
+                &[(Delete, 1), (Crash, 1), (Edit, 2), (LostWrite, 1)],
+            )
+        },
         delivered("deny", 2, &[(Deny, 1), (Delete, 1), (Crash, 1), (Edit, 1)]),
         delivered(
             "release",

@@ -19,12 +19,14 @@ pub fn object(who: Who, created: Tick) -> Obj {
         retain: false,
         suspend: false,
         renamed: false,
+        delay: 0,
         status: None,
     }
 }
 
 pub fn world(scene: &Scene) -> World {
     let mut first = object(WHO, 0);
+    first.delay = scene.delay;
     let mut machines = Vec::new();
     let mut posts = Vec::new();
     let start = if scene.aged { 2 * GRACE } else { 0 };

@@ -97,6 +97,8 @@ pub struct Obj {
     pub retain: bool,
     pub suspend: bool,
     pub renamed: bool,
+    /// Ticks before its release may begin; they count from its creation, by which it is deleted in the model.
+    pub delay: Tick,
     pub status: Option<StatusA>,
 }
 
@@ -223,6 +225,7 @@ pub enum Broken {
     SuspendedDelete,
     ClosedPutBack,
     KindReleased,
+    EarlyRelease,
     Beside,
 }
 

@@ -34,6 +34,8 @@ use std::{sync::Arc, time::Duration};
 pub struct Facts {
     /// The moment of the decision.
     pub now: Moment,
+    /// The wall clock at the start of this process.
+    pub wall_at_start: i64,
     /// Identity of the cluster that this process works for.
     pub cluster: ClusterId,
     /// Whether this process sees the objects of all namespaces.
@@ -240,6 +242,21 @@ impl Facts {
             of_account: self.view().map(|v| v.limits.clone()).unwrap_or_default(),
             of_entry: entry.map(|(name, limits)| (name.to_owned(), limits.max_servers)),
         }
+    }
+
+    /// The wall clock, without what it was turned forward since the process started: for what must not come too early.
+    pub fn steady_wall(&self) -> i64 {
+        let ran = i64::try_from(self.now.mono.as_secs()).unwrap_or(i64::MAX);
+        self.now.wall.min(self.wall_at_start.saturating_add(ran))
+    }
+
+    /// When the release of a deleted object may begin, by its delay; None: it waits for nothing.
+    pub fn release_due(&self) -> Option<i64> {
+        let deleted = self.object.metadata.deletion_timestamp.as_ref()?;
+        let delay = self.policies().release_delay?.0.as_secs();
+        let delay = i64::try_from(delay).unwrap_or(i64::MAX);
+        let due = deleted.0.as_second().saturating_add(delay);
+        (delay > 0).then_some(due)
     }
 
     /// The account's view, where there is an account.

@@ -61,6 +61,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     let sight = ctx.objects.sight(&uid);
     let mut facts = Facts {
         now,
+        wall_at_start: clock::wall_at_start(),
         acting_since,
         first_seen: sight.map_or(now.mono, |s| s.first_seen),
         is_newcomer: sight

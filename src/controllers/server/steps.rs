@@ -36,6 +36,8 @@ pub enum Step {
     Refused,
     /// The spec asks for something else than the machine has, and nothing acts on that.
     PendingChanges,
+    /// The object is deleted, and the release of its machine begins after a delay.
+    ReleaseDelayed,
     /// The release of the machine is noted on the object: from now on it goes on to its end.
     ReleaseStarted,
     /// The machine is released.
@@ -55,6 +57,7 @@ impl Step {
             Self::Delivered => "Delivered",
             Self::Refused => "Refused",
             Self::PendingChanges => "PendingChanges",
+            Self::ReleaseDelayed => "ReleaseDelayed",
             Self::ReleaseStarted => "ReleaseStarted",
             Self::Released => "Released",
             Self::Retained => "Retained",
@@ -69,6 +72,7 @@ impl Step {
             Self::TakenOver => (Severity::Normal, "TakeOver"),
             Self::Delivered => (Severity::Normal, "Deliver"),
             Self::PendingChanges => (Severity::Warning, "Compare"),
+            Self::ReleaseDelayed => (Severity::Warning, "Release"),
             Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
         };
         News {
@@ -87,6 +91,7 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
         of_order(facts, &before, next),
         delivered(&before, next),
         pending(&before, next),
+        delayed(&before, next),
     ];
     let mut news: Vec<News> = steps.into_iter().flatten().collect();
     let is_stalled =
@@ -124,6 +129,17 @@ pub fn release_to_tell(facts: &Facts) -> Option<&str> {
     let followed = [ServerStatus::Releasing, ServerStatus::Released];
     let is_shown = followed.iter().any(|s| shown == Some(s.as_str()));
     (is_own && !is_told && !is_shown).then_some(uuid)
+}
+
+/// Told once, when the delay begins, and again when it ends at another moment.
+fn delayed(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let said = |status: &BareMetalServerStatus| {
+        let ready = of_type(&status.conditions, Type::Ready)?;
+        let is_it = ready.reason == Reason::ReleaseDelayed.as_str();
+        is_it.then(|| ready.message.clone())
+    };
+    let now = said(next)?;
+    (said(before).as_ref() != Some(&now)).then(|| Step::ReleaseDelayed.news(now))
 }
 
 fn of_order(

@@ -146,6 +146,64 @@ async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
 
 /// What an object does not say of itself, its account says.
 #[tokio::test]
+async fn a_delayed_release_waits_and_the_machine_can_be_kept_or_let_go_meanwhile() {
+    let mut world = World::start(cluster(), "delay").await;
+    for (name, spec) in [
+        ("kept", json!({"releaseDelay": "24h"})),
+        ("hasty", json!({"releaseDelay": "24h"})),
+        ("short", json!({"releaseDelay": "3s"})),
+        // The object's own word counts for more than the account's.
+        ("own", json!({"releaseDelay": "0s"})),
+        ("plain", json!({})),
+    ] {
+        world.create(&with(name, &spec)).await;
+    }
+    let kept = world.wait_ready("kept", SOON).await;
+    for name in ["hasty", "short", "own", "plain"] {
+        world.wait_ready(name, SOON).await;
+    }
+    let day = json!({"defaults": {"releaseDelay": "24h"}});
+    set_account(&world, "default", &day).await;
+    world
+        .wait_for("plain", "the account's delay", SOON, |object| {
+            (object["status"]["policies"]["releaseDelay"] == "24h").then_some(())
+        })
+        .await;
+    for name in ["kept", "hasty", "plain", "short"] {
+        world.delete(name).await;
+        let words = ["is released at", "billed until then", "releaseDelay"];
+        held(&world, name, "ReleaseDelayed", &words).await;
+    }
+    world.delete("own").await;
+    world.wait_gone("own", SOON).await;
+    world.wait_gone("short", SOON).await;
+    assert_eq!(deletes(&world).await, 2);
+
+    // A restart in between changes nothing.
+    world.operator().kill9();
+    world.operator().restart();
+    looks(&world, 3).await;
+    assert_eq!(deletes(&world).await, 2);
+
+    world
+        .merge("kept", &json!({"spec": {"deletionPolicy": "Retain"}}))
+        .await;
+    world.wait_gone("kept", SOON).await;
+    let machine = machine_of(&world, &kept).await;
+    assert_eq!(machine["status"], "delivered");
+    assert!(super::is_retained(&machine), "{machine}");
+    world
+        .merge("hasty", &json!({"spec": {"releaseDelay": "0s"}}))
+        .await;
+    world.wait_gone("hasty", SOON).await;
+    let none = json!({"defaults": {"releaseDelay": null}});
+    set_account(&world, "default", &none).await;
+    world.wait_gone("plain", SOON).await;
+    assert_eq!(deletes(&world).await, 4);
+    judge(&world).await;
+}
+
+#[tokio::test]
 async fn the_account_says_what_its_servers_leave_open() {
     let world = World::start(cluster(), "defaults").await;
     let defaults = json!({"deletionProtection": true, "deletionPolicy": "Retain"});

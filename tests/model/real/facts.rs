@@ -90,6 +90,7 @@ pub fn facts(s: &Sight) -> Facts {
     };
     let mut facts = Facts {
         now,
+        wall_at_start: wall(s.started),
         acting_since: ticks(s.acting_since - s.started),
         first_seen: ticks(s.first_seen - s.started),
         is_newcomer: s.newcomer,

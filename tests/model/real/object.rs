@@ -2,7 +2,7 @@
 
 use super::{super::world::*, *};
 use flexmetal_operator::kinds::{
-    BareMetalServer, Policies, Reason,
+    BareMetalServer, Interval, Policies, Reason,
     conditions::Type,
     names::{
         ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION, SERVER_FINALIZER,
@@ -187,6 +187,7 @@ pub fn object(o: &Obj) -> BareMetalServer {
         hostname: o.renamed.then(|| RENAMED.into()),
         deletion_policy: says_itself(o).then(|| policy(o)),
         suspend: Some(o.suspend),
+        release_delay: (o.delay > 0).then(|| Interval(ticks(o.delay))),
         ..SPEC.clone()
     };
     let mut object = BareMetalServer::new(&name(o.who.slot), spec);

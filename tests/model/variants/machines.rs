@@ -174,3 +174,16 @@ fn a_release_while_the_kind_is_deleted_is_caught() {
     };
     caught(Variant::KindIgnored, rules::KIND, scene);
 }
+
+#[test]
+fn a_release_before_its_delay_is_over_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        regular: true,
+        delay: 2,
+        ticks: 1,
+        faults: vec![(Delete, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::DelayIgnored, rules::EARLY, scene);
+}

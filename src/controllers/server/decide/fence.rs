@@ -46,8 +46,15 @@ pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
         && fresh
             .known_policies()
             .is_some_and(PoliciesInForce::allow_release)
+        && is_due(fresh)
         && bears(record, &fresh.mark())
         && !marks::is_retained(record)
+}
+
+/// Whether the delay of the release is over.
+pub fn is_due(object: &Facts) -> bool {
+    let due = object.release_due();
+    due.is_none_or(|due| object.steady_wall() >= due)
 }
 
 /// Whether the machine is over: there is nothing left to release.

@@ -20,10 +20,13 @@ use crate::kinds::{
     wording::listed,
 };
 use hosting::{Server, ServerStatus};
+use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
 /// Said of a machine that is over, while its object still ends.
 const RELEASED: &str = "the machine is released; this object goes within seconds";
+/// A delayed release is looked at this often at the least: a clock may be turned back.
+const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 /// How soon to look again when the kind could not be read.
 const CANNOT_SEE: Duration = Duration::from_secs(5);
 
@@ -219,9 +222,31 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     if let Some(effect) = unretain(server) {
         return Decision::unchanged(facts).with(effect);
     }
+    if let Some(due) = facts.release_due().filter(|_| !fence::is_due(facts)) {
+        return delayed(facts, server, due);
+    }
     Decision::unchanged(facts).with(Effect::BeginRelease {
         uuid: server.id.as_str().into(),
     })
+}
+
+/// The delay of the release is not over.
+fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
+    let rest = u64::try_from(due.saturating_sub(facts.steady_wall())).unwrap_or(0);
+    let rest = Duration::from_secs(rest);
+    let when = match facts.now.wall < due {
+        true => format!("at {}", Timestamp::from_second(due).unwrap_or_default()),
+        // The moment that was told is over, by a clock that is not believed.
+        false => "later than that moment: the clock of the operator was turned forward since it started, and it counts without that".to_owned(),
+    };
+    let text = format!(
+        "machine {} is released {when} (releaseDelay), and is billed until then; to release it now: {}; to keep it and let this object go: {}",
+        server.id,
+        remedy::set(facts, "releaseDelay", "\"0s\""),
+        remedy::set(facts, "deletionPolicy", "\"Retain\""),
+    );
+    let cause = Cause::waits(Reason::ReleaseDelayed, text);
+    showing(facts, server, cause).again(rest.min(LONGEST_SLEEP))
 }
 
 /// What is said of the machines that stay when the object goes.

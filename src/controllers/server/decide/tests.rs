@@ -35,7 +35,7 @@ use crate::{
     },
     controllers::server::memory::Memory,
     kinds::{
-        BareMetalServer, Policies, PoliciesInForce,
+        BareMetalServer, Interval, Policies, PoliciesInForce,
         conditions::Type,
         names::{
             ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX,
@@ -159,6 +159,7 @@ impl Case {
                 wall: START + 1000,
                 mono: RUNNING,
             },
+            wall_at_start: START,
             cluster: cluster(),
             all_namespaces: true,
             kind_deleting: Some(false),

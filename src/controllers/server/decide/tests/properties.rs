@@ -63,11 +63,13 @@ fn record() -> impl Strategy<Value = OrderRecord> {
 fn policies() -> impl Strategy<Value = Policies> {
     let policy = prop_oneof![Just(DeletionPolicy::Release), Just(DeletionPolicy::Retain)];
     let flag = || option::of(any::<bool>());
-    (option::of(policy), flag(), flag()).prop_map(
-        |(deletion_policy, deletion_protection, suspend)| Policies {
+    let delay = option::of((0u64..3000).prop_map(Interval::seconds));
+    (option::of(policy), flag(), flag(), delay).prop_map(
+        |(deletion_policy, deletion_protection, suspend, release_delay)| Policies {
             deletion_policy,
             deletion_protection,
             suspend,
+            release_delay,
         },
     )
 }

@@ -219,6 +219,7 @@ fn being_deleted() -> Vec<Case> {
     };
     let gone = || created().deleting();
     vec![
+        delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
         deleted(ServerStatus::Releasing).begun(1),
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
         deleted(ServerStatus::Released),

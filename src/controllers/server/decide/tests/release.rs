@@ -31,6 +31,49 @@ pub(super) fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) ->
 }
 
 #[test]
+fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned() {
+    // Deleted at START + 900; it is START + 1000 now, and the process has run since START.
+    let delayed = |seconds: u64| {
+        deleted(ServerStatus::Delivered).spec(|s| s.release_delay = Some(Interval(secs(seconds))))
+    };
+    let begins = |case: &Case| short(&case.decide()).0 == Some("BeginRelease");
+    assert!(begins(&delayed(100)) && begins(&delayed(0)));
+    let waits = delayed(101).decide();
+    assert_eq!(short(&waits), (None, Some(Reason::ReleaseDelayed), false));
+    assert_eq!(waits.again, Again::After(secs(1)));
+    let said = &waits.draft.condition(Type::Ready).unwrap().message;
+    for words in [
+        "is released at 20",
+        "billed until then",
+        "\"releaseDelay\":\"0s\"",
+        "\"Retain\"",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    // A day later by the wall clock alone.
+    let turned = delayed(3600).facts(|f| f.now.wall += 86_400);
+    assert_eq!(short(&turned.decide()).1, Some(Reason::ReleaseDelayed));
+    let later = turned.facts(|f| f.now.mono += secs(3500));
+    assert!(begins(&later), "by both");
+    // Long delays are looked at now and then.
+    assert_eq!(delayed(999_999).decide().again, Again::After(secs(600)));
+    // What is kept waits for nothing, and protection holds whatever the delay.
+    let kept = delayed(999).spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
+    assert_eq!(short(&kept.decide()).0, Some("AddTag"));
+    let protected = delayed(0).spec(|s| s.deletion_protection = Some(true));
+    assert_eq!(short(&protected.decide()).1, Some(Reason::Protected));
+    // The account's word counts where the object has none; its own does, if only to say: none.
+    let by_account = |case: Case| {
+        case.view(|v| v.defaults.as_mut().unwrap().release_delay = Some(Interval(secs(999))))
+    };
+    assert!(!begins(&by_account(deleted(ServerStatus::Delivered))));
+    assert!(begins(&by_account(delayed(0))));
+    // Once it has begun the delay is over.
+    let noted = delayed(999).begun(1);
+    assert_eq!(short(&noted.decide()).0, Some("Release"));
+}
+
+#[test]
 fn a_release_takes_its_steps_in_order() {
     let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
     let delivered = || deleted(ServerStatus::Delivered);
