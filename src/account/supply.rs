@@ -73,8 +73,28 @@ impl Demand {
 
     /// What the catalogue lacks of it. What the catalogue does not list is left to the provider's answer.
     pub fn lack(&self, catalogue: &Catalogue) -> Option<Lack> {
+        if self.is_committed(catalogue) {
+            return None;
+        }
         self.lack_of_stock(catalogue)
             .or_else(|| self.lack_of_quota(catalogue))
+    }
+
+    /// Whether the contract has quota left: its machines stand ready and need no free one on demand (2.7-25 of the API).
+    fn is_committed(&self, catalogue: &Catalogue) -> bool {
+        let contract = self.contract_id.as_deref();
+        contract.is_some()
+            && self
+                .pool(catalogue, contract)
+                .is_some_and(|(quota, usage)| usage < quota)
+    }
+
+    /// Whether the contract has no quota at the place, as far as is listed: such an order is refused (2.7-26 of the API).
+    pub fn is_without_contract(&self, catalogue: &Catalogue) -> bool {
+        let contract = self.contract_id.as_deref();
+        contract.is_some()
+            && !catalogue.quotas.is_empty()
+            && self.pool(catalogue, contract).is_none()
     }
 
     fn lack_of_stock(&self, catalogue: &Catalogue) -> Option<Lack> {
@@ -112,13 +132,18 @@ impl Demand {
 
     /// Quota and usage of a pool of which nothing is left.
     fn used_up(&self, catalogue: &Catalogue, contract: Option<&str>) -> Option<(i64, i64)> {
+        self.pool(catalogue, contract)
+            .filter(|(quota, usage)| usage >= quota)
+    }
+
+    /// Quota and usage of a pool, where they are listed.
+    fn pool(&self, catalogue: &Catalogue, contract: Option<&str>) -> Option<(i64, i64)> {
         let here = catalogue.quotas.iter();
         let here = here.filter(|place| is_same(&place.location, &self.location));
         here.flat_map(|place| &place.usages)
             .filter(|pool| is_same(&pool.instance_type, &self.instance_type))
             .find(|pool| pool.contract_id.as_deref().filter(|c| !c.is_empty()) == contract)
             .and_then(|pool| Some((pool.quota?, pool.usage?)))
-            .filter(|(quota, usage)| usage >= quota)
     }
 }
 
@@ -274,6 +299,22 @@ mod tests {
         assert!(lacks(committed, true, &[("C-1", 1, 1), ("", 9, 9)]));
         assert!(!lacks(None, true, &[("C-1", 1, 1), ("", 9, 0)]));
         assert!(!lacks(Some("C-2"), false, &[("C-1", 1, 1), ("", 9, 9)]));
+        let without = |contract| {
+            let pools = quota(&[("C-1", 1, 1), ("", 9, 9)]);
+            here(contract, false).is_without_contract(&pools)
+        };
+        assert!(without(Some("C-2")) && !without(committed) && !without(None));
+    }
+
+    #[test]
+    fn a_contract_with_quota_left_needs_no_machine_on_demand() {
+        let lacks = |contract, usage: i64| {
+            let mut catalogue = plan(&[("Here", Availability::Unavailable)]);
+            catalogue.quotas = quota(&[("C-1", 2, usage)]).quotas;
+            here(contract, true).lack(&catalogue).is_some()
+        };
+        assert!(!lacks(Some("C-1"), 1));
+        assert!(lacks(Some("C-1"), 2) && lacks(None, 1));
     }
 
     #[test]

@@ -302,7 +302,7 @@ async fn what_of_a_value_is_missing_is_told_apart_and_its_content_never() {
             Answer::Says(200, json!({"metadata": {"name": "s"}, "data": CANARY})),
         ];
         let floor = Floor::start(answers).await;
-        let value = async || floor.ctx.value("n", source).await;
+        let value = async || floor.ctx.value("n", source, 64).await;
         assert_eq!(value().await.unwrap(), CANARY.as_bytes());
         let no_object = value().await.unwrap_err();
         let no_entry = value().await.unwrap_err();
@@ -336,6 +336,29 @@ async fn what_of_a_value_is_missing_is_told_apart_and_its_content_never() {
 }
 
 #[tokio::test]
+async fn what_lies_side_by_side_is_of_one_moment_and_no_longer_than_its_use_allows() {
+    let entries = json!({"metadata": {"name": "s"}, "data": {"a": "x", "b": "yyy"}});
+    let floor = Floor::start([Answer::Says(200, entries)]).await;
+    let at = ["a", "b", "c", "a"].map(|key| KeySelector {
+        name: "s".into(),
+        key: key.into(),
+    });
+    let wanted: Vec<_> = at
+        .iter()
+        .map(|at| (ValueSource::ConfigMap(at), 2))
+        .collect();
+    let values = floor.ctx.values("n", &wanted).await;
+    let [Ok(first), Err(long), Err(missing), Ok(again)] = &values[..] else {
+        panic!("{values:?}");
+    };
+    assert_eq!((&first[..], &again[..]), (&b"x"[..], &b"x"[..]));
+    let words = "ConfigMap s, key \"b\", has 3 bytes, more than 2; shorten it";
+    assert_eq!(long.to_string(), words);
+    assert!(matches!(missing, ValueError::NoEntry { .. }), "{missing}");
+    assert_eq!(floor.calls().len(), 1);
+}
+
+#[tokio::test]
 async fn a_name_that_no_object_can_have_is_asked_for_nowhere() {
     let floor = Floor::start([]).await;
     for name in ["../pods/p", "s/../../x", "S", "", "s?x=y", "s."] {
@@ -347,7 +370,7 @@ async fn a_name_that_no_object_can_have_is_asked_for_nowhere() {
             ValueSource::Secret(&selector),
             ValueSource::ConfigMap(&selector),
         ] {
-            let error = floor.ctx.value("n", source).await.unwrap_err();
+            let error = floor.ctx.value("n", source, 64).await.unwrap_err();
             assert!(matches!(error, ValueError::NoObject { .. }), "{error}");
         }
     }

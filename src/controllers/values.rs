@@ -10,11 +10,14 @@ use super::{
 use crate::kinds::references::{KeySelector, ValueLocation};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use std::fmt;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio::sync::Semaphore;
 
 /// Reads at once: each may be of a MiB, and takes several times as much while it is decoded.
 static AT_ONCE: Semaphore = Semaphore::const_new(3);
+
+/// What lies in an object, by its keys.
+type Entries = BTreeMap<String, Vec<u8>>;
 
 /// Where a value lies.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,40 @@ impl<'a> ValueSource<'a> {
     fn selector(&self) -> &KeySelector {
         match self {
             Self::Secret(selector) | Self::ConfigMap(selector) => selector,
+        }
+    }
+
+    /// Whether both lie in the same object.
+    fn is_beside(&self, other: &Self) -> bool {
+        self.kind() == other.kind() && self.selector().name == other.selector().name
+    }
+
+    /// The value, out of what lies in its object.
+    fn pick(
+        &self,
+        namespace: &str,
+        entries: &Result<Option<Entries>, Arc<Failure>>,
+        most: usize,
+    ) -> Result<Vec<u8>, ValueError> {
+        let entries = match entries {
+            Ok(Some(entries)) => entries,
+            Ok(None) => return Err(self.no_object(namespace)),
+            Err(failure) => {
+                return Err(ValueError::Unreadable {
+                    kind: self.kind(),
+                    name: self.selector().name.clone(),
+                    failure: Arc::clone(failure),
+                });
+            }
+        };
+        match entries.get(&self.selector().key) {
+            None => Err(self.no_entry(namespace)),
+            Some(value) if value.len() > most => Err(ValueError::TooLong {
+                place: self.to_string(),
+                bytes: value.len(),
+                most,
+            }),
+            Some(value) => Ok(value.clone()),
         }
     }
 
@@ -134,7 +171,17 @@ pub enum ValueError {
         name: String,
         /// Why.
         #[source]
-        failure: Failure,
+        failure: Arc<Failure>,
+    },
+    /// The entry is longer than its use allows.
+    #[error("{place} has {bytes} bytes, more than {most}; shorten it")]
+    TooLong {
+        /// Where it lies.
+        place: String,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        most: usize,
     },
 }
 
@@ -151,7 +198,7 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Process {
-    /// Reads one value of a namespace.
+    /// Reads one value of a namespace, of so many bytes at most.
     ///
     /// # Errors
     /// [`ValueError`] says what is missing, or that it cannot be read now.
@@ -159,38 +206,58 @@ impl Process {
         &self,
         namespace: &str,
         source: ValueSource<'_>,
+        most: usize,
     ) -> Result<Vec<u8>, ValueError> {
-        let KeySelector { name, key } = source.selector();
-        let kind = source.kind();
-        let entry = match source {
-            ValueSource::Secret(_) => self.secret(namespace, name).await.map(|secret| {
-                secret.map(|s| s.data.and_then(|mut data| data.remove(key)).map(|b| b.0))
-            }),
+        let mut values = self.values(namespace, &[(source, most)]).await;
+        values.swap_remove(0)
+    }
+
+    /// Reads the values of a namespace that lie there, each of so many bytes at most, in this order. Each object is read
+    /// once, so that what lies side by side is of one moment.
+    pub async fn values(
+        &self,
+        namespace: &str,
+        wanted: &[(ValueSource<'_>, usize)],
+    ) -> Vec<Result<Vec<u8>, ValueError>> {
+        let mut values: Vec<_> = wanted.iter().map(|_| None).collect();
+        for (first, (object, _)) in wanted.iter().enumerate() {
+            if values[first].is_some() {
+                continue;
+            }
+            let entries = self.entries(namespace, *object).await.map_err(Arc::new);
+            for (value, (source, most)) in values.iter_mut().zip(wanted) {
+                if source.is_beside(object) {
+                    *value = Some(source.pick(namespace, &entries, *most));
+                }
+            }
+        }
+        values.into_iter().flatten().collect()
+    }
+
+    /// What lies in the object of a source; None: there is no such object.
+    async fn entries(
+        &self,
+        namespace: &str,
+        source: ValueSource<'_>,
+    ) -> Result<Option<Entries>, Failure> {
+        let name = &source.selector().name;
+        match source {
+            ValueSource::Secret(_) => {
+                let secret = self.secret(namespace, name).await?;
+                let data = secret.map(|secret| secret.data.unwrap_or_default());
+                Ok(data.map(|data| data.into_iter().map(|(key, b)| (key, b.0)).collect()))
+            }
             ValueSource::ConfigMap(_) => {
                 if !is_name(name) {
-                    return Err(source.no_object(namespace));
+                    return Ok(None);
                 }
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
                 // Never closed, so this is only a wait.
                 let _turn = AT_ONCE.acquire().await;
-                bounded(api.get_opt(name)).await.map(|map| {
-                    map.map(|m| {
-                        m.data
-                            .and_then(|mut data| data.remove(key))
-                            .map(String::into_bytes)
-                    })
-                })
+                let map = bounded(api.get_opt(name)).await?;
+                let data = map.map(|map| map.data.unwrap_or_default());
+                Ok(data.map(|data| data.into_iter().map(|(k, v)| (k, v.into_bytes())).collect()))
             }
-        };
-        match entry {
-            Ok(Some(Some(bytes))) => Ok(bytes),
-            Ok(Some(None)) => Err(source.no_entry(namespace)),
-            Ok(None) => Err(source.no_object(namespace)),
-            Err(failure) => Err(ValueError::Unreadable {
-                kind,
-                name: name.clone(),
-                failure,
-            }),
         }
     }
 

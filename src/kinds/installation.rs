@@ -53,7 +53,7 @@ pub(super) fn keys_are_installed() -> Rule {
 }
 
 /// The most bytes of the texts that a spec holds itself, together: it keeps an object below 64 KiB.
-const MOST_TEXT: u32 = 24_576;
+const MOST_TEXT: u32 = 16_384;
 
 /// The rule of a spec: its texts leave room for the rest of the object.
 pub(super) fn texts_fit() -> Rule {
@@ -117,7 +117,7 @@ pub struct OperatingSystem {
     /// Parameters of the kernel, for the systems `talos-…` alone, which need `siderolink.api`. Default: none. A change after
     /// the order is reported as pending and sends nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub kernel_params: Vec<KernelParam>,
 
     /// Partitions of the first disk. Default: what the provider makes, `/boot`, swap, and `/` with the rest. A change after
@@ -221,7 +221,10 @@ pub struct TextSource {
     /// The text itself, of at most 16384 characters. Everybody who may read the object reads it. Default: none, then
     /// `valueFrom` says where it lies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 16384))]
+    #[schemars(
+        length(min = 1, max = 16384),
+        regex(pattern = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$")
+    )]
     pub value: Option<String>,
     /// Where the text lies in this namespace, of at most 65536 bytes. Default: none, then `value` is it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

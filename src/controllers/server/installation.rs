@@ -1,14 +1,17 @@
 //! What a machine is installed with, from where the spec says. Read when an order needs it, and once for each edit
 //! afterwards; never on every pass.
 
-use super::{facts::Installation, ssh_keys};
+use super::{decide::sent, facts::Installation, ssh_keys};
 use crate::{
     controllers::{
         cause::Cause,
         context::Process,
         values::{ValueError, ValueSource},
     },
-    kinds::{BareMetalServer, Reason, references::ValueLocation},
+    kinds::{
+        BareMetalServer, Reason, installation::TextSource, references::ValueLocation,
+        server::BareMetalServerSpec,
+    },
 };
 use hosting::{
     SecretText,
@@ -18,16 +21,14 @@ use hosting::{
 /// The most bytes of one text that lies elsewhere. The provider takes no body of more than a MiB, and many may be on
 /// their way at once.
 const LONGEST: usize = 65_536;
+/// The most bytes of the value of a kernel parameter, as in the schema.
+const LONGEST_PARAM: usize = 2048;
 
 /// Why a text could not be had. Never holds the content.
 #[derive(Debug, thiserror::Error)]
 enum TextError {
     #[error(transparent)]
     Value(#[from] ValueError),
-    #[error(
-        "{place} has {bytes} bytes, more than {LONGEST}; shorten it, or have the machine fetch the rest"
-    )]
-    TooLong { place: String, bytes: usize },
     #[error("{place} is no text in UTF-8; put text there, base64 for other data")]
     NotText { place: String },
     #[error("one of value and valueFrom must be set")]
@@ -38,83 +39,123 @@ impl TextError {
     fn cause(&self, field: &str) -> Cause {
         let message = format!("spec.{field}: {self}");
         match self {
-            Self::Value(_) => Cause::missing(Reason::ReferenceNotFound, message),
-            Self::TooLong { .. } | Self::NotText { .. } | Self::Nothing => {
+            Self::Value(ValueError::TooLong { .. }) | Self::NotText { .. } | Self::Nothing => {
                 Cause::needs_person(Reason::InvalidSpec, message)
             }
+            Self::Value(_) => Cause::missing(Reason::ReferenceNotFound, message),
         }
     }
 }
 
+/// What could be read, and what could not.
+#[derive(Default)]
+pub(super) struct Parts {
+    /// What was read; empty where it was not.
+    pub(super) installation: Installation,
+    /// The fields that could not be read, below `spec`, each with its cause.
+    pub(super) missing: Vec<(&'static str, Cause)>,
+}
+
+impl Parts {
+    /// All of it, or why the first part that is missing cannot be had.
+    pub(super) fn whole(mut self) -> Result<Installation, Cause> {
+        match self.missing.is_empty() {
+            true => Ok(self.installation),
+            false => Err(self.missing.swap_remove(0).1),
+        }
+    }
+
+    fn note<T>(&mut self, field: &'static str, read: Result<T, Cause>) -> Option<T> {
+        read.map_err(|cause| self.missing.push((field, cause))).ok()
+    }
+}
+
 /// Reads all of it, for the account of this lineage.
-///
-/// # Errors
-/// Why the first part that is missing cannot be had.
 pub(super) async fn read(
     process: &Process,
     object: &BareMetalServer,
     lineage: Option<&str>,
-) -> Result<Installation, Cause> {
+) -> Parts {
     let spec = &object.spec;
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let text = async |field: String, value: &Option<String>, place: &Option<ValueLocation>| {
-        let text = text(process, namespace, value.as_ref(), place.as_ref()).await;
-        text.map_err(|error| error.cause(&field))
-    };
-    let mut installation = Installation {
-        ssh_keys: ssh_keys::read(process, object, lineage).await?,
-        ..Installation::default()
-    };
-    for (index, param) in spec.os.kernel_params.iter().enumerate() {
-        let field = format!("os.kernelParams[{index}]");
-        let value = text(field, &param.value, &param.value_from).await?;
-        installation.kernel_params.push(KernelParam {
+    let wanted: Vec<_> = ssh_keys::places(spec).chain(places(spec)).collect();
+    let mut values = process.values(namespace, &wanted).await.into_iter();
+    let mut parts = Parts::default();
+
+    let keys = ssh_keys::read(process, object, lineage, &mut values);
+    parts.installation.ssh_keys = parts.note(sent::KEYS, keys).unwrap_or_default();
+    let params = spec.os.kernel_params.iter().enumerate();
+    let params = params.map(|(index, param)| {
+        let text = text(
+            param.value.as_deref(),
+            param.value_from.as_ref(),
+            &mut values,
+        );
+        let text = text.map_err(|error| error.cause(&format!("{}[{index}]", sent::PARAMS)))?;
+        Ok(KernelParam {
             key: param.key.clone(),
-            value: without_line_end(&value),
-        });
-    }
-    if let Some(script) = &spec.post_install_script {
-        let script = text(
-            "postInstallScript".into(),
-            &script.value,
-            &script.value_from,
-        )
-        .await?;
-        installation.post_install_script = Some(script);
+            value: without_line_end(&text),
+        })
+    });
+    // Each takes its value off the row, whatever became of the one before.
+    let params: Vec<Result<KernelParam, Cause>> = params.collect();
+    let params = params.into_iter().collect::<Result<Vec<_>, _>>();
+    parts.installation.kernel_params = parts.note(sent::PARAMS, params).unwrap_or_default();
+    if let Some(source) = &spec.post_install_script {
+        let script = text_of(source, &mut values);
+        let script = script.map_err(|error| error.cause(sent::SCRIPT));
+        parts.installation.post_install_script = parts.note(sent::SCRIPT, script);
     }
     if let Some(data) = &spec.user_data {
         let is_base64 = data.is_base64.unwrap_or(false);
-        let source = &data.data;
-        let text = text("userData.data".into(), &source.value, &source.value_from).await?;
-        // A file with base64 ends with a line end, which is no part of it.
-        let data = if is_base64 {
-            without_line_end(&text)
-        } else {
-            text
-        };
-        installation.user_data = Some(UserData { data, is_base64 });
+        let read = text_of(&data.data, &mut values);
+        let read = read.map_err(|error| error.cause("userData.data"));
+        parts.installation.user_data = parts.note(sent::DATA, read).map(|text| UserData {
+            // A file with base64 ends with a line end, which is no part of it.
+            data: if is_base64 {
+                without_line_end(&text)
+            } else {
+                text
+            },
+            is_base64,
+        });
     }
-    Ok(installation)
+    parts
 }
 
-/// A text that is given, or lies where it is said.
-async fn text(
-    process: &Process,
-    namespace: &str,
-    value: Option<&String>,
-    place: Option<&ValueLocation>,
+/// Where the texts lie that are not given, in the order in which they are read.
+fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
+    let params = spec.os.kernel_params.iter();
+    let params = params.filter_map(|p| place(p.value.as_deref(), p.value_from.as_ref()));
+    let data = spec.user_data.as_ref().map(|data| &data.data);
+    let texts = spec.post_install_script.iter().chain(data);
+    let texts = texts.filter_map(|text| place(text.value.as_deref(), text.value_from.as_ref()));
+    let params = params.map(|place| (place, LONGEST_PARAM));
+    params.chain(texts.map(|place| (place, LONGEST)))
+}
+
+fn place<'a>(value: Option<&str>, place: Option<&'a ValueLocation>) -> Option<ValueSource<'a>> {
+    place.filter(|_| value.is_none()).and_then(ValueSource::at)
+}
+
+fn text_of(source: &TextSource, values: &mut Values) -> Result<SecretText, TextError> {
+    text(source.value.as_deref(), source.value_from.as_ref(), values)
+}
+
+/// What was read, in the order of what was wanted.
+pub(super) type Values = std::vec::IntoIter<Result<Vec<u8>, ValueError>>;
+
+/// A text that is given, or the next of those that lie elsewhere.
+fn text(
+    value: Option<&str>,
+    location: Option<&ValueLocation>,
+    values: &mut Values,
 ) -> Result<SecretText, TextError> {
     if let Some(text) = value {
         return Ok(SecretText::new(text));
     }
-    let place = place.and_then(ValueSource::at).ok_or(TextError::Nothing)?;
-    let bytes = process.value(namespace, place).await?;
-    if bytes.len() > LONGEST {
-        return Err(TextError::TooLong {
-            place: place.to_string(),
-            bytes: bytes.len(),
-        });
-    }
+    let place = place(value, location).ok_or(TextError::Nothing)?;
+    let bytes = values.next().ok_or(TextError::Nothing)??;
     let text = String::from_utf8(bytes).map_err(|_| TextError::NotText {
         place: place.to_string(),
     })?;

@@ -84,21 +84,28 @@ impl ReadInstallation {
             && self.unread.is_none_or(was_tried)
     }
 
-    /// Takes in the hashes of what was read; where it could not be, what stands for them if none are known.
+    /// Takes in the hashes of what was read. A field that could not be read keeps its own, and where none is known what
+    /// was last said of it.
     pub fn read(
         &mut self,
         generation: Option<i64>,
         named: &[Found],
-        hashes: Result<Hashes, Option<Hashes>>,
+        (mut hashes, unread): (Hashes, &[&str]),
+        said: &Hashes,
         now: Duration,
     ) {
+        let former = self.hashes.take();
+        let former = former.as_ref().unwrap_or(said);
+        for field in unread {
+            match former.get(*field) {
+                Some(hash) => _ = hashes.insert((*field).to_owned(), hash.clone()),
+                None => _ = hashes.remove(*field),
+            }
+        }
+        self.hashes = Some(hashes);
         self.generation = generation;
         self.named_keys = named.to_vec();
-        self.unread = hashes.is_err().then_some(now);
-        match hashes {
-            Ok(hashes) => self.hashes = Some(hashes),
-            Err(said) => self.hashes = self.hashes.take().or(said),
-        }
+        self.unread = (!unread.is_empty()).then_some(now);
     }
 }
 
@@ -408,20 +415,39 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_not_read_in_every_pass() {
         let secs = Duration::from_secs;
-        let hashes = |word: &str| Hashes::from([("sshKeys".to_owned(), word.to_owned())]);
+        let hashes = |keys: &str, script: &str| {
+            let field = |name: &str, hash: &str| (name.to_owned(), hash.to_owned());
+            Hashes::from([field("sshKeys", keys), field("postInstallScript", script)])
+        };
+        let script = |known: &ReadInstallation| {
+            let hashes = known.hashes.as_ref().unwrap();
+            (
+                hashes["sshKeys"].clone(),
+                hashes["postInstallScript"].clone(),
+            )
+        };
         let mut known = ReadInstallation::default();
-        let gone = [Found::Missing];
+        let (gone, said) = ([Found::Missing], hashes("-", "said"));
         assert!(!known.is_fresh(Some(1), &gone, secs(1)));
-        known.read(Some(1), &gone, Err(Some(hashes("said"))), secs(1));
-        assert_eq!(known.hashes, Some(hashes("said")), "what was said stays");
+        let part = || (hashes("read", "-"), &["postInstallScript"][..]);
+        known.read(Some(1), &gone, part(), &said, secs(1));
+        assert_eq!(
+            script(&known),
+            ("read".into(), "said".into()),
+            "each field by itself"
+        );
         assert!(known.is_fresh(Some(1), &gone, secs(300)));
         assert!(!known.is_fresh(Some(1), &gone, secs(301)));
         assert!(!known.is_fresh(Some(2), &gone, secs(2)));
         assert!(!known.is_fresh(Some(1), &[Found::Ending], secs(2)));
 
-        known.read(Some(1), &gone, Ok(hashes("read")), secs(2));
+        known.read(Some(1), &gone, (hashes("read", "all"), &[]), &said, secs(2));
         assert!(known.is_fresh(Some(1), &gone, secs(9000)));
-        known.read(Some(1), &gone, Err(Some(hashes("said"))), secs(3));
-        assert_eq!(known.hashes, Some(hashes("read")));
+        known.read(Some(1), &gone, part(), &said, secs(3));
+        assert_eq!(
+            script(&known),
+            ("read".into(), "all".into()),
+            "what was read stays"
+        );
     }
 }

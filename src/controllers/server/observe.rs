@@ -204,14 +204,16 @@ async fn needed_installation(
     if !memory.wants_installation && (object.metadata.deletion_timestamp.is_some() || !is_edited) {
         return None;
     }
-    let read = installation::read(ctx, object, lineage).await;
-    let hashes = match &read {
-        Ok(installation) => Ok(sent::hashes(&object.spec, installation)),
-        Err(_) => Err(sent::last_said(object)),
-    };
+    let parts = installation::read(ctx, object, lineage).await;
+    let hashes = sent::hashes(&object.spec, &parts.installation);
+    let unread: Vec<&str> = parts.missing.iter().map(|(field, _)| *field).collect();
+    let said = sent::last_said(object);
     let now = clock::now().mono;
     ctx.objects.remember(&uid, |memory| {
-        memory.installation.read(generation, named, hashes, now);
+        let read = (hashes, &unread[..]);
+        memory
+            .installation
+            .read(generation, named, read, &said, now);
     });
-    Some(read)
+    Some(parts.whole())
 }

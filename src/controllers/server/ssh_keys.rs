@@ -1,6 +1,9 @@
 //! The SSH keys of an order, from where the spec says.
 
-use super::facts::{ServerKey, account_of};
+use super::{
+    facts::{ServerKey, account_of},
+    installation::Values,
+};
 use crate::{
     controllers::{
         cause::Cause,
@@ -11,6 +14,7 @@ use crate::{
     kinds::{
         BareMetalServer, Reason,
         references::{PinnedAccount, SshKeySource},
+        server::BareMetalServerSpec,
     },
 };
 
@@ -44,6 +48,9 @@ impl KeyError {
     fn cause(&self, index: usize) -> Cause {
         let message = format!("spec.sshKeys[{index}]: {self}");
         match self {
+            Self::Value(ValueError::TooLong { .. }) => {
+                Cause::needs_person(Reason::InvalidSpec, message)
+            }
             Self::Value(_) | Self::NoKey { .. } | Self::Ending { .. } => {
                 Cause::missing(Reason::ReferenceNotFound, message)
             }
@@ -55,28 +62,51 @@ impl KeyError {
     }
 }
 
-/// Reads the keys, for the account of this lineage.
+/// The most bytes of a key that lies elsewhere: twice what the schema lets be given.
+const LONGEST: usize = 8192;
+
+/// Where the keys lie that are not given, in the order in which they are read.
+pub(super) fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
+    let places = spec.ssh_keys.iter().filter_map(place);
+    places.map(|place| (place, LONGEST))
+}
+
+fn place(source: &SshKeySource) -> Option<ValueSource<'_>> {
+    if source.name.is_some() || source.public_key.is_some() || source.uuid.is_some() {
+        return None;
+    }
+    match (&source.secret_key_ref, &source.config_map_key_ref) {
+        (Some(selector), _) => Some(ValueSource::Secret(selector)),
+        (None, Some(selector)) => Some(ValueSource::ConfigMap(selector)),
+        (None, None) => None,
+    }
+}
+
+/// The keys, for the account of this lineage. Those that lie elsewhere are the next of these values.
 ///
 /// # Errors
 /// Why the first of them that is missing cannot be had.
-pub(super) async fn read(
+pub(super) fn read(
     process: &Process,
     object: &BareMetalServer,
     lineage: Option<&str>,
+    values: &mut Values,
 ) -> Result<Vec<ServerKey>, Cause> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let mut keys = Vec::new();
-    for (index, source) in object.spec.ssh_keys.iter().enumerate() {
+    let keys = object.spec.ssh_keys.iter().enumerate();
+    let keys = keys.map(|(index, source)| {
         let key = match &source.name {
             Some(name) => {
                 let found = found(&process.stored_keys, namespace, name, lineage);
                 stored(name, found, object)
             }
-            None => given(process, namespace, source).await,
+            None => given(source, values),
         };
-        keys.push(key.map_err(|error| error.cause(index))?);
-    }
-    Ok(keys)
+        key.map_err(|error| error.cause(index))
+    });
+    // Each takes its value off the row, whatever became of the one before.
+    let keys: Vec<Result<ServerKey, Cause>> = keys.collect();
+    keys.into_iter().collect()
 }
 
 /// What the key objects show that the server names, in the order of its spec.
@@ -153,36 +183,24 @@ fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKe
     }
 }
 
-/// A key that the spec gives, or says where it lies.
-async fn given(
-    process: &Process,
-    namespace: &str,
-    source: &SshKeySource,
-) -> Result<ServerKey, KeyError> {
-    let sent = key(process, namespace, source).await?;
+/// A key that the spec gives, or the next of those that lie elsewhere.
+fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, KeyError> {
+    let sent = key(source, values)?;
     Ok(ServerKey {
         known_by: sent.clone(),
         sent,
     })
 }
 
-async fn key(
-    process: &Process,
-    namespace: &str,
-    source: &SshKeySource,
-) -> Result<String, KeyError> {
+fn key(source: &SshKeySource, values: &mut Values) -> Result<String, KeyError> {
     if let Some(key) = &source.public_key {
         return one_line(|| "publicKey".into(), key.as_bytes());
     }
     if let Some(uuid) = &source.uuid {
         return Ok(uuid.clone());
     }
-    let place = match (&source.secret_key_ref, &source.config_map_key_ref) {
-        (Some(selector), _) => ValueSource::Secret(selector),
-        (None, Some(selector)) => ValueSource::ConfigMap(selector),
-        (None, None) => return Err(KeyError::Nothing),
-    };
-    let bytes = process.value(namespace, place).await?;
+    let place = place(source).ok_or(KeyError::Nothing)?;
+    let bytes = values.next().ok_or(KeyError::Nothing)??;
     one_line(|| place.to_string(), &bytes)
 }
 

@@ -21,6 +21,8 @@ use std::{
     time::Duration,
 };
 
+/// The most bytes of what lies elsewhere: a key, and what may stand behind it.
+const LONGEST: usize = 65_536;
 /// What is read of a Secret while its account is not known.
 const REST: Duration = Duration::from_secs(300);
 
@@ -140,7 +142,7 @@ async fn read(
         ValueSource::Secret(_) => "spec.valueFrom.secretKeyRef",
         ValueSource::ConfigMap(_) => "spec.valueFrom.configMapKeyRef",
     };
-    match ctx.value(namespace, source).await {
+    match ctx.value(namespace, source, LONGEST).await {
         Ok(bytes) => {
             let key = PublicKey::parse(&bytes).map_err(|why| no_key(field, why))?;
             // What stands behind the key there may be anything.

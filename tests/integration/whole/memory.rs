@@ -146,7 +146,7 @@ async fn many_objects_as_large_as_can_be_leave_room_for_others() {
     let made = (0..LARGE).map(|number| {
         let mut object = server(&format!("large-{number}"));
         object["metadata"]["annotations"] = json!({"example.com/note": annotation});
-        object["spec"]["sshKeys"] = json!(vec![json!({"publicKey": key}); 6]);
+        object["spec"]["sshKeys"] = json!(vec![json!({"publicKey": key}); 4]);
         if number % 4 == 0 {
             let place = json!({"configMapKeyRef": {"name": "large", "key": "key"}});
             object["spec"]["sshKeys"] = json!([place]);

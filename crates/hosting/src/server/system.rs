@@ -13,6 +13,9 @@ use crate::server::partition::{Partition, check_partitions};
 /// Kubernetes-focused system joins (2.8-16, 2.17-12).
 pub(crate) const HUB: &str = "siderolink.api";
 
+/// The value of a kernel parameter that is shorter is no token.
+const SHORTEST_TOKEN: usize = 8;
+
 /// The family of a system, by its slug. The rules for scripts, keys and iPXE
 /// depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +142,8 @@ impl SystemChoice {
     /// What no text may show if the API echoes the request.
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let params = self.kernel_params.iter().map(|param| &param.value);
+        // Shorter ones are switches and words, whose mask would blank what the API says.
+        let params = params.filter(|value| value.expose().len() >= SHORTEST_TOKEN);
         params.chain(&self.ipxe_script_url).cloned()
     }
 }

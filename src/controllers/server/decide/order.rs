@@ -8,7 +8,9 @@ use super::{
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    order_account, remedy, request, retained,
+    order_account, remedy,
+    request::{self, Place},
+    retained,
     sent::{self, Hashes},
     stock, terms,
 };
@@ -67,9 +69,13 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(wait) = declined(facts, view) {
         return wait;
     }
+    let place = match place(facts, view, evidence) {
+        Ok(place) => place,
+        Err(wait) => return *wait,
+    };
     let mut decision = match &facts.installation {
         None => Decision::unchanged(facts).at_once(),
-        Some(Ok(installation)) => with_installation(facts, view, evidence, installation),
+        Some(Ok(installation)) => at_place(facts, view, evidence, &place, installation),
         Some(Err(cause)) => {
             Decision::hold(facts, cause.clone()).again(view.times.active_poll_interval)
         }
@@ -79,13 +85,8 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     decision
 }
 
-/// All that needs no call is there: what the request would be, and whether it can be sent.
-fn with_installation(
-    facts: &Facts,
-    view: &View,
-    evidence: &Evidence,
-    installation: &Installation,
-) -> Decision {
+/// Where the order goes, by a catalogue that is new enough.
+fn place(facts: &Facts, view: &View, evidence: &Evidence) -> Result<Place, Box<Decision>> {
     // Newer than a refusal of the same, whosever order that was: this one would be refused as well.
     let refused = refused_at(facts, evidence).max(stock::refused(facts, view));
     let is_usable = |at: Duration| {
@@ -95,19 +96,33 @@ fn with_installation(
         let recent = facts.now.mono.saturating_sub(CATALOGUE_AGE / 2);
         let mut wait = waiting(facts, view);
         wait.wants_catalogue = Some(refused.map_or(recent, |refused| refused.max(recent)));
-        return wait;
+        return Err(Box::new(wait));
     };
-    let order = match request::request(facts, catalogue, installation) {
+    request::place(facts, catalogue).map_err(|cause| Box::new(beyond_reach(facts, view, cause)))
+}
+
+/// The request cannot be sent as it is, or cannot be had: the catalogue may say otherwise soon.
+fn beyond_reach(facts: &Facts, view: &View, cause: Cause) -> Decision {
+    let mut wait = Decision::hold(facts, cause).again(
+        view.times
+            .idle_poll_interval
+            .min(view.times.active_poll_interval * 2),
+    );
+    wait.wants_catalogue = Some(facts.now.mono + view.times.active_poll_interval);
+    wait
+}
+
+/// All that needs no call is there: what the request would be, and whether it can be sent.
+fn at_place(
+    facts: &Facts,
+    view: &View,
+    evidence: &Evidence,
+    place: &Place,
+    installation: &Installation,
+) -> Decision {
+    let order = match request::request(facts, place, installation) {
         Ok(order) => order,
-        Err(cause) => {
-            let mut wait = Decision::hold(facts, cause).again(
-                view.times
-                    .idle_poll_interval
-                    .min(view.times.active_poll_interval * 2),
-            );
-            wait.wants_catalogue = Some(facts.now.mono + view.times.active_poll_interval);
-            return wait;
-        }
+        Err(cause) => return beyond_reach(facts, view, cause),
     };
     // Last: what is said of stock and of earlier orders stays true meanwhile.
     retained::unlisted(facts, view).unwrap_or_else(|| {
@@ -292,6 +307,19 @@ fn is_changed(facts: &Facts, record: &OrderRecord) -> bool {
     asked.is_some_and(|asked| asked != request::request_hash(facts))
 }
 
+/// Whether the next order would go to another place than that one, by what the catalogue says now.
+fn goes_elsewhere(facts: &Facts, view: &View, record: &OrderRecord) -> bool {
+    let ordered = record.location.as_ref().zip(record.instance_type.as_ref());
+    let catalogue = view.catalogue.as_ref();
+    let next = catalogue.and_then(|(_, catalogue)| request::place(facts, catalogue).ok());
+    ordered
+        .zip(next)
+        .is_some_and(|((location, instance_type), next)| {
+            !terms::is_same(location, &next.location)
+                || !terms::is_same(instance_type, &next.instance_type)
+        })
+}
+
 /// Waiting between an order that made no machine and the next.
 fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
     let Evidence::Own(attempt) = evidence else {
@@ -319,7 +347,7 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
                 .saturating_mul(1u32 << (failures - 1).min(10))
                 .min(SLOWEST);
             // Another request may be accepted. Not at any pace: each is a call that may cost.
-            let slow = match is_changed(facts, record) {
+            let slow = match is_changed(facts, record) || goes_elsewhere(facts, view, record) {
                 true => slow.min(view.times.active_poll_interval),
                 false => slow,
             };

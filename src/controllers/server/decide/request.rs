@@ -23,43 +23,47 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
-/// The request, checked against the catalogue and the API's rules: for the first candidate that can be had.
+/// The place and type to order at: those of the first candidate that can be had.
 ///
 /// # Errors
-/// What is wrong with the spec, or why none of them can be had now.
-pub fn request(
-    facts: &Facts,
-    catalogue: &Catalogue,
-    installation: &Installation,
-) -> Result<Order, Cause> {
+/// What is wrong with the spec, as far as it was looked at; or why none of them can be had now.
+pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
     let spec = &facts.object.spec;
-    let all = candidates(spec).map(|candidate| {
-        let names = names_at_provider(catalogue, &candidate)?;
-        Ok((candidate, order(facts, installation, names)))
-    });
-    let all = all.collect::<Result<Vec<_>, Cause>>()?;
-    system_is_offered(facts, catalogue)?;
-    // The API asks this of one system only; here it holds for every server.
-    if !is_host_name(facts.hostname()) {
-        return Err(invalid(format!(
-            "spec.hostname: {:?} is no host name: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most; set one",
-            facts.hostname()
-        )));
-    }
     let mut first_lack = None;
-    for (candidate, order) in all {
-        order.check().map_err(|broken| invalid(in_spec(&broken)))?;
-        match candidate.demand(spec).lack(catalogue) {
-            None => return Ok(order),
+    let mut doubtful = None;
+    for candidate in candidates(spec) {
+        // A mistake in one that is not needed holds nothing up: the provider may have dropped its type.
+        let place = place_of(catalogue, &candidate)?;
+        if candidate.alternative.is_none() {
+            system_is_offered(facts, catalogue)?;
+            is_named(facts)?;
+        }
+        let demand = candidate.demand(spec);
+        match demand.lack(catalogue) {
             Some(lack) => _ = first_lack.get_or_insert(lack),
+            None if demand.is_without_contract(catalogue) => _ = doubtful.get_or_insert(place),
+            None => return Ok(place),
         }
     }
-    match first_lack {
-        Some(lack) => Err(stock::cause(facts, lack)),
+    match (doubtful, first_lack) {
+        // Left to the provider's answer.
+        (Some(place), _) => Ok(place),
+        (None, Some(lack)) => Err(stock::cause(facts, lack)),
         // There is one candidate at least.
-        None => Err(invalid(
+        (None, None) => Err(invalid(
             "spec: names no place to order at; set one".to_owned(),
         )),
+    }
+}
+
+/// The API asks this of one system only; here it holds for every server.
+fn is_named(facts: &Facts) -> Result<(), Cause> {
+    match is_host_name(facts.hostname()) {
+        true => Ok(()),
+        false => Err(invalid(format!(
+            "spec.hostname: {:?} is no host name: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most; set one",
+            facts.hostname()
+        ))),
     }
 }
 
@@ -82,7 +86,19 @@ fn invalid(message: String) -> Cause {
     Cause::needs_person(Reason::InvalidSpec, message)
 }
 
-fn order(facts: &Facts, installation: &Installation, at: NamesAtProvider) -> Order {
+/// The request, checked against the API's rules.
+///
+/// # Errors
+/// Which rule is broken.
+pub fn request(facts: &Facts, at: &Place, installation: &Installation) -> Result<Order, Cause> {
+    let order = order(facts, at, installation);
+    match order.check() {
+        Ok(()) => Ok(order),
+        Err(broken) => Err(invalid(in_spec(&broken))),
+    }
+}
+
+fn order(facts: &Facts, at: &Place, installation: &Installation) -> Order {
     let spec = &facts.object.spec;
     let Installation {
         ssh_keys,
@@ -98,8 +114,8 @@ fn order(facts: &Facts, installation: &Installation, at: NamesAtProvider) -> Ord
     });
     Order {
         name: facts.hostname().into(),
-        location: at.location,
-        instance_type: at.instance_type,
+        location: at.location.clone(),
+        instance_type: at.instance_type.clone(),
         os: SystemChoice {
             slug: spec.os.slug.clone(),
             kernel_params,
@@ -116,29 +132,29 @@ fn order(facts: &Facts, installation: &Installation, at: NamesAtProvider) -> Ord
 }
 
 /// Place and type as the provider writes them, which takes no other case (2.7-22).
-struct NamesAtProvider {
-    location: String,
-    instance_type: String,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the location.
+    pub location: String,
+    /// Name of the instance type.
+    pub instance_type: String,
 }
 
 /// What the provider calls a candidate. What the catalogue does not list is left to the provider's answer.
-fn names_at_provider(
-    catalogue: &Catalogue,
-    candidate: &Candidate<'_>,
-) -> Result<NamesAtProvider, Cause> {
+fn place_of(catalogue: &Catalogue, candidate: &Candidate<'_>) -> Result<Place, Cause> {
     let Candidate {
         location,
         instance_type,
         ..
     } = *candidate;
-    let mut names = NamesAtProvider {
+    let mut place = Place {
         location: location.to_owned(),
         instance_type: instance_type.to_owned(),
     };
     if !catalogue.locations.is_empty() {
         let mut known = catalogue.locations.iter().map(|l| l.name.as_str());
         let all = known.clone();
-        names.location = known
+        place.location = known
             .find(|name| is_same(name, location))
             .ok_or_else(|| {
                 let field = candidate.field("location");
@@ -167,9 +183,9 @@ fn names_at_provider(
                 listed_or_more(plan.locations.iter().map(|l| l.name.as_str()))
             )));
         }
-        names.instance_type.clone_from(&plan.name);
+        place.instance_type.clone_from(&plan.name);
     }
-    Ok(names)
+    Ok(place)
 }
 
 fn system_is_offered(facts: &Facts, catalogue: &Catalogue) -> Result<(), Cause> {

@@ -14,16 +14,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Hashes by the field of the spec. A field that is not set has none.
 pub type Hashes = BTreeMap<String, String>;
 
-const KEYS: &str = "sshKeys";
-
 /// The fields, as they stand below `spec`.
+pub const KEYS: &str = "sshKeys";
+/// As above.
+pub const PARAMS: &str = "os.kernelParams";
+/// As above.
+pub const SCRIPT: &str = "postInstallScript";
+/// As above.
+pub const DATA: &str = "userData";
+
 const FIELDS: [&str; 6] = [
     KEYS,
-    "os.kernelParams",
+    PARAMS,
     "os.partitions",
     "os.ipxeScriptURL",
-    "postInstallScript",
-    "userData",
+    SCRIPT,
+    DATA,
 ];
 
 /// Hashes of what an order of this spec sends.
@@ -31,12 +37,12 @@ pub fn hashes(spec: &BareMetalServerSpec, installation: &Installation) -> Hashes
     let mut hashes = Hashes::from([(KEYS.to_owned(), keys_hash(&installation.ssh_keys))]);
     let mut add = |field: &str, parts: &[&str]| {
         if !parts.is_empty() {
-            hashes.insert(field.to_owned(), hash(parts));
+            hashes.insert(field.to_owned(), hash(parts, digits(field)));
         }
     };
     let params = installation.kernel_params.iter();
     let params: Vec<&str> = params.flat_map(|p| [&*p.key, p.value.expose()]).collect();
-    add("os.kernelParams", &params);
+    add(PARAMS, &params);
     let partitions: Vec<String> = spec
         .os
         .partitions
@@ -49,29 +55,41 @@ pub fn hashes(spec: &BareMetalServerSpec, installation: &Installation) -> Hashes
     add("os.ipxeScriptURL", &address);
     let script = installation.post_install_script.as_ref();
     let script: Vec<&str> = script.map(|s| s.expose()).into_iter().collect();
-    add("postInstallScript", &script);
+    add(SCRIPT, &script);
     let data = installation.user_data.as_ref();
     let is_base64 = |is| if is { "base64" } else { "text" };
     let data = data.map(|d| [d.data.expose(), is_base64(d.is_base64)]);
-    add("userData", data.as_ref().map_or(&[][..], |d| &d[..]));
+    add(DATA, data.as_ref().map_or(&[][..], |d| &d[..]));
     hashes
 }
 
 /// Hash of the keys that an order sends.
 pub fn keys_hash(keys: &[ServerKey]) -> String {
     let known: Vec<&str> = keys.iter().map(|key| &*key.known_by).collect();
-    hash(&known)
+    hash(&known, digits(KEYS))
 }
 
-/// 32 bits: enough to see an edit, and little for who would guess a secret by trying.
-fn hash(parts: &[&str]) -> String {
+/// How long the hash of a field is. Of what may be a secret no longer than it takes to see an edit, but for one in 65,536:
+/// who may read the status could try guesses against it, and finds too many that fit.
+fn digits(field: &str) -> usize {
+    match field {
+        PARAMS | SCRIPT | DATA => 4,
+        _ => 8,
+    }
+}
+
+fn hash(parts: &[&str], digits: usize) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
     let digest = hash.finalize();
-    digest.iter().take(4).map(|b| format!("{b:02x}")).collect()
+    digest
+        .iter()
+        .take(digits / 2)
+        .map(|b| format!("{b:02x}"))
+        .collect()
 }
 
 /// What the spec asks for now and the order did not send, in words.
@@ -91,19 +109,26 @@ pub(super) fn differences(record: &OrderRecord, wanted: &Hashes) -> Vec<String> 
         .collect()
 }
 
-/// What stands for the hashes of what cannot be read, while nothing was read since the process started: what was said of
-/// the fields stays.
-pub fn last_said(object: &BareMetalServer) -> Option<Hashes> {
-    let mut said = object.status.iter().flat_map(|s| &s.conditions);
-    let pending = said.find(|c| {
+/// What stands for the hashes of what cannot be read, while it was not read since the process started: what was sent, but
+/// for the fields that are said to differ.
+pub fn last_said(object: &BareMetalServer) -> Hashes {
+    let Some(status) = &object.status else {
+        return Hashes::new();
+    };
+    let mut hashes = status
+        .order
+        .as_ref()
+        .map(|o| o.sent.clone())
+        .unwrap_or_default();
+    let pending = status.conditions.iter().find(|c| {
         c.type_ == Type::Synced.as_str() && c.reason == Reason::PendingChanges.to_string()
-    })?;
-    let sent = &object.status.as_ref()?.order.as_ref()?.sent;
-    let is_said = |field: &&str| pending.message.contains(&format!("spec.{field} "));
-    let mut hashes = sent.clone();
-    let fields = FIELDS.into_iter().filter(is_said);
-    hashes.extend(fields.map(|field| (field.to_owned(), "unread".to_owned())));
-    (hashes != *sent).then_some(hashes)
+    });
+    if let Some(pending) = pending {
+        let is_said = |field: &&str| pending.message.contains(&format!("spec.{field} "));
+        let fields = FIELDS.into_iter().filter(is_said);
+        hashes.extend(fields.map(|field| (field.to_owned(), "unread".to_owned())));
+    }
+    hashes
 }
 
 #[cfg(test)]
@@ -216,14 +241,15 @@ mod tests {
                 "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
             status.conditions = serde_json::from_value(synced).unwrap();
             let order = status.order.clone().unwrap();
-            last_said(&server).map(|said| differences(&order, &said))
+            differences(&order, &last_said(&server))
         };
         let keys = "spec.sshKeys are not the keys that were sent with the order";
         let said = saying("PendingChanges", &format!("{keys}; spec.tags: no"));
-        assert_eq!(said, Some(vec![keys.to_owned()]));
+        assert_eq!(said, [keys]);
         let data = "spec.userData is not what was sent with the order";
-        assert_eq!(saying("PendingChanges", data), Some(vec![data.to_owned()]));
-        assert_eq!(saying("PendingChanges", "spec.tags: no"), None);
-        assert_eq!(saying("KeyRejected", keys), None);
+        assert_eq!(saying("PendingChanges", data), [data]);
+        let none: [&str; 0] = [];
+        assert_eq!(saying("PendingChanges", "spec.tags: no"), none);
+        assert_eq!(saying("KeyRejected", keys), none);
     }
 }

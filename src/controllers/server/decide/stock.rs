@@ -12,11 +12,7 @@ use super::{
     terms::is_same,
 };
 use crate::{
-    account::{
-        Terms,
-        supply::{Demand, Lack},
-        view::View,
-    },
+    account::{Terms, supply::Lack, view::View},
     controllers::cause::Cause,
     kinds::{
         Interval, Reason,
@@ -33,12 +29,18 @@ pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
         return None;
     }
     let spec = &facts.object.spec;
-    let asked: Vec<Demand> = candidates(spec).map(|c| c.demand(spec)).collect();
-    let open = view
-        .refused
-        .iter()
-        .filter(|(refused, _)| asked.contains(refused));
-    open.map(|(_, at)| *at).max()
+    let mut newest = None;
+    for asked in candidates(spec).map(|c| c.demand(spec)) {
+        let open = view.refused.iter();
+        let open = open.filter(|(refused, _)| *refused == asked);
+        newest = newest.max(open.map(|(_, at)| *at).max());
+        let catalogue = view.catalogue.as_ref();
+        // Those behind the one that can be had are not asked for.
+        if catalogue.is_none_or(|(_, catalogue)| asked.lack(catalogue).is_none()) {
+            break;
+        }
+    }
+    newest
 }
 
 /// Whether a look since then says that what this order was for cannot be had.

@@ -2,7 +2,10 @@
 
 use super::order::plan;
 use super::*;
-use crate::{account::view::Catalogue, kinds::server::Alternative};
+use crate::{
+    account::{supply::Demand, view::Catalogue},
+    kinds::server::Alternative,
+};
 use hosting::catalogue::{Availability, PlanLocation};
 
 /// Free here, and there.
@@ -88,6 +91,61 @@ fn a_refusal_counts_for_the_place_that_was_ordered() {
     assert_eq!(short(&refused(Low)), paced);
     let no_stock = (None, Some(Reason::NoStock), false);
     assert_eq!(short(&refused(Unavailable)), no_stock);
+}
+
+#[test]
+fn what_was_refused_elsewhere_holds_the_first_up_for_one_look_at_most() {
+    use Availability::{Low, Unavailable};
+    // Refused there for the seventh time, 60 s ago; polls are 15 s apart.
+    let refused = |here: Availability, ago: i64| {
+        let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
+        let case = case.object(|o| {
+            let record = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            record.location = Some("There".into());
+            record.instance_type = Some("small".into());
+            record.failures = 7;
+        });
+        let case = case.facts(|f| f.now.wall = EPOCH + ago);
+        or_there(stock(here, Low)(case))
+    };
+    assert_eq!(place(&refused(Unavailable, 60)), None, "the same again");
+    assert_eq!(place(&refused(Low, 14)), None);
+    assert_eq!(place(&refused(Low, 15)).as_deref(), Some("here"));
+
+    // Others' refusals count for what would be ordered, and not for what stands behind it.
+    let there = Demand::new("there", "small", None, false);
+    let open = |here: Availability| {
+        let case = or_there(stock(here, Low)(Case::new()));
+        case.view(|v| v.refused = vec![(there.clone(), secs(995))])
+    };
+    assert_eq!(place(&open(Low)).as_deref(), Some("here"));
+    assert_eq!(open(Unavailable).decide().wants_catalogue, Some(secs(995)));
+}
+
+#[test]
+fn a_mistake_counts_when_it_is_reached() {
+    use Availability::{Low, Unavailable};
+    let wrong = |here: Availability| {
+        stock(here, Low)(Case::new()).spec(|s| {
+            s.alternatives = vec![Alternative {
+                location: None,
+                instance_type: Some("dropped".into()),
+            }];
+        })
+    };
+    assert_eq!(place(&wrong(Low)).as_deref(), Some("here"));
+    let told = wrong(Unavailable).decide();
+    assert_eq!(short(&told), (None, Some(Reason::InvalidSpec), true));
+}
+
+#[test]
+fn nothing_is_read_for_an_order_that_cannot_be_had() {
+    use Availability::{Low, Unavailable};
+    let unread = |case: Case| case.facts(|f| f.installation = None);
+    let gone = unread(stock(Unavailable, Low)(Case::new())).decide();
+    assert_eq!((gone.wants_installation, gone.effect), (false, None));
+    let there = unread(stock(Low, Low)(Case::new())).decide();
+    assert_eq!((there.wants_installation, there.effect), (true, None));
 }
 
 #[test]
