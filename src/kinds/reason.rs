@@ -46,7 +46,7 @@ reasons! {
     OwnershipConflict,
     /// Something takes finalizer or order annotation off the object again and again.
     MetadataContested,
-    /// The machine has as many tags as it can have, and the operator needs one more.
+    /// The machine has as many tags as it can have and the operator needs one more, or too many for those of the spec.
     TagLimit,
     /// More than one live machine bears this object's mark.
     DuplicateServers,
@@ -98,6 +98,8 @@ reasons! {
     Suspended,
     /// The spec was edited after the order, and nothing acts on the edits.
     PendingChanges,
+    /// The machine's tags are not those of the spec yet; they are being changed.
+    TagsDiffer,
     /// The last exchange with the provider worked and nothing is left to send.
     InSync,
     /// The release is under way.

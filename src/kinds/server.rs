@@ -164,8 +164,8 @@ pub struct BareMetalServerSpec {
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
     pub ssh_keys: Vec<SshKeySource>,
 
-    /// Tags of the server, at most 56; the prefix `fmo-` is the operator's own. Default: none.
-    /// A change after the order is reported as pending and sends nothing.
+    /// Tags of the server, at most 56; the prefix `fmo-` is the operator's own. Default: none. Mutable: a machine that is
+    /// there gets and loses tags one by one, and none is added to one that has 58 or more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 56),
@@ -174,6 +174,13 @@ pub struct BareMetalServerSpec {
     #[x_kube(merge_strategy = ListMerge::Set)]
     #[x_kube(validation = Rule::new("self.all(t, !t.startsWith('fmo-'))").message("tags must not begin with the reserved prefix fmo-"))]
     pub tags: Vec<String>,
+
+    /// Which tags a machine loses: with `Additive` those that this object put on it and `tags` names no more; with `Exact`
+    /// every one that `tags` does not name, whoever put it there, but for those that begin with `fmo-`.
+    /// Default: `Additive`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "TagPolicy")]
+    pub tag_policy: Option<TagPolicy>,
 
     /// Contract whose committed quota pays for the server. Default: none, the on-demand pool. Mutable until a machine is ordered.
     #[serde(
@@ -222,6 +229,16 @@ fn until_ordered(field: &str, same: &str) -> Rule {
             "{field} cannot change while an order is open or the machine exists, which stays as it is: set {field} back to its present value, in the manifest too, and create a new server for another one"
         ))
         .field_path(format!(".spec.{field}"))
+}
+
+/// Which tags a machine loses that `spec.tags` does not name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum TagPolicy {
+    /// Those that the object put on it. Tags of others stay.
+    #[default]
+    Additive,
+    /// All but the operator's own.
+    Exact,
 }
 
 /// Another place or type that will do. What is not set is that of the spec.
@@ -298,6 +315,12 @@ pub struct BareMetalServerStatus {
     /// The account that `accountRef` referred to when the order started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
+
+    /// Tags of the spec that this object put on its machine, or sent with the order of it; at most 60, sorted. What stands
+    /// here and in `spec.tags` no more is taken off. A machine that was there before the object has none at first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 60), extend("x-kubernetes-list-type" = "atomic"))]
+    pub tags: Vec<String>,
 
     /// When the provider created the server record.
     #[serde(skip_serializing_if = "Option::is_none")]

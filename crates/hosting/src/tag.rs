@@ -25,7 +25,7 @@ pub struct TagRecord {
 }
 
 /// Whether a text is a tag by the API's rule, `^[A-Za-z0-9_:-]{1,64}$` (8-2).
-pub(super) fn is_tag(text: &str) -> bool {
+pub fn is_tag(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text
             .bytes()

@@ -11,7 +11,7 @@ pub enum Lane {
     Order,
     /// Looks at machines in motion.
     Poll,
-    /// Changes what an account has beside machines: tags, stored keys, whitelists.
+    /// Changes what an account has beside machines: tags, stored keys, whitelists; and the tags of machines.
     Change,
     /// Looks for orphans.
     OrphanScan,

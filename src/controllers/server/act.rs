@@ -4,7 +4,7 @@
 
 use super::{
     ServerContext, answers,
-    decide::{Effect, LookUp, fence, metadata},
+    decide::{Effect, LookUp, fence, metadata, tags},
     facts::Facts,
     memory::Observation,
     observe, orders,
@@ -115,12 +115,10 @@ async fn act_there(
             {
                 return observation;
             }
-            let add = async |client: &Client| client.add_tag(&id, tag).await;
-            retag(facts, &mut permit, &id, when, add).await
+            retag(facts, &mut permit, &id, when, tag, true).await
         }
         Effect::RemoveTag { tag, when, .. } => {
-            let remove = async |client: &Client| client.remove_tag(&id, tag).await;
-            retag(facts, &mut permit, &id, when, remove).await
+            retag(facts, &mut permit, &id, when, tag, false).await
         }
         Effect::BeginRelease { .. } => begin_release(ctx, facts, account, permit, &id).await,
         Effect::Release { .. } => release(facts, permit, &id).await,
@@ -237,33 +235,51 @@ async fn may_retain(
     }
 }
 
-/// Changes a tag of a machine that a read right before shows to be the right one.
+/// Changes a tag of a machine that a read right before shows to be the right one, and not to be so already. That read is
+/// in the snapshot then, whatever a late list showed.
 async fn retag(
     facts: &Facts,
     permit: &mut Permit,
     id: &ServerId,
     when: &fence::TagProof,
-    change: impl AsyncFnOnce(&Client) -> Result<Server, Error>,
+    tag: &str,
+    adds: bool,
 ) -> Observation {
     match permit.read(id).await {
-        Ok(record) if when.holds(facts, &record) => {}
-        Ok(_) => return not_shown(),
+        Ok(record) if !when.holds(facts, &record) => return not_shown(),
+        Ok(record) if !tags::is_due(&record, tag, adds) => {
+            return answers::of_tag(id.as_str(), tag, adds, None);
+        }
+        Ok(_) => {}
         Err(error) => return refused(&error, "a machine could not be read"),
     }
-    match permit.call(change).await {
+    let change = async |client: &Client| match adds {
+        true => client.add_tag(id, tag).await,
+        false => client.remove_tag(id, tag).await,
+    };
+    let answer = permit.call(change).await;
+    match &answer {
         Ok(server) => {
-            permit.learn(server);
-            Observation::Done
+            permit.learn(server.clone());
+            if !tags::is_operators(tag) {
+                tracing::info!(
+                    namespace = facts.namespace(),
+                    name = facts.name(),
+                    uuid = id.as_str(),
+                    tag,
+                    "{}",
+                    if adds { "added a tag" } else { "removed a tag" }
+                );
+            }
         }
-        Err(error) => {
-            tracing::warn!(
-                machine = id.as_str(),
-                error = error.explain(),
-                "a tag could not be changed"
-            );
-            Observation::Failed(Trouble::of_provider(&error))
-        }
+        Err(error) => tracing::warn!(
+            machine = id.as_str(),
+            tag,
+            error = error.explain(),
+            "a tag could not be changed"
+        ),
     }
+    answers::of_tag(id.as_str(), tag, adds, Some(&answer))
 }
 
 /// The read before a change did not show what the change rests on.

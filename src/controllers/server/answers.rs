@@ -3,8 +3,9 @@
 //! Pure, and used by the model check as well as by `act`.
 
 use super::{
-    decide::LookUp,
+    decide::{LookUp, tags},
     memory::{Observation, Obstacle, ReleaseAnswer, Sent},
+    tag_changes::{TagChange, TagEnd},
 };
 use crate::controllers::trouble::Trouble;
 use crate::{
@@ -120,6 +121,33 @@ pub fn of_look(look: &LookUp, order_tag: bool, control_tag: bool) -> Observation
         attempt: look.attempt.clone(),
         proof_began: look.proof_began,
         obstacle,
+    }
+}
+
+/// What is noted of the change of a tag of a machine; no answer: a read right before showed that it is not to be made.
+pub fn of_tag(
+    uuid: &str,
+    tag: &str,
+    adds: bool,
+    answer: Option<&Result<Server, Error>>,
+) -> Observation {
+    let end = match answer {
+        None => TagEnd::NotDue,
+        Some(Ok(_)) => TagEnd::Made,
+        Some(Err(error)) if error.may_have_taken_effect() => {
+            TagEnd::Unknown(Trouble::of_provider(error))
+        }
+        Some(Err(error)) => TagEnd::Refused(Trouble::of_provider(error)),
+    };
+    match (end, tags::is_operators(tag)) {
+        (end, false) => Observation::TagChanged(TagChange {
+            uuid: uuid.to_owned(),
+            tag: tag.to_owned(),
+            adds,
+            end,
+        }),
+        (TagEnd::Made | TagEnd::NotDue, true) => Observation::Done,
+        (TagEnd::Unknown(trouble) | TagEnd::Refused(trouble), true) => Observation::Failed(trouble),
     }
 }
 

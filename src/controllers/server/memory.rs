@@ -2,7 +2,11 @@
 //!
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
-use super::{decide::sent::Hashes, facts::LimitsInForce};
+use super::{
+    decide::sent::Hashes,
+    facts::LimitsInForce,
+    tag_changes::{TagChange, TagChanges, TagEnd},
+};
 use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble};
 use crate::controllers::{mark::Mark, patience::Patience};
 use crate::kinds::{
@@ -60,6 +64,8 @@ pub struct Memory {
     pub tag_tries: u32,
     /// The machine whose release people were told of.
     pub release_told: Option<String>,
+    /// The changes of its machine's tags.
+    pub tags: TagChanges,
 }
 
 /// What a machine is installed with, as it was last read: by hashes, never the text.
@@ -236,6 +242,8 @@ pub enum Observation {
         /// Whether the list shows it no more.
         gone: bool,
     },
+    /// The change of a tag that the spec wishes for ended.
+    TagChanged(TagChange),
     /// An effect was done.
     Done,
     /// The object changed in between: the effect was not done, and the next pass sees the change.
@@ -312,6 +320,16 @@ impl Memory {
                 match gone {
                     true => self.succeed(),
                     false => self.fail(now),
+                }
+            }
+            Observation::TagChanged(change) => {
+                self.tags.note(&change, now);
+                match change.end {
+                    TagEnd::Made | TagEnd::NotDue => self.succeed(),
+                    TagEnd::Unknown(trouble) | TagEnd::Refused(trouble) => {
+                        self.fail(now);
+                        self.trouble = Some(trouble);
+                    }
                 }
             }
             // What it rested on may change again: two that write against each other must not spin.

@@ -10,6 +10,7 @@ pub mod facts;
 mod installation;
 pub mod memory;
 pub mod recall;
+pub mod tag_changes;
 
 mod act;
 pub mod claims;

@@ -40,6 +40,9 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     if let Some(connection) = facts.view().and_then(|v| v.connection.clone()) {
         facts.memory.looks_over(&connection);
     }
+    let recorded = facts.object.status.as_ref().map(|s| &*s.tags);
+    let (named, tags) = (&facts.object.spec.tags, &mut facts.memory.tags);
+    tags.forget(now, named, recorded.unwrap_or_default());
     let Some(known) = known else { return };
     facts.own = known.bearing(&facts.mark());
     if !facts.own.is_empty() {

@@ -4,7 +4,7 @@
 //! send: nothing waits in between.
 
 use super::{
-    decide::Effect,
+    decide::{Effect, tags},
     facts::Facts,
     memory::{Declined, Observation},
     pass::caller,
@@ -48,7 +48,12 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         Effect::Read { .. } => (Lane::Resolve, 1),
         Effect::LookForOrder(_) => (Lane::Resolve, 2),
         Effect::AddTag { .. } if effect.lets_stay() => (Lane::Release, 2),
-        Effect::AddTag { .. } | Effect::RemoveTag { .. } => (Lane::Resolve, 2),
+        Effect::AddTag { tag, .. } | Effect::RemoveTag { tag, .. } => {
+            match tags::is_operators(tag) {
+                true => (Lane::Resolve, 2),
+                false => (Lane::Change, 2),
+            }
+        }
         Effect::BeginRelease { .. } | Effect::Release { .. } => (Lane::Release, 2),
         Effect::RemoveOrderTag { .. } => (Lane::Release, 1),
     };

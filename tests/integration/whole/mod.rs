@@ -24,6 +24,7 @@ mod neighbours;
 mod policies;
 mod retained;
 mod scale;
+mod server_tags;
 mod ssh_keys;
 mod stock;
 mod tags;

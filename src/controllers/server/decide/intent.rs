@@ -28,8 +28,13 @@ pub fn open(intent: &Intent, planned: &NewOrder) -> OrderRecord {
 /// The status that the second write of the intent makes, on the facts that the order was started on.
 pub fn status(fresh: &Facts, record: &OrderRecord) -> BareMetalServerStatus {
     let now = Timestamp::from_second(fresh.now.wall).unwrap_or_default();
+    let mut tags = fresh.object.spec.tags.clone();
+    tags.sort_unstable();
     BareMetalServerStatus {
         order: Some(record.clone()),
+        // Those of the request: it is decided on these very facts. Noted before it is sent, so no lost answer and
+        // no crash hides which tags of the machine came from this object.
+        tags,
         ..decide(fresh).draft.finish(now)
     }
 }

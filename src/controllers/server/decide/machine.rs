@@ -8,9 +8,11 @@ use super::{
     evidence::{Attempt, Evidence},
     fence::TagProof,
     leads_to, order_account, remedy, sent,
+    tags::{self, Said, Tags},
     terms::is_same,
 };
 use crate::controllers::account_facts::Purpose;
+use crate::controllers::again::Again;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::marks_of;
 use crate::{
@@ -28,7 +30,7 @@ use crate::{
 };
 use hosting::{Server, ServerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 /// The machine that an object keeps.
 #[derive(Clone, Debug)]
@@ -96,12 +98,19 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         .status
         .account
         .get_or_insert_with(|| account_of(&facts.object));
+    let tags = tags::tags(facts, &record, server);
+    draft.status.tags.clone_from(&tags.put_on);
     let mut cause = cause(facts, machine);
     let synced = match cause.is_in_sync() {
-        true => pending(facts, &record, server),
+        true => unsynced(facts, &record, server, tags.said.as_ref()),
         false => None,
     };
-    if matches!(&synced, Some((_, Reason::PendingChanges, _))) && cause.message.is_empty() {
+    let lasts = match &synced {
+        Some((_, Reason::PendingChanges, _)) => true,
+        Some((_, Reason::Suspended, _)) | None => false,
+        Some(_) => tags.said.as_ref().is_some_and(|s| s.lasting.is_some()),
+    };
+    if lasts && cause.message.is_empty() {
         // `kubectl get -o wide` shows the message of Ready and of no other condition.
         cause.message = SEE_SYNCED.to_owned();
     }
@@ -129,10 +138,23 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     if account.is_err() || facts.policies().suspend || !server.status.is_live() {
         return decision;
     }
-    match marks_to_mend(facts, server) {
-        Some(effect) => decision.with(effect),
-        None => out_of_touch(facts, decision.draft),
+    let Tags {
+        effect,
+        rest,
+        is_to_record,
+        ..
+    } = tags;
+    if let Some(effect) = marks_to_mend(facts, server).or(effect) {
+        return decision.with(effect);
     }
+    let mut decision = out_of_touch(facts, decision.draft);
+    if let Some(rest) = rest {
+        decision.again = decision.again.within(rest);
+    }
+    if is_to_record {
+        decision.once_written = Again::AtOnce;
+    }
+    decision
 }
 
 /// Nothing to do but to say so when the account has not been reached for a while: what is shown of the
@@ -297,7 +319,12 @@ pub fn said(server: &Server) -> String {
 }
 
 /// What Synced says of a machine with which all goes well, when it is not simply in sync.
-fn pending(facts: &Facts, record: &OrderRecord, server: &Server) -> Option<(bool, Reason, String)> {
+fn unsynced(
+    facts: &Facts,
+    record: &OrderRecord,
+    server: &Server,
+    tags: Option<&Said>,
+) -> Option<(bool, Reason, String)> {
     if facts.policies().suspend {
         return Some((
             false,
@@ -306,19 +333,22 @@ fn pending(facts: &Facts, record: &OrderRecord, server: &Server) -> Option<(bool
         ));
     }
     let pending = differences(facts, record, server);
-    (!pending.is_empty()).then(|| {
-        (
-            false,
-            Reason::PendingChanges,
-            format!(
-                "{}; nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine",
-                pending.join("; ")
-            ),
-        )
-    })
+    if pending.is_empty() {
+        return tags.map(|said| (false, said.reason, said.message.clone()));
+    }
+    let mut message = format!(
+        "{}; nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine",
+        pending.join("; ")
+    );
+    // What goes on by itself is not worth another event.
+    if let Some(lasting) = tags.and_then(|said| said.lasting.as_deref()) {
+        message = format!("{message}; {lasting}");
+    }
+    Some((false, Reason::PendingChanges, message))
 }
 
-/// What the spec says and the machine does not show, in words. The provider may change case and blanks.
+/// What the spec says and the machine does not show, in words, but for what is brought about. The provider may change
+/// case and blanks.
 fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
     let spec = &facts.object.spec;
     let mut found = Vec::new();
@@ -367,24 +397,6 @@ fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<Stri
     }
     if let Some(wanted) = &facts.memory.installation.hashes {
         found.extend(sent::differences(record, wanted));
-    }
-    let wanted: BTreeSet<&str> = spec.tags.iter().map(String::as_str).collect();
-    let shown: BTreeSet<&str> = server
-        .tags
-        .iter()
-        .map(String::as_str)
-        .filter(|t| !t.starts_with(crate::kinds::names::RESERVED_PREFIX))
-        .collect();
-    if wanted != shown {
-        let lacks = wanted.difference(&shown).copied();
-        let has = shown.difference(&wanted).copied();
-        let parts = [("without", listed(lacks)), ("with", listed(has))];
-        let parts = parts.into_iter().filter(|(_, tags)| !tags.is_empty());
-        let parts: Vec<String> = parts.map(|(how, tags)| format!("{how} {tags}")).collect();
-        found.push(format!(
-            "spec.tags differ: the machine is {}",
-            parts.join(", and ")
-        ));
     }
     found
 }

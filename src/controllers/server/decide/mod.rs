@@ -26,6 +26,7 @@ mod room;
 pub mod sending;
 pub mod sent;
 mod stock;
+pub mod tags;
 mod terms;
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod release;
 mod resolve;
 mod retained;
 mod steps;
+mod tags;
 mod terms;
 
 use super::{

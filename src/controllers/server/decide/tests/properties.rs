@@ -6,6 +6,11 @@ use crate::controllers::readings::words;
 use crate::controllers::server::{
     decide::resolve::acknowledged,
     memory::{Missing, Obstacle, Release, ReleaseAnswer, Sent},
+    tag_changes::{TagChange, TagEnd},
+};
+use crate::kinds::{
+    names::{CLUSTER_TAG, ORDER_TAG, RESERVED_PREFIX},
+    server::TagPolicy,
 };
 use proptest::{collection::vec, option, prelude::*};
 
@@ -97,6 +102,57 @@ fn machine() -> impl Strategy<Value = Server> {
     )
 }
 
+/// Tags of people, and some that only the operator may touch.
+fn tags() -> impl Strategy<Value = Vec<String>> {
+    let tag = prop_oneof![
+        6 => "[a-d]".prop_map(String::from),
+        1 => Just(RETAINED_PREFIX.to_owned()),
+        1 => Just(cluster().tag()),
+        1 => Just(own_tag()),
+        1 => Just("fmo-x".to_owned()),
+    ];
+    vec(tag, 0..4)
+}
+
+/// What a spec says of tags, what a status does, what a machine bears, and what was changed.
+fn tagged(case: Case) -> impl Strategy<Value = Case> {
+    let policy = prop_oneof![Just(TagPolicy::Additive), Just(TagPolicy::Exact)];
+    let changes = vec(("[a-d]", any::<bool>(), 0u64..1000), 0..8);
+    (tags(), tags(), tags(), option::of(policy), changes).prop_map(
+        move |(named, put, shown, policy, changes)| {
+            case.clone()
+                .spec(|s| {
+                    s.tags = named;
+                    s.tag_policy = policy;
+                })
+                .object(|o| {
+                    if let Some(status) = &mut o.status {
+                        status.tags = put;
+                    }
+                })
+                .facts(|f| {
+                    for sighting in &mut f.own {
+                        let server = Arc::make_mut(&mut sighting.server);
+                        let more = shown.iter().filter(|t| !t.starts_with(RESERVED_PREFIX));
+                        server.tags.extend(more.cloned());
+                    }
+                })
+                .memory(|m| {
+                    for (tag, adds, at) in changes {
+                        let end = TagEnd::Made;
+                        let change = TagChange {
+                            uuid: uuid(1),
+                            tag,
+                            adds,
+                            end,
+                        };
+                        m.tags.note(&change, secs(at));
+                    }
+                })
+        },
+    )
+}
+
 fn moments() -> impl Strategy<Value = Vec<Duration>> {
     vec((0u64..1000).prop_map(secs), 0..4)
 }
@@ -168,6 +224,10 @@ fn note() -> impl Strategy<Value = Option<String>> {
 
 /// Facts as they may come, consistent only in what observe guarantees: own machines bear the mark.
 fn facts() -> impl Strategy<Value = Case> {
+    untagged().prop_flat_map(tagged)
+}
+
+fn untagged() -> impl Strategy<Value = Case> {
     let object = (
         any::<[bool; 3]>(),
         policies(),
@@ -310,6 +370,46 @@ proptest! {
             }
             Some(Effect::AddTag { tag, .. }) if tag.starts_with(RETAINED_PREFIX) => prop_assert!(facts.deleting()),
             _ => {}
+        }
+    }
+
+    /// No wish for tags touches what the operator goes by: its tags are put on and taken off for reasons of its own.
+    #[test]
+    fn no_spec_touches_the_operators_own_tags(case in facts()) {
+        let facts = &case.0;
+        let plain = case.clone().spec(|s| {
+            s.tags.clear();
+            s.tag_policy = None;
+        });
+        let plain = plain.object(|o| {
+            if let Some(status) = &mut o.status {
+                status.tags.clear();
+            }
+        });
+        let plain = plain.memory(|m| m.tags = Default::default());
+        let (effect, without) = (case.decide().effect, plain.decide().effect);
+        match &effect {
+            Some(Effect::AddTag { tag, .. } | Effect::RemoveTag { tag, .. })
+                if tag.starts_with(RESERVED_PREFIX) =>
+            {
+                prop_assert_eq!(&effect, &without, "it is as without any wish");
+            }
+            Some(Effect::AddTag { uuid, tag, .. }) => {
+                prop_assert!(facts.object.spec.tags.contains(tag));
+                prop_assert!(!facts.deleting() && !facts.policies().suspend);
+                prop_assert!(facts.own.iter().any(|s| s.server.id.as_str() == uuid));
+            }
+            Some(Effect::RemoveTag { uuid, tag, .. }) => {
+                prop_assert!(!facts.object.spec.tags.contains(tag));
+                prop_assert!(!facts.deleting() && !facts.policies().suspend);
+                let own = facts.own.iter().find(|s| s.server.id.as_str() == uuid);
+                prop_assert!(own.is_some_and(|s| s.server.has_tag(tag)));
+            }
+            _ => {}
+        }
+        if let Some(Effect::RemoveTag { tag, .. }) = &effect {
+            prop_assert!(!tag.starts_with(CLUSTER_TAG), "{tag}");
+            prop_assert!(!tag.starts_with(ORDER_TAG) || *tag != own_tag(), "{tag}");
         }
     }
 

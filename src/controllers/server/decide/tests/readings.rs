@@ -13,7 +13,10 @@ use crate::account::supply::Demand;
 use crate::controllers::trouble::Trouble;
 use crate::controllers::{
     readings::Reading,
-    server::memory::{Declined, ReleaseAnswer},
+    server::{
+        memory::{Declined, ReleaseAnswer},
+        tag_changes::{TagChange, TagEnd},
+    },
 };
 use hosting::{catalogue::Availability, quota::LocationQuota, quota::QuotaUsage};
 use serde_json::json;
@@ -116,6 +119,27 @@ fn crowded(case: Case) -> Case {
     case.facts(|f| f.own = vec![full])
 }
 
+/// A tag of it was put on five times in a row, and taken off again.
+fn undone(case: Case) -> Case {
+    let change = TagChange {
+        uuid: uuid(1),
+        tag: "later".into(),
+        adds: true,
+        end: TagEnd::Made,
+    };
+    case.memory(|m| (0..5).for_each(|n| m.tags.note(&change, RUNNING - secs(100 - n))))
+}
+
+/// Its machine bears so many tags that none is added.
+fn without_room(case: Case) -> Case {
+    let tags: Vec<String> = (0..56).map(|n| format!("tag-{n}")).collect();
+    let (cluster, own) = (cluster().tag(), own_tag());
+    let tags = tags.iter().map(String::as_str);
+    let tags: Vec<&str> = tags.chain([cluster.as_str(), own.as_str()]).collect();
+    let full = seen(server(1, ServerStatus::Delivered, &tags));
+    case.facts(|f| f.own = vec![full])
+}
+
 fn without_a_machine() -> Vec<Case> {
     let limit = Declined {
         reason: Reason::LimitReached,
@@ -186,10 +210,13 @@ fn with_a_machine() -> Vec<Case> {
     let ready = || kept(ServerStatus::Delivered);
     vec![
         kept(ServerStatus::Provisioning),
-        kept(ServerStatus::Provisioning).spec(|s| s.tags = vec!["later".into()]),
+        kept(ServerStatus::Provisioning).spec(|s| s.os.slug = "later".into()),
         bare(),
         ready(),
+        ready().spec(|s| s.os.slug = "later".into()),
         ready().spec(|s| s.tags = vec!["later".into()]),
+        undone(ready().spec(|s| s.tags = vec!["later".into()])),
+        without_room(ready().spec(|s| s.tags = vec!["later".into()])),
         ready().spec(|s| s.suspend = Some(true)),
         ready()
             .view(|v| v.is_unreachable = true)
