@@ -7,7 +7,10 @@ use super::{
     facts::{Facts, Former},
     memory::Missing,
 };
-use crate::account::{LeftBehind, view::Sighting};
+use crate::account::{
+    LeftBehind,
+    view::{Sighting, State, View},
+};
 use crate::controllers::mark::Mark;
 use std::time::Duration;
 
@@ -40,6 +43,10 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     if let Some(connection) = facts.view().and_then(|v| v.connection.clone()) {
         facts.memory.looks_over(&connection);
     }
+    if facts.view().is_some_and(is_out_of_reach) {
+        // Meanwhile it may be shown again, and nobody would see it: what was collected before proves nothing after it.
+        facts.memory.missing = Missing::default();
+    }
     let recorded = facts.object.status.as_ref().map(|s| &*s.tags);
     let (named, tags) = (&facts.object.spec.tags, &mut facts.memory.tags);
     tags.forget(now, named, recorded.unwrap_or_default());
@@ -61,6 +68,11 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
         claimed: known.is_claimed(mark, facts.uid()),
         machines: known.bearing(mark),
     });
+}
+
+/// Whether nobody looks at the machines of the account now.
+fn is_out_of_reach(view: &View) -> bool {
+    matches!(view.state, State::Blocked(..)) || view.is_unreachable
 }
 
 /// What earlier objects of this place left behind, live machines alone. Only who has none may order one.

@@ -180,3 +180,22 @@ fn what_was_collected_before_the_lease_was_gained_proves_nothing() {
     assert_eq!((search.first_seen, search.samples), (RUNNING, vec![]));
     assert!(regained.memory.missing.reads.is_empty());
 }
+
+#[test]
+fn what_was_missed_before_nobody_looked_is_looked_for_again() {
+    let missed = |case: Case| {
+        let case = case.memory(|m| {
+            m.missing = Missing {
+                reads: vec![secs(800), secs(900)],
+                listings: vec![secs(800), secs(900)],
+            };
+        });
+        recalled(case, &Outside(Vec::new(), None)).memory.missing
+    };
+    let created = || Case::new().ordered(Some(OrderOutcome::Created), Some(1));
+    assert_ne!(missed(created()), Missing::default());
+    let blocked = created().blocked(Reason::KeyRejected);
+    assert_eq!(missed(blocked), Missing::default());
+    let unreachable = created().view(|v| v.is_unreachable = true);
+    assert_eq!(missed(unreachable), Missing::default());
+}

@@ -443,6 +443,27 @@ fn a_failed_machine_goes_only_when_it_was_never_delivered() {
 }
 
 #[test]
+fn a_machine_that_was_missed_long_ago_is_looked_for_again_before_its_object_goes() {
+    // Looks are 60 s apart, and those of the last ten minutes count. It is 1000 s now.
+    let missed = |reads: [u64; 2], listings: [u64; 2]| {
+        let created = Case::new().ordered(Some(OrderOutcome::Created), Some(1));
+        // Long after its order.
+        let created = created.facts(|f| f.now.wall += 10_000);
+        let case = created.deleting().memory(|m| {
+            m.missing = Missing {
+                reads: reads.map(secs).to_vec(),
+                listings: listings.map(secs).to_vec(),
+            };
+        });
+        short(&case.decide()).0
+    };
+    assert_eq!(missed([400, 900], [400, 900]), Some("LetGo"));
+    assert_eq!(missed([399, 900], [400, 900]), Some("Read"));
+    assert_eq!(missed([400, 900], [399, 900]), Some("Read"));
+    assert_eq!(missed([100, 200], [100, 200]), Some("Read"));
+}
+
+#[test]
 fn an_order_is_settled_before_its_object_goes() {
     let closed = |outcome| Case::new().ordered(Some(outcome), None).deleting();
     let unknown = Some(Reason::OutcomeUnknown);
