@@ -32,6 +32,11 @@ impl Trouble {
         }
     }
 
+    /// Whether it is a call to the provider that failed.
+    pub fn is_providers(&self) -> bool {
+        !matches!(self.reason, Reason::WriteFailed | Reason::ChecksFailed)
+    }
+
     /// The API server did not do it; `why` in its words.
     pub fn of_write(why: String) -> Self {
         Self {

@@ -130,7 +130,7 @@ pub struct OrderRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_type: Option<String>,
     /// Hashes of what was sent and the provider does not give back, by the field of the spec, to show later edits: 8 hex
-    /// digits each. Empty where that is not known.
+    /// digits each, 4 of what may be a secret. Empty where that is not known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sent: BTreeMap<String, String>,
 }

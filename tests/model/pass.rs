@@ -135,7 +135,10 @@ fn fresh(variant: Variant, sight: &Sight) -> Outcome {
     let decision = broken(variant, sight, &facts, decide(&facts));
     let now = Timestamp::from_second(facts.now.wall).unwrap();
     Outcome {
-        due: facts.memory.backoff.rest(facts.now.mono).is_none(),
+        due: decision
+            .effect
+            .as_ref()
+            .is_none_or(|effect| facts.memory.holds_back(effect, facts.now.mono).is_none()),
         status: real::status_of(&decision.draft.finish(now)),
         effect: decision
             .effect

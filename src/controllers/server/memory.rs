@@ -3,7 +3,7 @@
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
 use super::{
-    decide::sent::Hashes,
+    decide::{Effect, sent::Hashes},
     facts::LimitsInForce,
     tag_changes::{TagChange, TagChanges, TagEnd},
 };
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Tries to take a tag off the account's list before the object goes without.
 pub const MOST_TAG_TRIES: u32 = 3;
 
-/// What could not be read is tried again after this, where no machine waits for it.
+/// What could not be read is tried again after this, where no order waits for it.
 const READ_AGAIN: Duration = Duration::from_secs(300);
 
 /// Memory of one object, by the process that holds it.
@@ -62,6 +62,8 @@ pub struct Memory {
     pub closed: Option<(String, Duration)>,
     /// Tries to take the order's tag off the account's list.
     pub tag_tries: u32,
+    /// Since when this process sees the object deleted, where its release is delayed.
+    pub delayed_since: Option<Duration>,
     /// The machine whose release people were told of.
     pub release_told: Option<String>,
     /// The changes of its machine's tags.
@@ -253,6 +255,16 @@ pub enum Observation {
 }
 
 impl Memory {
+    /// How long an effect waits after failures; None: not at all. What the object lost is put back whatever the calls to
+    /// the provider do: without it a deletion would be over at once.
+    pub fn holds_back(&self, effect: &Effect, now: Duration) -> Option<Duration> {
+        let is_providers = self.trouble.as_ref().is_some_and(Trouble::is_providers);
+        match effect {
+            Effect::PutBack(_) if is_providers => None,
+            _ => self.backoff.rest(now),
+        }
+    }
+
     /// Takes in what was observed by `now`. `spacing` is the least time between two looks that
     /// together prove something.
     pub fn note(&mut self, observation: Observation, now: Duration, spacing: Duration) {
@@ -310,7 +322,10 @@ impl Memory {
             Observation::Done => self.succeed(),
             Observation::PutBack => {
                 self.contest.put_back(now);
-                self.succeed();
+                // It says nothing of the calls to the provider that fail.
+                if !self.trouble.as_ref().is_some_and(Trouble::is_providers) {
+                    self.succeed();
+                }
             }
             Observation::TagTried { gone } => {
                 self.tag_tries = match gone {
@@ -429,6 +444,34 @@ fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_object_lost_is_put_back_whatever_the_provider_refuses() {
+        let secs = Duration::from_secs;
+        let note = serde_json::json!({"cluster": "c", "uid": "u", "mark": "m", "epoch": 1,
+            "attempt": "a", "sendBy": "2026-01-01T00:00:00Z"});
+        let put_back = Effect::PutBack(Box::new(serde_json::from_value(note).unwrap()));
+        let failed = |trouble: Trouble| {
+            let mut memory = Memory::default();
+            for _ in 0..9 {
+                memory.note(Observation::Failed(trouble.clone()), secs(10), secs(1));
+            }
+            memory
+        };
+        let reason = Reason::RequestRefused;
+        let message = "no".into();
+        let mut memory = failed(Trouble { reason, message });
+        assert!(memory.holds_back(&Effect::LetGo, secs(11)).is_some());
+        assert_eq!(memory.holds_back(&put_back, secs(11)), None);
+        memory.note(Observation::PutBack, secs(11), secs(1));
+        assert!(
+            memory.holds_back(&Effect::LetGo, secs(12)).is_some(),
+            "as before"
+        );
+        // What fails to be written waits as anything does.
+        let memory = failed(Trouble::of_write("no".into()));
+        assert!(memory.holds_back(&put_back, secs(11)).is_some());
+    }
 
     #[test]
     fn what_cannot_be_read_is_not_read_in_every_pass() {

@@ -73,7 +73,7 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     // An object in back-off does not queue.
     if let Some(rest) = ctx.hold_back(
         Some(facts.namespace()),
-        facts.memory.backoff.rest(facts.now.mono),
+        facts.memory.holds_back(effect, facts.now.mono),
     ) {
         withdraw(ctx, &facts);
         return say(ctx, &facts, &decision, Again::After(rest)).await;

@@ -43,7 +43,11 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     if let Some(connection) = facts.view().and_then(|v| v.connection.clone()) {
         facts.memory.looks_over(&connection);
     }
-    if facts.view().is_some_and(is_out_of_reach) {
+    match facts.release_due() {
+        Some(_) => _ = facts.memory.delayed_since.get_or_insert(now),
+        None => facts.memory.delayed_since = None,
+    }
+    if facts.view().is_some_and(is_blocked) {
         // Meanwhile it may be shown again, and nobody would see it: what was collected before proves nothing after it.
         facts.memory.missing = Missing::default();
     }
@@ -71,8 +75,8 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
 }
 
 /// Whether nobody looks at the machines of the account now.
-fn is_out_of_reach(view: &View) -> bool {
-    matches!(view.state, State::Blocked(..)) || view.is_unreachable
+fn is_blocked(view: &View) -> bool {
+    matches!(view.state, State::Blocked(..))
 }
 
 /// What earlier objects of this place left behind, live machines alone. Only who has none may order one.

@@ -27,6 +27,8 @@ struct Last {
     at: Option<Duration>,
     /// How often it was made in a row.
     row: Contest,
+    /// How often it was refused.
+    refusals: u32,
 }
 
 /// A change of one tag of a machine, and how it ended.
@@ -64,10 +66,6 @@ impl TagChanges {
             adds,
             end,
         } = change;
-        // The pause after a refusal is that of the object.
-        if let TagEnd::Refused(_) = end {
-            return;
-        }
         if self.machine != *uuid {
             self.machine.clone_from(uuid);
             self.last.clear();
@@ -85,7 +83,11 @@ impl TagChanges {
             }
             TagEnd::NotDue => last.at = Some(now),
             TagEnd::Unknown(_) => last.may_be_ours = true,
-            TagEnd::Refused(_) => {}
+            // The pause after it is that of the object; the other tags go first.
+            TagEnd::Refused(_) => {
+                last.at = Some(now);
+                last.refusals += 1;
+            }
         }
     }
 
@@ -104,6 +106,13 @@ impl TagChanges {
         let spaced = spaced.filter(|rest| !rest.is_zero());
         let again = last.row.rest(now).filter(|_| last.adds == adds);
         spaced.max(again)
+    }
+
+    /// How often a change was refused of late.
+    pub fn refusals(&self, uuid: &str, tag: &str, adds: bool) -> u32 {
+        let last = self.of(uuid).and_then(|all| all.get(tag));
+        last.filter(|last| last.adds == adds)
+            .map_or(0, |last| last.refusals)
     }
 
     /// The tags whose change was made again and again in a row, whether that put them on, and how long a person has to
@@ -157,6 +166,7 @@ impl Last {
             may_be_ours: false,
             at: None,
             row: Contest::default(),
+            refusals: 0,
         }
     }
 }
@@ -185,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_change_waits_longer_each_time_and_the_opposite_one_starts_anew() {
+    fn the_same_change_waits_longer_each_time_and_the_opposite_one_starts_again() {
         let mut changes = TagChanges::default();
         let mut now = secs(1000);
         let mut rests = Vec::new();
@@ -223,7 +233,15 @@ mod tests {
         changes.note(&change("refused", true, refused), now);
         assert_eq!(put_on(&changes), [""; 0]);
         assert!(changes.rest(MACHINE, "there", true, now, secs(5)).is_some());
-        assert_eq!(changes.rest(MACHINE, "refused", true, now, secs(5)), None);
+        // It goes behind the others, by how often it was refused.
+        assert!(
+            changes
+                .rest(MACHINE, "refused", true, now, secs(5))
+                .is_some()
+        );
+        let refusals = |tag| changes.refusals(MACHINE, tag, true);
+        assert_eq!((refusals("refused"), refusals("there")), (1, 0));
+        assert_eq!(changes.refusals(MACHINE, "refused", false), 0);
 
         changes.note(&change("lost", true, lost()), now);
         assert_eq!(

@@ -152,6 +152,10 @@ async fn read(
             Reason::ReferenceNotFound,
             format!("{field}: {why}"),
         )),
+        Err(why @ ValueError::TooLong { .. }) => Err(Cause::needs_person(
+            Reason::InvalidSpec,
+            format!("{field}: {why}"),
+        )),
         Err(why) => Err(Cause::missing(
             Reason::ReferenceNotFound,
             format!("{field}: {why}"),

@@ -89,7 +89,9 @@ async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody()
     world.create(&talos).await;
     let ready = world.wait_ready("linux", SOON).await;
     world.wait_ready("talos", SOON).await;
-    for (rule, body) in world.simulator.faults().await.iter().zip(&bodies) {
+    let rules = world.simulator.faults().await;
+    assert_eq!(rules.len(), bodies.len());
+    for (rule, body) in rules.iter().zip(&bodies) {
         assert_eq!(rule["matched"], 1, "{body}");
     }
 

@@ -46,15 +46,20 @@ pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
         && fresh
             .known_policies()
             .is_some_and(PoliciesInForce::allow_release)
-        && is_due(fresh)
+        && (is_due(fresh) || !record.status.is_live())
         && bears(record, &fresh.mark())
         && !marks::is_retained(record)
 }
 
-/// Whether the delay of the release is over.
+/// Whether the delay of the release is over: by the wall clock, as far as that was not turned forward; or because this
+/// process has seen the object deleted for so long, whatever its wall clock says.
 pub fn is_due(object: &Facts) -> bool {
-    let due = object.release_due();
-    due.is_none_or(|due| object.steady_wall() >= due)
+    let Some(due) = object.release_due() else {
+        return true;
+    };
+    let delay = object.policies().release_delay.unwrap_or_default().0;
+    let seen = object.memory.delayed_since;
+    object.steady_wall() >= due || seen.is_some_and(|since| object.now.since(since) >= delay)
 }
 
 /// Whether the machine is over: there is nothing left to release.

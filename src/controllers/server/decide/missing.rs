@@ -83,8 +83,7 @@ pub fn elsewhere(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
 /// grace period of its order: what is new may not be shown yet.
 pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance {
     let missing = &facts.memory.missing;
-    let (reads, listings) = counted(facts, view);
-    if reads >= 2 {
+    if missing.reads.len() >= 2 {
         // A word of long ago may still be there, so it is believed only of what two reads do not show.
         if view.proof.is_some() && resolve::acknowledged(facts, &Evidence::Own(attempt.clone())) {
             return Disappearance::Gone;
@@ -92,7 +91,10 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
         if !leads_to(view, attempt.record.intent.account.as_ref()) {
             return Disappearance::Elsewhere;
         }
-        if listings >= 2 && !is_within_grace(facts, view, attempt) {
+        if missing.listings.len() >= 2
+            && is_fresh(facts, view)
+            && !is_within_grace(facts, view, attempt)
+        {
             return Disappearance::Gone;
         }
     }
@@ -124,17 +126,17 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
     Disappearance::Looking(effect, Some(next_listing))
 }
 
-/// For how many spaces between looks a look counts at the end of an object.
+/// The last look counts for this many check intervals at the end of an object.
 const FRESH: u32 = 10;
 
-/// How many reads and listings count. What ends an object was seen of late: a machine that was missed long ago may have
-/// been shown since, while nobody looked.
-fn counted(facts: &Facts, view: &View) -> (usize, usize) {
+/// Whether what ends an object was seen of late: a machine that was missed long ago may have been shown since, while
+/// nobody looked.
+fn is_fresh(facts: &Facts, view: &View) -> bool {
     let oldest = view.times.absence_check_interval * FRESH;
-    let counts = |at: &&Duration| !facts.deleting() || facts.now.since(**at) <= oldest;
+    let is_new = |at: &Duration| facts.now.since(*at) <= oldest;
     let missing = &facts.memory.missing;
-    let count = |looks: &[Duration]| looks.iter().filter(counts).count();
-    (count(&missing.reads), count(&missing.listings))
+    let looks = [missing.reads.last(), missing.listings.last()];
+    !facts.deleting() || looks.into_iter().all(|at| at.is_some_and(is_new))
 }
 
 /// Whether the machine was ordered so short a time ago that the provider may not show it yet. A clock that was turned

@@ -222,7 +222,9 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     if let Some(effect) = unretain(server) {
         return Decision::unchanged(facts).with(effect);
     }
-    if let Some(due) = facts.release_due().filter(|_| !fence::is_due(facts)) {
+    // What does not run has nothing to think about.
+    let is_delayed = server.status.is_live() && !fence::is_due(facts);
+    if let Some(due) = facts.release_due().filter(|_| is_delayed) {
         return delayed(facts, server, due);
     }
     Decision::unchanged(facts).with(Effect::BeginRelease {
@@ -233,11 +235,16 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
 /// The delay of the release is not over.
 fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
     let rest = u64::try_from(due.saturating_sub(facts.steady_wall())).unwrap_or(0);
-    let rest = Duration::from_secs(rest);
+    let delay = facts.policies().release_delay.unwrap_or_default().0;
+    let seen = facts
+        .memory
+        .delayed_since
+        .map_or(Duration::ZERO, |since| facts.now.since(since));
+    let rest = Duration::from_secs(rest).min(delay.saturating_sub(seen));
     let when = match facts.now.wall < due {
         true => format!("at {}", Timestamp::from_second(due).unwrap_or_default()),
         // The moment that was told is over, by a clock that is not believed.
-        false => "later than that moment: the clock of the operator was turned forward since it started, and it counts without that".to_owned(),
+        false => "when its delay is over; the operator's clock was turned forward since it started, and that does not count".to_owned(),
     };
     let text = format!(
         "machine {} is released {when} (releaseDelay), and is billed until then; to release it now: {}; to keep it and let this object go: {}",

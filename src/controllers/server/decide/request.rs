@@ -31,9 +31,16 @@ pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
     let spec = &facts.object.spec;
     let mut first_lack = None;
     let mut doubtful = None;
+    let mut mistake = None;
     for candidate in candidates(spec) {
-        // A mistake in one that is not needed holds nothing up: the provider may have dropped its type.
-        let place = place_of(catalogue, &candidate)?;
+        // A mistake in one of them counts where none of the others can be had: the provider may have dropped its type.
+        let place = match place_of(catalogue, &candidate) {
+            Err(cause) if candidate.alternative.is_some() => {
+                mistake.get_or_insert(cause);
+                continue;
+            }
+            place => place?,
+        };
         if candidate.alternative.is_none() {
             system_is_offered(facts, catalogue)?;
             is_named(facts)?;
@@ -45,12 +52,13 @@ pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
             None => return Ok(place),
         }
     }
-    match (doubtful, first_lack) {
+    match (doubtful, mistake, first_lack) {
         // Left to the provider's answer.
-        (Some(place), _) => Ok(place),
-        (None, Some(lack)) => Err(stock::cause(facts, lack)),
+        (Some(place), ..) => Ok(place),
+        (None, Some(mistake), _) => Err(mistake),
+        (None, None, Some(lack)) => Err(stock::cause(facts, lack)),
         // There is one candidate at least.
-        (None, None) => Err(invalid(
+        (None, None, None) => Err(invalid(
             "spec: names no place to order at; set one".to_owned(),
         )),
     }

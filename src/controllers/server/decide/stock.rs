@@ -12,7 +12,11 @@ use super::{
     terms::is_same,
 };
 use crate::{
-    account::{Terms, supply::Lack, view::View},
+    account::{
+        Terms,
+        supply::Lack,
+        view::{Catalogue, View},
+    },
     controllers::cause::Cause,
     kinds::{
         Interval, Reason,
@@ -21,7 +25,7 @@ use crate::{
         wording::listed,
     },
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// When an order for one of the candidates was refused, whosever it was, and the catalogue was not looked at since.
 pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
@@ -36,7 +40,10 @@ pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
         newest = newest.max(open.map(|(_, at)| *at).max());
         let catalogue = view.catalogue.as_ref();
         // Those behind the one that can be had are not asked for.
-        if catalogue.is_none_or(|(_, catalogue)| asked.lack(catalogue).is_none()) {
+        let can_be_had = |(_, catalogue): &(Duration, Arc<Catalogue>)| {
+            asked.lack(catalogue).is_none() && !asked.is_without_contract(catalogue)
+        };
+        if catalogue.is_none_or(can_be_had) {
             break;
         }
     }
@@ -120,7 +127,7 @@ pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
             };
             elsewhere.retain(|there| is_allowed(there) && !is_same(there, place));
             let choice = match elsewhere.is_empty() {
-                // Which one, only a person knows, and the provider's words do not belong into a command.
+                // Which one, only a person knows, and the provider's words do not belong in a command.
                 false => format!(
                     "it has some at {}; to order at one of these, put its name for PLACE, and into the manifest as well, since an older one is refused once a machine is ordered: {}",
                     listed(elsewhere.iter().map(String::as_str)),

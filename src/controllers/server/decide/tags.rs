@@ -168,10 +168,13 @@ impl<'a> Changes<'a> {
         let gone = self.gone.iter().map(|tag| (*tag, false));
         let missing = self.missing.iter().map(|tag| (*tag, true));
         let missing = missing.filter(|(tag, adds)| is_due(server, tag, *adds));
+        let changes = &facts.memory.tags;
+        let mut all: Vec<(&str, bool)> = gone.chain(missing).collect();
+        // One that is refused each time must not hold up the others.
+        all.sort_by_key(|(tag, adds)| changes.refusals(uuid, tag, *adds));
         let mut least: Option<Duration> = None;
-        for (tag, adds) in gone.chain(missing) {
+        for (tag, adds) in all {
             let interval = view.times.active_poll_interval;
-            let changes = &facts.memory.tags;
             match changes.rest(uuid, tag, adds, facts.now.mono, interval) {
                 None => return (Some(effect(uuid, tag, adds)), None),
                 Some(rest) => least = Some(least.map_or(rest, |least| least.min(rest))),

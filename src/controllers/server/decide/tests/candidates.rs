@@ -136,6 +136,13 @@ fn a_mistake_counts_when_it_is_reached() {
     assert_eq!(place(&wrong(Low)).as_deref(), Some("here"));
     let told = wrong(Unavailable).decide();
     assert_eq!(short(&told), (None, Some(Reason::InvalidSpec), true));
+    let another = wrong(Unavailable).spec(|s| {
+        s.alternatives.push(Alternative {
+            location: Some("there".into()),
+            instance_type: None,
+        });
+    });
+    assert_eq!(place(&another).as_deref(), Some("there"));
 }
 
 #[test]

@@ -388,12 +388,17 @@ proptest! {
         });
         let plain = plain.memory(|m| m.tags = Default::default());
         let (effect, without) = (case.decide().effect, plain.decide().effect);
-        match &effect {
-            Some(Effect::AddTag { tag, .. } | Effect::RemoveTag { tag, .. })
-                if tag.starts_with(RESERVED_PREFIX) =>
-            {
-                prop_assert_eq!(&effect, &without, "it is as without any wish");
+        let is_reserved = |effect: &Option<Effect>| match effect {
+            Some(Effect::AddTag { tag, .. } | Effect::RemoveTag { tag, .. }) => {
+                tag.starts_with(RESERVED_PREFIX)
             }
+            _ => false,
+        };
+        if is_reserved(&effect) || is_reserved(&without) {
+            prop_assert_eq!(&effect, &without, "it is as without any wish");
+        }
+        match &effect {
+            _ if is_reserved(&effect) => {}
             Some(Effect::AddTag { uuid, tag, .. }) => {
                 prop_assert!(facts.object.spec.tags.contains(tag));
                 prop_assert!(!facts.deleting() && !facts.policies().suspend);

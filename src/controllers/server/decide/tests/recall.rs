@@ -196,6 +196,7 @@ fn what_was_missed_before_nobody_looked_is_looked_for_again() {
     assert_ne!(missed(created()), Missing::default());
     let blocked = created().blocked(Reason::KeyRejected);
     assert_eq!(missed(blocked), Missing::default());
+    // Lists alone may fail while reads are answered, and each read must leave a trace, or it would be made again at once.
     let unreachable = created().view(|v| v.is_unreachable = true);
-    assert_eq!(missed(unreachable), Missing::default());
+    assert_ne!(missed(unreachable), Missing::default());
 }
