@@ -2,6 +2,7 @@
 
 mod lines;
 mod recent;
+mod room;
 
 use super::report::News;
 use crate::runtime::clock;

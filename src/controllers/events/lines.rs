@@ -2,6 +2,7 @@
 //!
 //! Bounded: with more than this has room for, what was logged longest ago is forgotten first.
 
+use super::room::make_room;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -40,12 +41,7 @@ impl Lines {
         if count >= ENOUGH {
             return false;
         }
-        if self.rows.len() >= MOST && !self.rows.contains_key(&key) {
-            let longest_ago = self.rows.iter().min_by_key(|(_, row)| row.last);
-            if let Some(key) = longest_ago.map(|(key, _)| *key) {
-                self.rows.remove(&key);
-            }
-        }
+        make_room(&mut self.rows, key, MOST, |row| row.last);
         let count = count + 1;
         self.rows.insert(key, Row { count, last: now });
         true

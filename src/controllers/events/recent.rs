@@ -3,6 +3,7 @@
 //! Bounded: with more objects than this has room for, what was published longest ago is forgotten
 //! first. A repeat of it is then posted once more, and counted from there on.
 
+use super::room::make_room;
 use crate::controllers::report::News;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::{
@@ -68,12 +69,7 @@ impl Recent {
         now: Duration,
     ) {
         let key = self.key(news, object);
-        if self.posted.len() >= MOST && !self.posted.contains_key(&key) {
-            let longest_ago = self.posted.iter().min_by_key(|(_, posted)| posted.last);
-            if let Some(key) = longest_ago.map(|(key, _)| *key) {
-                self.posted.remove(&key);
-            }
-        }
+        make_room(&mut self.posted, key, MOST, |posted| posted.last);
         let event = event.to_owned();
         let posted = Posted {
             event,
