@@ -68,6 +68,15 @@ impl Terms {
         }
     }
 
+    /// Whether a server may take on a machine that bears no mark.
+    pub fn let_adopt(&self) -> bool {
+        match self {
+            Self::Own => true,
+            Self::Entry(entry) => entry.adoption == Some(true),
+            Self::Unknown(_) | Self::Refused(_) => false,
+        }
+    }
+
     /// Whether a server may have this deletion policy.
     pub fn allow(&self, policy: DeletionPolicy) -> bool {
         let allowed = self.entry().map(|(_, limits)| &limits.deletion_policies);

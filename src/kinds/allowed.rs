@@ -29,6 +29,10 @@ pub struct AllowedNamespaces {
         extend("x-kubernetes-map-type" = "atomic")
     )]
     pub selector: Option<NamespaceSelector>,
+    /// Whether servers of these namespaces may take on (`externalID`) any machine of the account that bears no mark of the
+    /// operator. Without it only one that was retained in the same namespace. Default: false. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adoption: Option<bool>,
     /// Limits on what these namespaces order. Default: none. Mutable; they stop orders, never releases.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub limits: NamespaceLimits,

@@ -33,7 +33,7 @@ pub mod wording;
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use interval::Interval;
 pub use kind::Kind;
-pub use policies::{Policies, PoliciesInForce};
+pub use policies::{ManagementPolicy, Policies, PoliciesInForce};
 pub use reason::Reason;
 pub use server::BareMetalServer;
 pub use ssh_key::SshKey;

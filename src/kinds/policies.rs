@@ -16,10 +16,26 @@ pub enum DeletionPolicy {
     Retain,
 }
 
+/// Whether anything is done to a machine, or it is only looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum ManagementPolicy {
+    /// It is ordered, changed and released as the object says.
+    #[default]
+    Full,
+    /// Nothing is sent for the object: its machine is shown, and stays as it is.
+    ObserveOnly,
+}
+
 /// Policies as somebody states them. Each may be unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policies {
+    /// Whether anything is done for a server that does not say it, or its machine is only shown: `Full` or `ObserveOnly`.
+    /// Default: `Full`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ManagementPolicy")]
+    pub management_policy: Option<ManagementPolicy>,
+
     /// What happens to the machine when a server object is deleted that does not say it: `Release` or `Retain`.
     /// Default: `Release`. Mutable; for a server until its release has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,6 +68,8 @@ pub(super) fn release_delay_fits() -> Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoliciesInForce {
+    /// Whether anything is done to the machine, or it is only shown: `Full` or `ObserveOnly`.
+    pub management_policy: ManagementPolicy,
     /// What happens to the machine when the object is deleted: `Release` or `Retain`.
     pub deletion_policy: DeletionPolicy,
     /// Whether the machine stays when the object is deleted, and the object with it.
@@ -69,6 +87,7 @@ impl Policies {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
+            management_policy: self.management_policy.or(other.management_policy),
             deletion_policy: self.deletion_policy.or(other.deletion_policy),
             deletion_protection: self.deletion_protection.or(other.deletion_protection),
             suspend: self.suspend.or(other.suspend),
@@ -80,6 +99,7 @@ impl Policies {
     #[must_use]
     pub fn over(self, others: PoliciesInForce) -> PoliciesInForce {
         PoliciesInForce {
+            management_policy: self.management_policy.unwrap_or(others.management_policy),
             deletion_policy: self.deletion_policy.unwrap_or(others.deletion_policy),
             deletion_protection: self
                 .deletion_protection
@@ -92,12 +112,14 @@ impl Policies {
     /// Whether each is set, so that nobody else is asked.
     pub fn are_complete(self) -> bool {
         let Self {
+            management_policy,
             deletion_policy,
             deletion_protection,
             suspend,
             release_delay,
         } = self;
-        deletion_policy.is_some()
+        management_policy.is_some()
+            && deletion_policy.is_some()
             && deletion_protection.is_some()
             && suspend.is_some()
             && release_delay.is_some()
@@ -112,7 +134,17 @@ impl PoliciesInForce {
 
     /// Whether a release may begin.
     pub fn allow_release(self) -> bool {
-        !self.retain() && !self.deletion_protection && !self.suspend
+        !self.retain() && !self.deletion_protection && self.let_send()
+    }
+
+    /// Whether the machine is only looked at.
+    pub fn observe_only(self) -> bool {
+        self.management_policy == ManagementPolicy::ObserveOnly
+    }
+
+    /// Whether anything may be sent to the provider for the object, but for looks.
+    pub fn let_send(self) -> bool {
+        !self.suspend && !self.observe_only()
     }
 }
 
@@ -151,6 +183,7 @@ mod tests {
         assert_eq!(own.deletion_policy, DeletionPolicy::Release);
         assert!(!object.or(account).are_complete());
         let protected = Policies {
+            management_policy: Some(ManagementPolicy::Full),
             deletion_protection: Some(false),
             release_delay: Some(Interval::default()),
             ..Policies::default()

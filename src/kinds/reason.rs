@@ -28,6 +28,12 @@ macro_rules! reasons {
 reasons! {
     /// The machine is delivered and has an address.
     Delivered,
+    /// The machine is delivered and has an address, and is only looked at.
+    Observed,
+    /// `managementPolicy: ObserveOnly` holds what would have to be sent.
+    ObserveOnly,
+    /// The machine that `externalID` names is being taken on.
+    Adopting,
     /// An order is under way, or its first checks are.
     Ordering,
     /// The machine is ordered and not delivered yet.

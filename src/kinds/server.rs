@@ -6,7 +6,7 @@ use super::installation::{keys_are_installed, script_has_shebang, script_is_run,
 use super::interval::Interval;
 use super::kind::{Kind, namespaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
-pub use super::policies::DeletionPolicy;
+pub use super::policies::{DeletionPolicy, ManagementPolicy};
 use super::policies::{Policies, PoliciesInForce, release_delay_fits};
 pub use super::references::PinnedAccount;
 use super::references::{AccountRef, SshKeySource, account_stays};
@@ -110,6 +110,7 @@ use serde::{Deserialize, Serialize};
 #[kube(validation = until_ordered("instanceType", "self.spec.instanceType == oldSelf.spec.instanceType || (has(self.status) && has(self.status.observed) && self.spec.instanceType == self.status.observed.instanceType)"))]
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
+#[kube(validation = machine_stays())]
 #[x_kube(validation = account_stays("server"))]
 #[x_kube(validation = script_is_run())]
 #[x_kube(validation = script_has_shebang())]
@@ -195,6 +196,25 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<bool>,
 
+    /// The provider's identifier of a machine that is there: the object takes that machine on, or none, and never orders
+    /// one. Default: none, a machine is ordered. Mutable until a machine is ordered or shown; then only to that machine.
+    #[serde(
+        default,
+        rename = "externalID",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(regex(
+        pattern = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+    ))]
+    pub external_id: Option<String>,
+
+    /// Whether the machine is ordered, changed and released as the object says (`Full`), or only shown (`ObserveOnly`):
+    /// then nothing is sent for the object, and when it is deleted its machine stays as it is. Default: what
+    /// `spec.defaults` of the account says, else `Full`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ManagementPolicy")]
+    pub management_policy: Option<ManagementPolicy>,
+
     /// What happens to the machine when the object is deleted: `Release` or `Retain`. Default: what `spec.defaults` of the
     /// account says, else `Release`. Mutable until the release has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -220,11 +240,24 @@ pub struct BareMetalServerSpec {
     pub release_delay: Option<Interval>,
 }
 
+/// No machine is there, and no order is open.
+const UNORDERED: &str = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.order) || (has(self.status.order.outcome) && self.status.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
+
+/// The rule of `externalID`: an object with a machine keeps it. Taken off, the object would order another one beside it.
+fn machine_stays() -> Rule {
+    let id =
+        |of: &str| format!("(has({of}.spec.externalID) ? {of}.spec.externalID.lowerAscii() : '')");
+    let (now, before) = (id("self"), id("oldSelf"));
+    let is_shown = "(has(self.status) && has(self.status.uuid) && has(self.spec.externalID) && self.spec.externalID.lowerAscii() == self.status.uuid.lowerAscii())";
+    Rule::new(format!("{now} == {before} || {is_shown} || {UNORDERED}"))
+        .message("externalID cannot change while an order is open or the machine is there: set it back to its present value, in the manifest too; to give the machine up, delete the object with deletionPolicy Retain")
+        .field_path(".spec.externalID")
+}
+
 /// The rule of a field that may change while no order is open and no machine exists: a mistake is
 /// corrected by the next apply. `same` says that it did not change, or changes to what the machine shows.
 fn until_ordered(field: &str, same: &str) -> Rule {
-    let open = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.order) || (has(self.status.order.outcome) && self.status.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
-    Rule::new(format!("{same} || {open}"))
+    Rule::new(format!("{same} || {UNORDERED}"))
         .message(&*format!(
             "{field} cannot change while an order is open or the machine exists, which stays as it is: set {field} back to its present value, in the manifest too, and create a new server for another one"
         ))
@@ -260,6 +293,7 @@ impl BareMetalServerSpec {
     /// The policies that the object itself sets.
     pub fn policies(&self) -> Policies {
         Policies {
+            management_policy: self.management_policy,
             deletion_policy: self.deletion_policy,
             deletion_protection: self.deletion_protection,
             suspend: self.suspend,

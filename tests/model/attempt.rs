@@ -176,6 +176,10 @@ impl Hand<'_> {
         if self.world.posts.contains(&key) {
             self.world.broken = Some(Broken::SecondPost);
         }
+        let object = self.world.objects[self.slot].filter(|o| o.who == begun.who());
+        if object.is_some_and(|o| o.names.is_some()) {
+            self.world.broken = Some(Broken::NamedOrder);
+        }
         self.world.posts.push(key);
         self.world.posts.sort_unstable();
         let connection = match self.variant {

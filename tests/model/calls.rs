@@ -2,7 +2,7 @@
 
 use super::{
     outside::release,
-    pass::Variant,
+    pass::{EFFECTS, Variant},
     real::{self, TagA},
     step::{Answer, Hand},
     world::*,
@@ -53,17 +53,9 @@ impl Hand<'_> {
         self.done(answers::of_look(look, order_tag, control_tag));
     }
 
-    pub fn retag(
-        &mut self,
-        effect: &Effect,
-        object: &Obj,
-        uuid: &str,
-        tag: &str,
-        when: &fence::TagProof,
-    ) {
-        let add = matches!(effect, Effect::AddTag { .. });
+    pub fn retag(&mut self, task: u32, object: &Obj, uuid: &str, when: &fence::TagProof) {
+        let effect = EFFECTS.get(task);
         let number = real::machine_of(uuid);
-        let tag = real::tag_of(tag);
         if effect.lets_stay() {
             let fresh = self.get(object).map(|o| self.facts(&o));
             let may = fresh.is_some_and(|f| {
@@ -75,9 +67,35 @@ impl Hand<'_> {
                 return self.done(Observation::Stale);
             }
         }
+        // What is known of others is from before the read.
+        let facts = self.facts(object);
         match self.read(number) {
-            Ok(record) if when.holds(&self.facts(object), &record) => {}
+            Ok(record) if when.holds(&facts, &record) => {}
             _ => return self.failed(),
+        }
+        if self.is_mark(task) {
+            let (object, since) = (*object, self.world.now);
+            return self.go(Task::Mark {
+                effect: task,
+                object,
+                since,
+                is_read: true,
+            });
+        }
+        self.change_tag(&effect, object);
+    }
+
+    /// The change of a tag arrives.
+    pub fn change_tag(&mut self, effect: &Effect, object: &Obj) {
+        let (Effect::AddTag { uuid, tag, .. } | Effect::RemoveTag { uuid, tag, .. }) = effect
+        else {
+            return self.failed();
+        };
+        let add = matches!(effect, Effect::AddTag { .. });
+        let number = real::machine_of(uuid);
+        let tag = real::tag_of(tag);
+        if object.observe {
+            self.world.broken = Some(Broken::Observed);
         }
         // As it is at this moment, in the object or in its account: what the process saw may be older.
         let is_policy =
@@ -86,6 +104,7 @@ impl Hand<'_> {
         if effect.lets_stay() && noted {
             self.world.broken = Some(Broken::LateRetain);
         }
+        let living: Vec<Who> = self.world.objects.iter().flatten().map(|o| o.who).collect();
         let m = &mut self.world.machines[usize::from(number)];
         match (tag, add) {
             (TagA::Cluster, on) => m.cluster = on,
@@ -97,10 +116,17 @@ impl Hand<'_> {
                 if let Some(free) = m.marks.iter_mut().find(|x| x.is_none()) {
                     *free = Some((who, epoch));
                 }
-                m.owner = who;
+                // Whoever came first has it, as long as its mark is there.
+                if !living.contains(&m.owner) || !m.bears(m.owner) {
+                    m.owner = who;
+                }
             }
             (TagA::Order(who, epoch), false) => {
                 m.marks = m.marks.map(|x| x.filter(|x| *x != (who, epoch)));
+                if m.owner == who && m.brought && !m.bears(who) {
+                    let mut left = m.marks.iter().flatten().map(|(who, _)| *who);
+                    m.owner = left.find(|who| living.contains(who)).unwrap_or(NOBODY);
+                }
             }
         }
         // One order of marks, so that equal machines are equal.
@@ -134,8 +160,9 @@ impl Hand<'_> {
         if self.variant == Variant::DelayIgnored {
             judged.delay = 0;
         }
+        let facts = self.facts(&judged);
         let record = match self.read(machine) {
-            Ok(record) if fence::may_begin_release(&self.facts(&judged), &record) => record,
+            Ok(record) if fence::may_begin_release(&facts, &record) => record,
             _ => return self.failed(),
         };
         if self.world.now < fresh.created + fresh.delay {
@@ -190,6 +217,9 @@ impl Hand<'_> {
         );
         if !may {
             return self.failed();
+        }
+        if object.observe {
+            self.world.broken = Some(Broken::Observed);
         }
         if object.suspend {
             self.world.broken = Some(Broken::SuspendedDelete);

@@ -12,6 +12,7 @@ impl Scene {
             Task::Attempt(Stage::Send, _) => (!self.freezes, false, false),
             Task::Frozen(_) => (true, false, false),
             Task::Delete { .. } => (false, true, false),
+            Task::Mark { .. } => (false, false, false),
             Task::Attempt(Stage::WriteMetadata | Stage::WriteStatus, _) => (false, false, true),
             Task::Attempt(Stage::ReadMetadata | Stage::ReadStatus, _) => {
                 if world.has(Fault::LostWrite) {

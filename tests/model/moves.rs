@@ -233,7 +233,7 @@ impl Model for Scene {
                 let m = &mut world.machines[n];
                 m.stripped = true;
                 if strip != Strip::Cluster {
-                    m.marks = [None; 2];
+                    m.marks = [None; MOST_MARKS];
                 }
                 if strip != Strip::Order {
                     m.cluster = false;

@@ -63,7 +63,7 @@ pub fn create(world: &mut World, intent: &IntentA, account: u8) -> u8 {
     );
     world.machines.push(Machine {
         account,
-        marks: [Some((intent.who, intent.epoch)), None],
+        marks: [Some((intent.who, intent.epoch)), None, None],
         cluster: true,
         retained: false,
         life: Life::Provisioning,
@@ -75,6 +75,7 @@ pub fn create(world: &mut World, intent: &IntentA, account: u8) -> u8 {
         refused: false,
         renamed: intent.renamed,
         named: false,
+        brought: false,
     });
     u8::try_from(world.machines.len() - 1).unwrap()
 }
@@ -86,8 +87,12 @@ pub fn create(world: &mut World, intent: &IntentA, account: u8) -> u8 {
 pub fn release(world: &mut World, machine: u8, by: Who) -> bool {
     let noted = world.objects[usize::from(by.slot)]
         .is_some_and(|o| o.who == by && o.begun == Some(machine));
+    let has = |o: &Obj| o.who != by && o.has() == Some(machine);
+    let is_anothers = world.objects.iter().flatten().any(has);
     let m = &mut world.machines[usize::from(machine)];
-    if m.owner != by || (m.retained && !noted) {
+    // Another process took the mark off while this one released: it had the machine when its release was noted.
+    let is_its = m.owner == by || (m.owner == NOBODY && noted);
+    if !is_its || is_anothers || (m.retained && !noted) {
         world.broken = Some(Broken::ForeignDelete);
     }
     let takes = m.life == Life::Delivered;
@@ -117,7 +122,7 @@ pub fn list(world: &mut World, process: usize, late: bool, controls: [bool; 2]) 
         if listed {
             shown |= 1 << n;
         }
-        if all && m.marks == [None; 2] {
+        if all && (m.marks == [None; MOST_MARKS] || (m.brought && !m.cluster)) {
             let former = p.bare.replace((u8::try_from(n).unwrap(), *m));
             assert!(
                 former.is_none(),

@@ -76,6 +76,14 @@ pub enum Variant {
     KeptIgnored,
     /// A person's word counts for machines that it does not name.
     AnyWord,
+    /// Whoever else has a mark on a machine counts as gone.
+    OthersIgnored,
+    /// An object that names a machine orders one.
+    NamedIgnored,
+    /// A machine that is only looked at is changed and released.
+    ObserveIgnored,
+    /// An object that was to take a machine on goes without a look at its marks.
+    EndUnlisted,
 }
 
 /// The result of a decision.
@@ -111,6 +119,9 @@ pub fn sight(world: &World, process: usize, object: &Obj, kind_deleting: bool) -
         seen: p.seen,
         bare: p.bare,
         neighbour: p.cache[1 - slot].map(|o| o.who),
+        neighbours: p.cache[1 - slot].and_then(|o| o.has()),
+        neighbour_noted: p.cache[1 - slot]
+            .is_some_and(|o| o.begun.is_some() || o.note.is_some_and(|n| n.intent.who == o.who)),
         connection: p.connection,
         kind_deleting,
         acting_since: p.acting.unwrap_or(p.started),
@@ -154,6 +165,8 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
         Variant::CopyHonoured => {
             if let Some(note) = sight.object.note {
                 sight.object.who = note.intent.who;
+                // What the first has on record is its own, too.
+                sight.neighbours = None;
             }
         }
         Variant::NoFirstLook => {
@@ -184,6 +197,12 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
         Variant::SuspendIgnored => sight.object.suspend &= sight.object.begun.is_none(),
         Variant::DelayIgnored => sight.object.delay = 0,
         Variant::KindIgnored => sight.kind_deleting = false,
+        Variant::NamedIgnored => sight.object.names = None,
+        Variant::ObserveIgnored => sight.object.observe = false,
+        Variant::OthersIgnored => {
+            sight.neighbour = None;
+            sight.neighbours = None;
+        }
         Variant::NoReleaseBegun if sight.object.deleting && !sight.object.retain => {
             let target = sight
                 .seen
@@ -230,6 +249,11 @@ fn broken(variant: Variant, sight: &Sight, facts: &Facts, mut decision: Decision
                     outcome: closed,
                 })));
             }
+        }
+        Variant::EndUnlisted
+            if facts.deleting() && facts.external.is_some() && facts.own.is_empty() =>
+        {
+            decision.effect = Some(Effect::LetGo);
         }
         Variant::RetainUnproved
             if facts.deleting()

@@ -19,6 +19,7 @@ pub enum User {
     ClearUuid,
     ApplyAgain,
     OrderAnother,
+    Observe,
 }
 
 /// Which tags somebody takes off a machine.
@@ -33,7 +34,7 @@ impl Scene {
     pub fn user(&self, world: &mut World, user: User, slot: usize) -> Option<()> {
         let fault = match user {
             User::Delete => Fault::Delete,
-            User::Suspend | User::Retain | User::Rename => Fault::Edit,
+            User::Suspend | User::Retain | User::Rename | User::Observe => Fault::Edit,
             User::StripNote => Fault::StripNote,
             User::StripStatus => Fault::StripStatus,
             User::Copy(_) => Fault::Copy,
@@ -97,6 +98,7 @@ impl Scene {
             }
             User::Suspend => o.suspend = !o.suspend,
             User::Retain => o.retain = !o.retain,
+            User::Observe => o.observe = !o.observe,
             User::Rename => o.renamed = true,
             User::StripNote => {
                 o.finalizer = false;
@@ -161,6 +163,9 @@ impl Scene {
             }
             may(Fault::Edit, User::Suspend);
             may(Fault::Edit, User::Retain);
+            if o.names.is_some() {
+                may(Fault::Edit, User::Observe);
+            }
             // Whoever takes the annotation off a restored object wants a new machine, and gets one.
             if o.who.life == 0 && (o.finalizer || o.note.is_some()) {
                 may(Fault::StripNote, User::StripNote);

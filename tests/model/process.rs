@@ -18,6 +18,14 @@ pub enum Task {
     Attempt(Stage, OpenAttempt),
     /// Has looked at the clock; only where the configuration lets a process freeze here.
     Frozen(OpenAttempt),
+    /// About to put an order's tag on a machine, as it was decided at this tick.
+    Mark {
+        effect: u32,
+        object: Obj,
+        since: Tick,
+        /// The machine was read.
+        is_read: bool,
+    },
     /// About to send a DELETE on a record read at this tick.
     Delete {
         machine: u8,

@@ -21,6 +21,9 @@ pub const KIND: &str = "no release begins once the kind is being deleted";
 pub const EARLY: &str = "no release begins before its delay is over";
 pub const BESIDE: &str =
     "no order begins beside a machine that is kept of the same name and that nobody named";
+pub const NAMED: &str = "no order of an object that names its machine";
+pub const OBSERVED: &str = "nothing is changed or released that is only looked at";
+pub const HOLDERS: &str = "never two objects that have one machine";
 pub const ENDS: &str = "with faults off it ends";
 
 /// Prints how the fair schedule goes on from a state from which it does not end well.
@@ -68,7 +71,7 @@ pub fn properties() -> Vec<Property<Scene>> {
             w.broken != Some(Broken::SecondPost)
         }),
         Property::always(ONE_MACHINE, one_machine),
-        Property::always(IN_SIGHT, |_, w: &World| w.machines.iter().all(in_sight)),
+        Property::always(IN_SIGHT, |_, w: &World| all_in_sight(w)),
         Property::always(OWN_DELETE, |_, w: &World| {
             w.broken != Some(Broken::ForeignDelete)
         }),
@@ -85,6 +88,9 @@ pub fn properties() -> Vec<Property<Scene>> {
         Property::always(KIND, |_, w: &World| w.broken != Some(Broken::KindReleased)),
         Property::always(EARLY, |_, w: &World| w.broken != Some(Broken::EarlyRelease)),
         Property::always(BESIDE, |_, w: &World| w.broken != Some(Broken::Beside)),
+        Property::always(NAMED, |_, w: &World| w.broken != Some(Broken::NamedOrder)),
+        Property::always(OBSERVED, |_, w: &World| w.broken != Some(Broken::Observed)),
+        Property::always(HOLDERS, |_, w: &World| one_holder(w)),
         Property::always(ENDS, ends),
     ]
 }
@@ -108,6 +114,23 @@ fn in_sight(m: &Machine) -> bool {
     !m.is_live()
         || m.stripped
         || (m.cluster && m.marks.iter().any(Option::is_some) && (!m.retained || m.by_policy))
+}
+
+/// What was there before the objects is nobody's while it bears no mark, and in the sight of an object that lives.
+fn all_in_sight(w: &World) -> bool {
+    let is_new = |m: &Machine| {
+        let mut marks = m.marks.iter().flatten().peekable();
+        m.brought && (marks.peek().is_none() || marks.any(|(who, _)| w.lives(*who)))
+    };
+    w.machines.iter().all(|m| in_sight(m) || is_new(m))
+}
+
+/// No two objects have one live machine on record.
+fn one_holder(w: &World) -> bool {
+    (0u8..).zip(&w.machines).all(|(number, m)| {
+        let has = |o: &&Obj| o.has() == Some(number);
+        !m.is_live() || w.objects.iter().flatten().filter(has).count() <= 1
+    })
 }
 
 /// Whether the finalizer of an object may truly go: it has no machine, but those that policy lets stay.
@@ -147,7 +170,7 @@ fn ends(scene: &Scene, world: &World) -> bool {
         scene.walks.fetch_add(1, Ordering::Relaxed);
         scene.longest.fetch_max(rounds, Ordering::Relaxed);
         // What holds in every state holds on the way there and beyond the last tick, too.
-        end.broken.is_none() && one_machine(scene, &end) && end.machines.iter().all(in_sight)
+        end.broken.is_none() && one_machine(scene, &end) && all_in_sight(&end) && one_holder(&end)
     })
 }
 

@@ -3,6 +3,15 @@
 use super::{pass::Variant, step::Hand, world::*};
 use std::sync::{Arc, atomic::AtomicUsize};
 
+/// A machine that is there before the objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Brought {
+    /// It bears no mark. So many objects name it.
+    Unmarked(usize),
+    /// An object left it behind. It was restored, and another object names the machine.
+    Kept,
+}
+
 /// One configuration of the model.
 #[derive(Clone)]
 pub struct Scene {
@@ -31,6 +40,8 @@ pub struct Scene {
     pub delivered: bool,
     /// The ticks before a release may begin.
     pub delay: Tick,
+    /// A machine is there before the objects, which name it.
+    pub brought: Option<Brought>,
     /// A process may stand still between clock and socket.
     pub freezes: bool,
     /// A request may be on its way for longer than a tick.
@@ -62,6 +73,7 @@ impl Default for Scene {
             aged: false,
             delivered: false,
             delay: 0,
+            brought: None,
             freezes: false,
             slow: false,
             variant: Variant::Honest,
@@ -88,6 +100,7 @@ impl Scene {
             variant: self.variant,
             prompt: !self.stale,
             freezes: self.freezes,
+            parts_marks: self.brought.is_some(),
         }
     }
 }

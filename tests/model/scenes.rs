@@ -6,7 +6,7 @@
 //! look at the clock and the socket. Those are the cases that remain; `twins.rs` shows that they exist.
 
 use super::{
-    scene::Scene,
+    scene::{Brought, Scene},
     world::{
         Fault::{self, *},
         Tick,
@@ -54,6 +54,7 @@ pub fn all() -> Vec<Scene> {
     all.extend(letting_stay());
     all.extend(stripping());
     all.extend(leases());
+    all.extend(taking_on());
     all
 }
 
@@ -318,5 +319,34 @@ fn leases() -> Vec<Scene> {
                 &[(Delete, 1), (Lost, 1), (Lease, 2), (Edit, 1)],
             )
         }),
+    ]
+}
+
+/// A machine that was there before the objects: one or two name it, and one may be restored that had it.
+fn taking_on() -> Vec<Scene> {
+    let brought = |brought, scene| Scene {
+        brought: Some(brought),
+        ..scene
+    };
+    vec![
+        brought(
+            Brought::Unmarked(1),
+            regular("named", 2, &[(Delete, 1), (Edit, 2), (Crash, 1)]),
+        ),
+        brought(
+            Brought::Unmarked(2),
+            regular("named-twice", 2, &[(Delete, 1), (Crash, 1)]),
+        ),
+        brought(
+            Brought::Unmarked(2),
+            Scene {
+                writes: 5,
+                ..two("two-named", 0, &[(Delete, 1)])
+            },
+        ),
+        brought(
+            Brought::Kept,
+            regular("named-kept", 3, &[(Delete, 1), (Crash, 1)]),
+        ),
     ]
 }

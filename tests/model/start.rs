@@ -1,6 +1,10 @@
 //! How a scene starts.
 
-use super::{real, scene::Scene, world::*};
+use super::{
+    real,
+    scene::{Brought, Scene},
+    world::*,
+};
 use flexmetal_operator::kinds::{Reason, server::OrderOutcome};
 
 const WHO: Who = Who { slot: 0, life: 0 };
@@ -20,6 +24,8 @@ pub fn object(who: Who, created: Tick) -> Obj {
         suspend: false,
         renamed: false,
         delay: 0,
+        names: None,
+        observe: false,
         status: None,
     }
 }
@@ -71,7 +77,7 @@ pub fn world(scene: &Scene) -> World {
         });
         machines.push(Machine {
             account: 0,
-            marks: [Some((WHO, 0)), None],
+            marks: [Some((WHO, 0)), None, None],
             cluster: true,
             retained: false,
             life: Life::Delivered,
@@ -83,18 +89,23 @@ pub fn world(scene: &Scene) -> World {
             refused: false,
             renamed: false,
             named: false,
+            brought: false,
         });
         posts.push((WHO, 0));
         if scene.twin {
             let first = machines[0];
             machines.push(Machine {
-                marks: [Some((WHO, 1)), None],
+                marks: [Some((WHO, 1)), None, None],
                 ..first
             });
         }
     }
-    let objects = [Some(first), None];
-    let used = scene.aged || scene.delivered;
+    let mut objects = [Some(first), None];
+    let mut lives = [1, 0];
+    if let Some(brought) = scene.brought {
+        bring(brought, &mut objects, &mut lives, &mut machines);
+    }
+    let used = scene.aged || scene.delivered || scene.brought == Some(Brought::Kept);
     let mut budget = [0; FAULTS];
     for (fault, times) in &scene.faults {
         budget[*fault as usize] = *times;
@@ -103,7 +114,7 @@ pub fn world(scene: &Scene) -> World {
         now: start,
         objects,
         backup: [None; SLOTS],
-        lives: [1, 0],
+        lives,
         machines,
         wire: Vec::new(),
         mood: Mood::Normal,
@@ -127,4 +138,64 @@ pub fn world(scene: &Scene) -> World {
         budget,
         broken: None,
     }
+}
+
+/// A machine that is there before the objects, and the objects that want it.
+fn bring(
+    brought: Brought,
+    objects: &mut [Option<Obj>; SLOTS],
+    lives: &mut [u8; SLOTS],
+    machines: &mut Vec<Machine>,
+) {
+    let unmarked = Machine {
+        account: 0,
+        marks: [None; MOST_MARKS],
+        cluster: false,
+        retained: false,
+        life: Life::Delivered,
+        delivered: true,
+        created: 0,
+        owner: NOBODY,
+        stripped: false,
+        by_policy: false,
+        refused: false,
+        renamed: false,
+        named: false,
+        brought: true,
+    };
+    let named = |slot: u8, life| Obj {
+        names: Some(0),
+        ..object(Who { slot, life }, 0)
+    };
+    match brought {
+        Brought::Unmarked(namers) => {
+            *objects = [Some(named(0, 0)), (namers > 1).then(|| named(1, 0))];
+            machines.push(unmarked);
+        }
+        Brought::Kept => {
+            let mut restored = object(Who { slot: 0, life: 1 }, 0);
+            let intent = IntentA {
+                who: WHO,
+                epoch: 0,
+                send_by: 10,
+                attempt: 200,
+                unknown_before: 0,
+                renamed: false,
+                account: Some((0, Connection::First)),
+            };
+            let outcome = None;
+            restored.note = Some(NoteA { intent, outcome });
+            *objects = [Some(restored), Some(named(1, 0))];
+            lives[0] = 2;
+            machines.push(Machine {
+                marks: [Some((WHO, 0)), None, None],
+                cluster: true,
+                retained: true,
+                by_policy: true,
+                owner: WHO,
+                ..unmarked
+            });
+        }
+    }
+    lives[1] = u8::from(objects[1].is_some());
 }

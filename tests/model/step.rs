@@ -49,6 +49,8 @@ pub struct Hand<'a> {
     pub prompt: bool,
     /// A process may stand still between its last look at the clock and the socket.
     pub freezes: bool,
+    /// The world may move on between the read of a machine and the mark that is put on it.
+    pub parts_marks: bool,
 }
 
 impl Hand<'_> {
@@ -156,6 +158,12 @@ impl Hand<'_> {
             Some(effect) if out.due && self.is_one_step(effect) => {
                 self.act(effect, &object, Answer::Ok)
             }
+            Some(effect) if out.due && self.is_mark(effect) => self.go(Task::Mark {
+                effect,
+                object,
+                since: self.world.now,
+                is_read: false,
+            }),
             Some(effect) if out.due => self.go(Task::Act {
                 effect,
                 object,
@@ -200,6 +208,13 @@ impl Hand<'_> {
         }
     }
 
+    /// Whether the effect puts an order's tag on a machine that others may want, too.
+    pub fn is_mark(&self, effect: u32) -> bool {
+        let is_order = |tag: &str| matches!(real::tag_of(tag), real::TagA::Order(..));
+        self.parts_marks
+            && matches!(&*EFFECTS.get(effect), Effect::AddTag { tag, .. } if is_order(tag))
+    }
+
     /// The next step of what the process is in the middle of.
     pub fn step(&mut self, answer: Answer) {
         match self.task() {
@@ -213,6 +228,15 @@ impl Hand<'_> {
                 self.act(effect, &object, answer);
             }
             Task::Attempt(stage, begun) => self.attempt(stage, begun, answer),
+            // As for a release: what rests on an old read is not sent.
+            Task::Mark { since, .. } if self.world.now > since => self.failed(),
+            Task::Mark {
+                effect,
+                object,
+                is_read: true,
+                ..
+            } => self.change_tag(&EFFECTS.get(effect), &object),
+            Task::Mark { effect, object, .. } => self.act(effect, &object, answer),
             Task::Frozen(begun) => self.post(&begun, answer),
             Task::Delete {
                 machine,
@@ -271,8 +295,8 @@ impl Hand<'_> {
                 let noted = answers::of_read(&answer, *not_listed, self.mono());
                 self.done(noted);
             }
-            Effect::AddTag { uuid, tag, when } | Effect::RemoveTag { uuid, tag, when } => {
-                self.retag(&effect, object, uuid, tag, when);
+            Effect::AddTag { uuid, when, .. } | Effect::RemoveTag { uuid, when, .. } => {
+                self.retag(number, object, uuid, when);
             }
             Effect::BeginRelease { uuid } => {
                 self.begin_release(object, real::machine_of(uuid), answer);

@@ -97,9 +97,24 @@ pub struct Obj {
     pub retain: bool,
     pub suspend: bool,
     pub renamed: bool,
+    /// The machine that it names.
+    pub names: Option<u8>,
+    /// That machine is only looked at.
+    pub observe: bool,
     /// Ticks before its release may begin; they count from its creation, by which it is deleted in the model.
     pub delay: Tick,
     pub status: Option<StatusA>,
+}
+
+impl Obj {
+    /// The machine that it has on record.
+    pub fn has(&self) -> Option<u8> {
+        let status = self.status?;
+        let order = status.order.filter(|order| order.intent.who == self.who)?;
+        status
+            .uuid
+            .filter(|_| order.outcome == Some(OrderOutcome::Created))
+    }
 }
 
 /// State of a machine.
@@ -118,7 +133,7 @@ pub struct Machine {
     /// The provider's account that it stands in.
     pub account: u8,
     /// Order tags: object and epoch.
-    pub marks: [Option<(Who, i16)>; 2],
+    pub marks: [Option<(Who, i16)>; MOST_MARKS],
     pub cluster: bool,
     pub retained: bool,
     pub life: Life,
@@ -136,7 +151,17 @@ pub struct Machine {
     pub renamed: bool,
     /// A person has said that another one shall be ordered beside it.
     pub named: bool,
+    /// It was there before the objects.
+    pub brought: bool,
 }
+
+/// The owner of a machine that has none.
+pub const NOBODY: Who = Who {
+    slot: u8::MAX,
+    life: 0,
+};
+/// Most order tags on a machine.
+pub const MOST_MARKS: usize = 3;
 
 impl Machine {
     pub fn is_live(&self) -> bool {
@@ -227,6 +252,8 @@ pub enum Broken {
     KindReleased,
     EarlyRelease,
     Beside,
+    NamedOrder,
+    Observed,
 }
 
 /// The things that may go wrong or be done by people, each with a budget.
@@ -304,6 +331,11 @@ impl World {
         let some = *left > 0;
         *left = left.saturating_sub(1);
         some
+    }
+    /// Whether an object lives.
+    pub fn lives(&self, who: Who) -> bool {
+        let mut objects = self.objects.iter().flatten();
+        objects.any(|o| o.who == who)
     }
     pub fn has(&self, fault: Fault) -> bool {
         self.budget[fault as usize] > 0

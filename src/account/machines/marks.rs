@@ -1,6 +1,6 @@
 //! The tags by which machines are known as ours (see `docs/architecture.md`).
 
-use crate::kinds::names::{CLUSTER_TAG, ORDER_TAG, RETAINED_PREFIX};
+use crate::kinds::names::{CLUSTER_TAG, ORDER_TAG, RESERVED_PREFIX, RETAINED_PREFIX};
 use hosting::Server;
 use sha2::{Digest as _, Sha256};
 
@@ -105,6 +105,11 @@ fn left_behind(server: &Server) -> impl Iterator<Item = (&str, &str)> {
         let is_own = digits.len() == 2 * MARK && digits.bytes().all(is_hex);
         is_own.then(|| digits.split_at(MARK))
     })
+}
+
+/// Whether a tag is one of the operator's own, of whichever cluster.
+pub fn is_mark(tag: &str) -> bool {
+    tag.starts_with(RESERVED_PREFIX)
 }
 
 /// All marks by which a machine is looked up: those of its objects, and those of the places that left it behind.

@@ -245,8 +245,14 @@ async fn retag(
     tag: &str,
     adds: bool,
 ) -> Observation {
+    let is_late = || {
+        let window = facts.view().map(|view| view.times.send_window);
+        window.is_none_or(|window| clock::now().since(facts.now.mono) >= window)
+    };
     match permit.read(id).await {
         Ok(record) if !when.holds(facts, &record) => return not_shown(),
+        // A mark that comes late meets another world, and may meet an object that is gone.
+        Ok(_) if is_late() => return not_shown(),
         Ok(record) if !tags::is_due(&record, tag, adds) => {
             return answers::of_tag(id.as_str(), tag, adds, None);
         }

@@ -1,7 +1,10 @@
 //! Which machines the server objects claim (those that bear the mark of a living object), and what they have on
 //! record at their account.
 
-use super::{ServerObjects, facts::is_same_uuid};
+use super::{
+    ServerObjects,
+    facts::{is_same_uuid, order_annotation, release_note},
+};
 use crate::{
     account::{AccountKey, Claims, OnRecord, Owner, RecordedMachine},
     controllers::{
@@ -92,18 +95,41 @@ pub fn on_record(cluster: &ClusterId, object: &BareMetalServer, all: &mut OnReco
 }
 
 /// Whether a living object other than the one with this UID bears the mark; None where that cannot
-/// be seen. An object that is being deleted still lives.
+/// be seen. An object that is being deleted still lives. `sees_all`: one that does would be seen.
 pub(super) fn is_claimed(
     objects: &ServerObjects,
-    all_namespaces: bool,
+    sees_all: bool,
     mark: &Mark,
     except: &str,
 ) -> Option<bool> {
-    if !all_namespaces || !objects.is_complete() {
-        return None;
-    }
     let holder = objects.by_alias(mark.as_str());
-    Some(holder.is_some_and(|uid| *uid != *except))
+    match holder.is_some_and(|uid| *uid != *except) {
+        true => Some(true),
+        false => (sees_all && objects.is_complete()).then_some(false),
+    }
+}
+
+/// Whether the object of this mark has this machine on record, or in its metadata an order of this mark or the note of
+/// the machine's release.
+pub(super) fn has_settled(objects: &ServerObjects, mark: &Mark, uuid: &str) -> bool {
+    let holder = objects.by_alias(mark.as_str());
+    let Some(Shown::Decoded(object)) = holder.and_then(|uid| objects.newest(&uid)) else {
+        return false;
+    };
+    let is_noted =
+        matches!(order_annotation(&object), Some(Ok(note)) if note.intent.mark == mark.as_str());
+    let is_begun = release_note(&object).is_some_and(|begun| is_same_uuid(begun, uuid));
+    is_noted || is_begun || recorded(&object).is_some_and(|recorded| is_same_uuid(&recorded, uuid))
+}
+
+/// The machine that an object has on record, in small letters. What it was copied or restored with is not its own.
+pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
+    let status = object.status.as_ref()?;
+    let order = status.order.as_ref()?;
+    let is_own = object.metadata.uid.as_ref() == Some(&order.intent.uid);
+    let is_created = order.outcome == Some(OrderOutcome::Created);
+    let uuid = status.uuid.as_deref().filter(|_| is_own && is_created)?;
+    Some(uuid.to_ascii_lowercase())
 }
 
 #[cfg(test)]

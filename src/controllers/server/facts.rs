@@ -24,7 +24,7 @@ use crate::{
     runtime::Moment,
 };
 use hosting::{
-    SecretText,
+    SecretText, Server, ServerId,
     server::{KernelParam, UserData},
 };
 use std::{sync::Arc, time::Duration};
@@ -68,8 +68,36 @@ pub struct Facts {
     pub unlisted: Vec<AccountKey>,
     /// What is known of the mark in an order annotation that is not this object's own.
     pub former: Option<Former>,
+    /// What is known of the machine that `spec.externalID` names; None: it names none.
+    pub external: Option<External>,
+    /// The marks of other objects on every machine that this one has or may get.
+    pub other_marks: Vec<OtherMark>,
+    /// Those of its machines that another living object has on record.
+    pub recorded_elsewhere: Vec<ServerId>,
     /// What this process remembers of the object.
     pub memory: Memory,
+}
+
+/// What is known of the machine that `spec.externalID` names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct External {
+    /// Its identifier, as the spec writes it.
+    pub uuid: String,
+    /// The machine, as last seen; None: it was not, or the last list of every machine does not show it.
+    pub shown: Option<Sighting>,
+    /// The moment of that list.
+    pub looked: Option<Duration>,
+}
+
+/// The mark of another object on a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherMark {
+    /// The mark.
+    pub mark: Mark,
+    /// Whether a living object bears it; None where not all namespaces are visible.
+    pub claimed: Option<bool>,
+    /// Whether that object has the machine on record, or in its metadata.
+    pub is_settled: bool,
 }
 
 /// What a machine is installed with besides the fields of the spec that say it all. Holds secrets.
@@ -174,7 +202,7 @@ impl Facts {
 
     /// The machine whose release has begun.
     pub fn release_begun(&self) -> Option<&str> {
-        annotation(&self.object, RELEASE_ANNOTATION)
+        release_note(&self.object)
     }
 
     /// The order tag or mark of which a person says that it made no machine.
@@ -259,6 +287,30 @@ impl Facts {
         (delay > 0).then_some(due)
     }
 
+    /// What is known of another object's mark.
+    pub fn other_mark(&self, mark: &str) -> Option<&OtherMark> {
+        self.other_marks
+            .iter()
+            .find(|other| other.mark.as_str() == mark)
+    }
+
+    /// Whether a mark is this object's, or that of one that is gone.
+    pub fn is_left(&self, mark: &Mark) -> bool {
+        let other = self.other_mark(mark.as_str());
+        *mark == self.mark() || other.is_some_and(|other| other.claimed == Some(false))
+    }
+
+    /// Whether another living object has this machine on record.
+    pub fn is_recorded_elsewhere(&self, server: &Server) -> bool {
+        self.recorded_elsewhere.contains(&server.id)
+    }
+
+    /// Whether `spec.externalID` names this machine.
+    pub fn names(&self, server: &Server) -> bool {
+        let named = self.object.spec.external_id.as_deref();
+        named.is_some_and(|named| is_same_uuid(named, server.id.as_str()))
+    }
+
     /// The account's view, where there is an account.
     pub fn view(&self) -> Option<&View> {
         self.account.view()
@@ -293,6 +345,11 @@ pub fn account_of(object: &BareMetalServer) -> PinnedAccount {
 /// Whether two texts are the same UUID: case does not matter.
 pub fn is_same_uuid(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
+}
+
+/// The machine whose release is noted on an object.
+pub fn release_note(object: &BareMetalServer) -> Option<&str> {
+    annotation(object, RELEASE_ANNOTATION)
 }
 
 /// The order annotation of an object: absent, readable, or the text that could not be read.

@@ -64,6 +64,10 @@ pub struct Memory {
     pub tag_tries: u32,
     /// Since when this process sees the object deleted, where its release is delayed.
     pub delayed_since: Option<Duration>,
+    /// Since when this process sees an object deleted that names its machine.
+    pub ending_since: Option<Duration>,
+    /// The machine that `spec.externalID` names, and since when its marks are those of objects that are gone.
+    pub unclaimed: Option<(String, Duration)>,
     /// The machine whose release people were told of.
     pub release_told: Option<String>,
     /// The changes of its machine's tags.

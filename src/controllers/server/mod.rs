@@ -81,6 +81,7 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
     let keys = process.stored_keys.clone();
     Traits {
         account_of: Some(account_of),
+        claim: Some(claims::recorded),
         on_record: Some(Box::new(move |object, all| {
             claims::on_record(&of_record, object, all)
         })),

@@ -78,6 +78,9 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         retained: Vec::new(),
         unlisted: Vec::new(),
         former: None,
+        external: None,
+        other_marks: Vec::new(),
+        recorded_elsewhere: Vec::new(),
         memory: ctx.objects.memory(&uid),
         object,
     };
@@ -134,9 +137,20 @@ impl Known for Outside<'_> {
         accounts.left_behind(namespace, place.as_str(), since)
     }
 
-    fn is_claimed(&self, mark: &Mark, except: &str) -> Option<bool> {
-        let all_namespaces = self.ctx.watched.is_all();
-        claims::is_claimed(&self.ctx.objects, all_namespaces, mark, except)
+    fn is_claimed(&self, mark: &Mark, except: &str, is_of_namespace: bool) -> Option<bool> {
+        let sees_all = is_of_namespace || self.ctx.watched.is_all();
+        claims::is_claimed(&self.ctx.objects, sees_all, mark, except)
+    }
+
+    fn has_settled(&self, mark: &Mark, uuid: &str) -> bool {
+        claims::has_settled(&self.ctx.objects, mark, uuid)
+    }
+
+    fn is_recorded(&self, uuid: &str, except: &str) -> bool {
+        let names = self.ctx.accounts.names_of(self.account.key());
+        let uuid = uuid.to_ascii_lowercase();
+        let all = self.ctx.objects.claimants(&uuid, &names);
+        all.iter().any(|claimant| *claimant.uid != *except)
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Pure, so that an effect can do it again right before what cannot be undone, and the model check too.
 
+mod external;
+
 use super::{
     decide::evidence::{Evidence, evidence},
     facts::{Facts, Former},
@@ -24,7 +26,13 @@ pub trait Known {
     /// the accounts that may have more, not being listed at `since` or later.
     fn left_behind(&self, namespace: &str, place: &Mark, since: Duration) -> LeftBehind;
     /// Whether a living object other than the one with this UID bears the mark; None: that cannot be seen.
-    fn is_claimed(&self, mark: &Mark, except: &str) -> Option<bool>;
+    /// `is_of_namespace`: it could only be one of the same namespace.
+    fn is_claimed(&self, mark: &Mark, except: &str, is_of_namespace: bool) -> Option<bool>;
+    /// Whether the object of this mark has this machine on record, or in its metadata an order of this mark or the note of
+    /// the machine's release.
+    fn has_settled(&self, mark: &Mark, uuid: &str) -> bool;
+    /// Whether an object other than the one with this UID has this machine on record.
+    fn is_recorded(&self, uuid: &str, except: &str) -> bool;
 }
 
 /// Fills in the machines, and what is remembered from now on: since when an order is searched for, or
@@ -56,6 +64,10 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     tags.forget(now, named, recorded.unwrap_or_default());
     let Some(known) = known else { return };
     facts.own = known.bearing(&facts.mark());
+    facts.external = external::named(facts, known);
+    if let Some(shown) = external::marked(facts) {
+        facts.own.push(shown);
+    }
     if !facts.own.is_empty() {
         // It is shown again: an earlier search for it proves nothing any more.
         facts.memory.missing = Missing::default();
@@ -69,9 +81,10 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
         _ => None,
     };
     facts.former = found.other_mark().map(|mark| Former {
-        claimed: known.is_claimed(mark, facts.uid()),
+        claimed: known.is_claimed(mark, facts.uid(), false),
         machines: known.bearing(mark),
     });
+    external::recall(facts, known);
 }
 
 /// Whether nobody looks at the machines of the account now.

@@ -4,7 +4,7 @@
 //! record, and a pass that finds nothing new tells nothing.
 
 use super::{
-    decide::evidence,
+    decide::{evidence, machine::ADOPTED},
     facts::{Facts, is_same_uuid},
 };
 use crate::{
@@ -30,6 +30,8 @@ pub enum Step {
     FoundByMark,
     /// The machine of an earlier object of the same name is this object's now.
     TakenOver,
+    /// The machine that `spec.externalID` names is this object's now.
+    Adopted,
     /// The machine is delivered and has an address.
     Delivered,
     /// The provider refused the order.
@@ -54,6 +56,7 @@ impl Step {
             Self::AnswerLost => "AnswerLost",
             Self::FoundByMark => "FoundByMark",
             Self::TakenOver => "TakenOver",
+            Self::Adopted => "Adopted",
             Self::Delivered => "Delivered",
             Self::Refused => "Refused",
             Self::PendingChanges => "PendingChanges",
@@ -70,6 +73,7 @@ impl Step {
             Self::Ordered | Self::FoundByMark => (Severity::Normal, "Order"),
             Self::AnswerLost | Self::Refused => (Severity::Warning, "Order"),
             Self::TakenOver => (Severity::Normal, "TakeOver"),
+            Self::Adopted => (Severity::Normal, "Adopt"),
             Self::Delivered => (Severity::Normal, "Deliver"),
             Self::PendingChanges => (Severity::Warning, "Compare"),
             Self::ReleaseDelayed => (Severity::Warning, "Release"),
@@ -172,9 +176,12 @@ fn of_order(
                 ))
             })
         }
-        Some(OrderOutcome::Created) if is_new => Some(match found(facts, order) {
+        Some(OrderOutcome::Created) if is_new => Some(match found(facts, next, order) {
             Step::TakenOver => Step::TakenOver.news(format!(
                 "machine {uuid} of an earlier object of this name is this object's now, with the tag {tag}"
+            )),
+            Step::Adopted => Step::Adopted.news(format!(
+                "machine {uuid} was there before this object, and is this object's now, with the tag {tag}"
             )),
             Step::Ordered => {
                 let observed = next.observed.as_ref();
@@ -200,9 +207,16 @@ fn of_order(
 }
 
 /// How the machine of an order came to be known.
-fn found(facts: &Facts, order: &OrderRecord) -> Step {
+fn found(facts: &Facts, next: &BareMetalServerStatus, order: &OrderRecord) -> Step {
     if matches!(evidence(facts), Evidence::Former(..)) {
         return Step::TakenOver;
+    }
+    let named = facts.object.spec.external_id.as_deref();
+    let is_named = named
+        .zip(next.uuid.as_deref())
+        .is_some_and(|(n, u)| is_same_uuid(n, u));
+    if is_named && order.intent.attempt == ADOPTED {
+        return Step::Adopted;
     }
     let answered = facts.memory.order.as_ref();
     let is_answered = answered.is_some_and(|known| {

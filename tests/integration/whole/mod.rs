@@ -1,6 +1,7 @@
 //! Tests of the whole: a real API server, an operator process and a simulator
 //! process. Each test has a world of its own, so all of them run side by side.
 
+mod adoption;
 mod bad_input;
 mod bad_things;
 mod cluster_wide;

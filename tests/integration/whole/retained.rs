@@ -65,7 +65,8 @@ async fn a_manifest_that_is_applied_again_orders_nothing_beside_the_machine_that
         "kubectl annotate baremetalserver web -n {} {ORDER_ANOTHER}={first} --overwrite",
         world.namespace
     );
-    let words = ["still billed", &first, &command, ORDER_ANNOTATION];
+    let back = format!("\"externalID\":\"{first}\"");
+    let words = ["still billed", &first, &command, &back];
     let message = stuck(&world, "web", "RetainedMachine", &words).await;
     looks(&world, 5).await;
     // Another process knows no more than what the machines bear.
@@ -126,7 +127,7 @@ async fn a_deletion_that_is_held_is_taken_back_with_the_same_machine() {
     let before = world.wait_ready("web", SOON).await;
     let kept = uuid(&before);
     world.delete("web").await;
-    let words = [&*kept, "still billed", "RetainedMachine", "docs/gitops.md"];
+    let words = [&*kept, "still billed", "RetainedMachine", "spec.externalID"];
     stuck(&world, "web", "Protected", &words).await;
     let manifest = saved(&world.get("web").await.unwrap());
     world

@@ -30,6 +30,10 @@ pub struct Sight {
     pub bare: Option<(u8, Machine)>,
     /// The other object that this process knows.
     pub neighbour: Option<Who>,
+    /// The machine that the other object has on record.
+    pub neighbours: Option<u8>,
+    /// The other object has an order of its own in its metadata, or the note of a release.
+    pub neighbour_noted: bool,
     pub connection: Connection,
     pub kind_deleting: bool,
     pub acting_since: Tick,
@@ -109,11 +113,16 @@ pub fn facts(s: &Sight) -> Facts {
         retained: Vec::new(),
         unlisted: Vec::new(),
         former: None,
+        external: None,
+        other_marks: Vec::new(),
+        recorded_elsewhere: Vec::new(),
         memory: (*MEMORIES.get(s.memory)).clone(),
     };
     let seen = Seen {
         machines,
         neighbour: s.neighbour,
+        neighbours: s.neighbours,
+        neighbour_noted: s.neighbour_noted,
     };
     recall(&mut facts, Some(&seen));
     facts
@@ -123,6 +132,8 @@ pub fn facts(s: &Sight) -> Facts {
 struct Seen {
     machines: Vec<Sighting>,
     neighbour: Option<Who>,
+    neighbours: Option<u8>,
+    neighbour_noted: bool,
 }
 
 impl Known for Seen {
@@ -145,7 +156,17 @@ impl Known for Seen {
         }
     }
 
-    fn is_claimed(&self, claimed: &Mark, _except: &str) -> Option<bool> {
+    fn is_claimed(&self, claimed: &Mark, _except: &str, _: bool) -> Option<bool> {
         Some(self.neighbour.is_some_and(|who| mark(who) == claimed))
+    }
+
+    fn has_settled(&self, claimed: &Mark, machine: &str) -> bool {
+        let is_its = self.neighbour.is_some_and(|who| mark(who) == claimed);
+        is_its && (self.neighbour_noted || self.is_recorded(machine, ""))
+    }
+
+    fn is_recorded(&self, machine: &str, _except: &str) -> bool {
+        self.neighbours
+            .is_some_and(|number| uuid(number) == machine)
     }
 }

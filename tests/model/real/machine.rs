@@ -16,7 +16,8 @@ pub fn server(number: u8, m: &Machine) -> Server {
     if m.retained {
         // The model has one word for the tags of all who may leave it behind.
         let marks = m.marks.iter().flatten().map(|(who, _)| who.slot);
-        let mut slots: Vec<u8> = marks.chain([m.owner.slot]).collect();
+        let owner = [m.owner].into_iter().filter(|owner| *owner != NOBODY);
+        let mut slots: Vec<u8> = marks.chain(owner.map(|owner| owner.slot)).collect();
         slots.sort_unstable();
         slots.dedup();
         let tags_of = slots
@@ -58,7 +59,7 @@ pub fn control_server(account: u8) -> Server {
     let who = Who { slot: 0, life: 0 };
     let machine = Machine {
         account,
-        marks: [None; 2],
+        marks: [None; MOST_MARKS],
         cluster: true,
         retained: false,
         life: Life::Delivered,
@@ -70,6 +71,7 @@ pub fn control_server(account: u8) -> Server {
         refused: false,
         renamed: false,
         named: false,
+        brought: false,
     };
     server(CONTROL - account, &machine)
 }

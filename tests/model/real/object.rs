@@ -2,7 +2,7 @@
 
 use super::{super::world::*, *};
 use flexmetal_operator::kinds::{
-    BareMetalServer, Interval, Policies, Reason,
+    BareMetalServer, Interval, ManagementPolicy, Policies, Reason,
     conditions::Type,
     names::{
         ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION, SERVER_FINALIZER,
@@ -187,6 +187,8 @@ pub fn object(o: &Obj) -> BareMetalServer {
         hostname: o.renamed.then(|| RENAMED.into()),
         deletion_policy: says_itself(o).then(|| policy(o)),
         suspend: Some(o.suspend),
+        external_id: o.names.map(uuid),
+        management_policy: o.observe.then_some(ManagementPolicy::ObserveOnly),
         release_delay: (o.delay > 0).then(|| Interval(ticks(o.delay))),
         ..SPEC.clone()
     };

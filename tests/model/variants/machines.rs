@@ -1,6 +1,11 @@
 //! Operators that let go of machines, or keep no track of them.
 
-use super::super::{pass::Variant, rules, scene::Scene, world::Fault::*};
+use super::super::{
+    pass::Variant,
+    rules,
+    scene::{Brought, Scene},
+    world::Fault::*,
+};
 use super::caught;
 
 #[test]
@@ -186,4 +191,49 @@ fn a_release_before_its_delay_is_over_is_caught() {
         ..Scene::default()
     };
     caught(Variant::DelayIgnored, rules::EARLY, scene);
+}
+
+#[test]
+fn a_machine_taken_on_that_another_object_has_is_caught() {
+    let scene = Scene {
+        brought: Some(Brought::Unmarked(2)),
+        regular: true,
+        ticks: 3,
+        ..Scene::default()
+    };
+    caught(Variant::OthersIgnored, rules::HOLDERS, scene);
+}
+
+#[test]
+fn an_order_of_an_object_that_names_its_machine_is_caught() {
+    let scene = Scene {
+        brought: Some(Brought::Unmarked(1)),
+        regular: true,
+        ticks: 4,
+        ..Scene::default()
+    };
+    caught(Variant::NamedIgnored, rules::NAMED, scene);
+}
+
+#[test]
+fn a_change_of_a_machine_that_is_only_looked_at_is_caught() {
+    let scene = Scene {
+        brought: Some(Brought::Unmarked(1)),
+        regular: true,
+        ticks: 1,
+        faults: vec![(Edit, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::ObserveIgnored, rules::OBSERVED, scene);
+}
+
+#[test]
+fn an_object_that_goes_without_a_look_at_the_machine_it_marked_is_caught() {
+    let scene = Scene {
+        brought: Some(Brought::Unmarked(1)),
+        ticks: 1,
+        faults: vec![(Delete, 1), (Crash, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::EndUnlisted, rules::HELD, scene);
 }

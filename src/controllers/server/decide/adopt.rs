@@ -4,13 +4,13 @@ use super::{
     super::facts::{Facts, Former},
     Decision, Effect,
     evidence::Evidence,
-    fence::{self, TagProof},
-    order, remedy,
+    fence::TagProof,
+    order, remedy, rivals,
 };
 use crate::account::marks;
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
-use crate::controllers::mark::Mark;
+use crate::controllers::mark::{Mark, marks_of};
 use crate::kinds::Interval;
 use crate::kinds::{Reason, names::ORDER_ANNOTATION, server::Intent};
 use std::time::Duration;
@@ -58,6 +58,15 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
         // Its machine is over, and so is the matter.
         return order::next(facts, evidence);
     };
+    if let Some(rival) = rivals::rival(facts, evidence, &live.server) {
+        let text = format!(
+            "machine {} of an earlier object of this name has been taken on by another object (tag {}…), and none is ordered in its place; delete this object: {}",
+            live.server.id,
+            rival.mark.tag_prefix(),
+            remedy::delete(facts)
+        );
+        return Decision::hold(facts, Cause::needs_person(Reason::OwnershipConflict, text));
+    }
     let unclaimed_for = facts
         .memory
         .former
@@ -92,8 +101,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             ),
         ),
     );
-    if facts.policies().suspend {
-        let cause = Cause::suspended(remedy::suspended(facts, "nothing is taken over"));
+    if let Some(cause) = remedy::held(facts, "nothing is taken over") {
         return Decision::hold(facts, cause);
     }
     if !facts.has_finalizer() {
@@ -107,17 +115,17 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
     })
 }
 
-/// A tag of a taken-over machine that is still to go, once it bears this object's mark.
+/// A tag of a machine that was taken over or on, and is still to go once it bears this object's mark: the mark of who
+/// had it before and is gone, or that it was kept.
 pub fn leftover(facts: &Facts, evidence: &Evidence, server: &hosting::Server) -> Option<String> {
-    let mark = match evidence {
-        Evidence::Former(_, mark) => mark.clone(),
-        _ => return None,
-    };
+    if !matches!(evidence, Evidence::Former(..)) && !facts.names(server) {
+        return None;
+    }
     let own = facts.mark();
-    (mark != own)
-        .then(|| fence::order_tag_of(server, &mark).map(str::to_owned))
-        .flatten()
-        .or_else(|| marks::retained_tag(server).map(str::to_owned))
+    let is_left = |mark: &Mark| *mark != own && rivals::is_left(facts, evidence, mark);
+    let marks = marks_of(&server.tags).filter(|(mark, _)| is_left(mark));
+    let left = marks.map(|(mark, epoch)| mark.order_tag(epoch)).next();
+    left.or_else(|| marks::retained_tag(server).map(str::to_owned))
 }
 
 /// The mark does not come out: a copied manifest, unless the machine may have nobody else.

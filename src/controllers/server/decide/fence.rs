@@ -5,6 +5,8 @@
 use super::{
     super::facts::{Facts, is_same_uuid},
     Effect, NewOrder, decide,
+    evidence::evidence,
+    external, rivals,
 };
 use crate::controllers::mark::{Mark, marks_of, parse_order_tag};
 use crate::{
@@ -47,8 +49,18 @@ pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
             .known_policies()
             .is_some_and(PoliciesInForce::allow_release)
         && (is_due(fresh) || !record.status.is_live())
-        && bears(record, &fresh.mark())
+        && is_sole(fresh, record)
         && !marks::is_retained(record)
+}
+
+/// Whether the machine bears the object's mark, and no other but that of objects that are gone.
+fn is_sole(object: &Facts, record: &Server) -> bool {
+    let found = evidence(object);
+    let is_left = |mark: &Mark| rivals::is_left(object, &found, mark);
+    let is_recorded = object.is_recorded_elsewhere(record);
+    bears(record, &object.mark())
+        && !is_recorded
+        && marks_of(&record.tags).all(|(mark, _)| is_left(&mark))
 }
 
 /// Whether the delay of the release is over: by the wall clock, as far as that was not turned forward; or because this
@@ -77,7 +89,7 @@ pub fn follows_the_note(record: &Server) -> bool {
 /// in the meantime. That of another machine of the object is another matter.
 pub fn may_retain(fresh: &Facts, uuid: &str) -> bool {
     let is_let = fresh.account.terms().is_some_and(Terms::let_retain);
-    let by_policy = |policies: PoliciesInForce| policies.retain() && !policies.suspend && is_let;
+    let by_policy = |policies: PoliciesInForce| policies.retain() && policies.let_send() && is_let;
     let is_due = fresh.kind_deleting == Some(true) || fresh.known_policies().is_some_and(by_policy);
     fresh.deleting() && !is_begun(fresh, uuid) && is_due
 }
@@ -100,8 +112,8 @@ pub fn may_release(
 ) -> bool {
     object.deleting()
         && is_begun(object, record.id.as_str())
-        && !object.policies().suspend
-        && bears(record, &object.mark())
+        && object.policies().let_send()
+        && is_sole(object, record)
         && !marks::is_retained(record)
         && now.since(since.mono) < window
         && now.wall >= since.wall
@@ -134,6 +146,8 @@ pub enum TagProof {
     FormerMark(Mark),
     /// It bears this cluster's mark, and no object's.
     ClusterMarkOnly,
+    /// Nothing stands against taking it on.
+    Unowned,
 }
 
 impl TagProof {
@@ -141,7 +155,10 @@ impl TagProof {
     pub fn holds(&self, object: &Facts, record: &Server) -> bool {
         match self {
             Self::OwnMark => bears(record, &object.mark()),
-            Self::FormerMark(mark) => bears(record, mark),
+            Self::FormerMark(mark) => {
+                bears(record, mark) && rivals::rival(object, &evidence(object), record).is_none()
+            }
+            Self::Unowned => external::against(object, record).is_none(),
             Self::ClusterMarkOnly => {
                 record.has_tag(&object.cluster.tag())
                     && !record.tags.iter().any(|t| t.starts_with(ORDER_TAG))

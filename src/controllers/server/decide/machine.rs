@@ -7,7 +7,7 @@ use super::{
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::TagProof,
-    leads_to, order_account, remedy, sent,
+    leads_to, order_account, remedy, rivals, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
@@ -49,7 +49,11 @@ pub fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
         .iter()
         .filter(|s| s.server.status.is_live())
         .collect();
-    live.sort_by_key(|s| (s.server.created_at, s.server.id.as_str()));
+    // Whichever is older: the one that the spec names.
+    live.sort_by_key(|s| {
+        let is_other = !facts.names(&s.server);
+        (is_other, s.server.created_at, s.server.id.as_str())
+    });
     if let Some((kept, others)) = live.split_first() {
         return Some(Machine {
             server: kept.server.clone(),
@@ -85,8 +89,11 @@ const SEE_SYNCED: &str =
 /// Decides for a living object with a machine.
 pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let server = &machine.server;
-    let record = record(facts, evidence, server);
     let account = facts.account.usable(Purpose::End);
+    if let Some(decision) = rivals::settle(facts, evidence, server).filter(|_| account.is_ok()) {
+        return decision;
+    }
+    let record = record(facts, evidence, server);
     if account.is_err() && is_recorded(facts, server) {
         // A blocked account changes nothing: what was shown last stays.
         return out_of_touch(facts, Draft::unchanged(facts));
@@ -123,6 +130,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         && account.is_ok()
         && facts.has_finalizer()
         && server.status.is_live()
+        && !facts.policies().observe_only()
     {
         let uuid = server.id.as_str().to_owned();
         return decision.with(Effect::RemoveTag {
@@ -135,7 +143,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     if !facts.has_finalizer() || facts.annotation().as_ref() != Some(&Ok(note.clone())) {
         return decision.with(Effect::WriteNote(Box::new(note)));
     }
-    if account.is_err() || facts.policies().suspend || !server.status.is_live() {
+    if account.is_err() || !facts.policies().let_send() || !server.status.is_live() {
         return decision;
     }
     let Tags {
@@ -203,7 +211,13 @@ fn is_recorded(facts: &Facts, server: &Server) -> bool {
 /// The order as it is known now that a machine of it was found.
 fn record(facts: &Facts, evidence: &Evidence, server: &Server) -> OrderRecord {
     let mut record = match evidence {
-        Evidence::Own(Attempt { record, .. }) => record.clone(),
+        // An order that made none is not that of a machine that was taken on since.
+        Evidence::Own(Attempt { record, .. })
+            if !record.outcome.is_some_and(OrderOutcome::is_closed)
+                || server.has_tag(&record.intent.tag()) =>
+        {
+            record.clone()
+        }
         _ => adopted(facts, server),
     };
     // It is there, so it is recorded under the lineage that shows it.
@@ -222,6 +236,9 @@ fn record(facts: &Facts, evidence: &Evidence, server: &Server) -> OrderRecord {
     record
 }
 
+/// What stands in the place of the nonce where no order is known.
+pub const ADOPTED: &str = "adopted";
+
 /// An order that only the machine's tags tell of.
 fn adopted(facts: &Facts, server: &Server) -> OrderRecord {
     let mark = facts.mark();
@@ -235,7 +252,7 @@ fn adopted(facts: &Facts, server: &Server) -> OrderRecord {
         uid: facts.uid().into(),
         mark: mark.as_str().into(),
         epoch,
-        attempt: "adopted".into(),
+        attempt: ADOPTED.into(),
         send_by: epoch,
         hostname: server.name.clone(),
         account: order_account(facts),
@@ -244,7 +261,7 @@ fn adopted(facts: &Facts, server: &Server) -> OrderRecord {
 }
 
 /// How the object stands, and why.
-fn cause(facts: &Facts, machine: &Machine) -> Cause {
+pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
     let server = &machine.server;
     if !machine.others.is_empty() {
         return Cause::needs_person(
@@ -332,24 +349,36 @@ fn unsynced(
             remedy::suspended(facts, "nothing is sent for this object"),
         ));
     }
-    let pending = differences(facts, record, server);
-    if pending.is_empty() {
+    let tags = tags.filter(|_| !facts.policies().observe_only());
+    let Some((is_in_sync, reason, mut message)) = pending(facts, Some(record), server) else {
         return tags.map(|said| (false, said.reason, said.message.clone()));
-    }
-    let mut message = format!(
-        "{}; nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine",
-        pending.join("; ")
-    );
+    };
     // What goes on by itself is not worth another event.
     if let Some(lasting) = tags.and_then(|said| said.lasting.as_deref()) {
         message = format!("{message}; {lasting}");
     }
-    Some((false, Reason::PendingChanges, message))
+    Some((is_in_sync, reason, message))
+}
+
+/// What Synced says of a machine that is not as the spec says, if it is not. None for `record`: it was not ordered here.
+pub(super) fn pending(
+    facts: &Facts,
+    record: Option<&OrderRecord>,
+    server: &Server,
+) -> Option<(bool, Reason, String)> {
+    let pending = differences(facts, record, server);
+    (!pending.is_empty()).then(|| {
+        let message = format!(
+            "{}; nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine",
+            pending.join("; ")
+        );
+        (false, Reason::PendingChanges, message)
+    })
 }
 
 /// What the spec says and the machine does not show, in words, but for what is brought about. The provider may change
 /// case and blanks.
-fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
+fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> Vec<String> {
     let spec = &facts.object.spec;
     let mut found = Vec::new();
     let mut differs = |field: &str, wanted: &str, shown: &str| {
@@ -395,7 +424,12 @@ fn differences(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<Stri
     if !server.os_slug.is_empty() && !is_same(&spec.os.slug, &server.os_slug) {
         differs("spec.os.slug", &spec.os.slug, &server.os_slug);
     }
-    if let Some(wanted) = &facts.memory.installation.hashes {
+    if let Some(named) = spec.external_id.as_deref()
+        && !is_same_uuid(named, server.id.as_str())
+    {
+        differs("spec.externalID", named, server.id.as_str());
+    }
+    if let Some((record, wanted)) = record.zip(facts.memory.installation.hashes.as_ref()) {
         found.extend(sent::differences(record, wanted));
     }
     found

@@ -199,7 +199,7 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
     if server.has_tag(&cluster_tag)
         && fence::may_be_of(server, ordered_hostname(facts, intent), intent.epoch)
         && server.status.is_live()
-        && !facts.policies().suspend
+        && facts.policies().let_send()
         && !facts.deleting()
         && facts.account.usable(Purpose::End).is_ok()
     {

@@ -9,6 +9,7 @@ pub mod candidates;
 pub mod draft;
 pub mod effect;
 pub mod evidence;
+pub mod external;
 mod failing;
 pub mod fence;
 pub mod intent;
@@ -22,6 +23,7 @@ pub mod remedy;
 pub mod request;
 pub mod resolve;
 mod retained;
+pub mod rivals;
 mod room;
 pub mod sending;
 pub mod sent;
@@ -124,6 +126,13 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
     }
     if let Some(machine) = machine::kept(facts, evidence) {
         return machine::tend(facts, evidence, &machine);
+    }
+    if let Some(external) = facts
+        .external
+        .as_ref()
+        .filter(|_| external::counts(facts, evidence))
+    {
+        return external::decide(facts, evidence, external);
     }
     match evidence {
         Evidence::Own(attempt) if attempt.is_to_be_found() => resolve::resolve(facts, evidence),

@@ -8,7 +8,7 @@ use super::{
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    order_account, remedy,
+    external, order_account, remedy,
     request::{self, Place},
     retained,
     sent::{self, Hashes},
@@ -40,6 +40,10 @@ const LONGEST_ROW_OF_LACK: i32 = 3;
 
 /// Decides for an object that may order.
 pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
+    // Whatever led here: who names a machine takes that one, or none.
+    if let Some(external) = &facts.external {
+        return external::decide(facts, evidence, external);
+    }
     // What an account said that is not there any more holds nothing.
     let is_remembered =
         facts.object.spec.suspend.is_none() && !matches!(facts.account, AccountFacts::Found { .. });
@@ -54,6 +58,9 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
         }
         Err(cause) => return Decision::hold(facts, cause),
     };
+    if facts.policies().observe_only() {
+        return Decision::hold(facts, remedy::observed(facts, "nothing is ordered"));
+    }
     if let Some(cause) = terms::against_order(facts) {
         return Decision::hold(facts, cause);
     }

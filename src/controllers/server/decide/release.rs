@@ -8,8 +8,9 @@ use super::{
     Decision, Effect, control,
     draft::Draft,
     evidence::{Attempt, Evidence},
+    external,
     fence::{self, TagProof},
-    missing, order, remedy, resolve, sending, terms,
+    missing, order, remedy, resolve, rivals, sending, terms,
 };
 use crate::account::{marks, view::View};
 use crate::controllers::account_facts::Purpose;
@@ -53,7 +54,7 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
 /// machine that the account is known by: a search for an order needs the tag of one that is known.
 fn tag_to_remove(facts: &Facts) -> Option<String> {
     let view = facts.account.usable(Purpose::End).ok()?;
-    if facts.memory.tag_tries >= MOST_TAG_TRIES {
+    if facts.memory.tag_tries >= MOST_TAG_TRIES || facts.policies().observe_only() {
         return None;
     }
     let released = facts.own.iter().map(|s| &s.server);
@@ -65,10 +66,12 @@ fn tag_to_remove(facts: &Facts) -> Option<String> {
 
 fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(server) = target(facts) {
-        let decision = finish(facts, &server);
+        let decision = finish(facts, evidence, &server);
         // The end of one machine is not the end while another one of this object lives.
         return match remaining(facts, &server) {
-            Some(other) if decision.effect == Some(Effect::LetGo) => finish(facts, &other),
+            Some(other) if decision.effect == Some(Effect::LetGo) => {
+                finish(facts, evidence, &other)
+            }
             _ => decision,
         };
     }
@@ -108,7 +111,7 @@ fn remaining(facts: &Facts, done: &Server) -> Option<Arc<Server>> {
         .cloned()
 }
 
-fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
+fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision {
     if server.status == ServerStatus::Released {
         return showing(facts, server, Cause::waits(Reason::Released, RELEASED))
             .with(Effect::LetGo);
@@ -117,15 +120,18 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
         Ok(view) => view,
         Err(cause) => return Decision::hold(facts, cause),
     };
+    if server.status.is_live() && rivals::is_shared(facts, evidence, server) {
+        return shared(facts, evidence, server);
+    }
     if !fence::is_begun(facts, server.id.as_str()) {
         return before(facts, server);
     }
-    if facts.policies().suspend && server.status != ServerStatus::Releasing {
-        let text = remedy::suspended(
-            facts,
-            "the release has begun, so the machine cannot be kept any more, and nothing more is sent",
-        );
-        return showing(facts, server, Cause::suspended(text));
+    let begun =
+        "the release has begun, so the machine cannot be kept any more, and nothing more is sent";
+    if let Some(cause) = remedy::held(facts, begun)
+        && server.status != ServerStatus::Releasing
+    {
+        return showing(facts, server, cause);
     }
     if let Some(effect) = unretain(server).filter(|_| server.status != ServerStatus::Releasing) {
         return Decision::unchanged(facts).with(effect);
@@ -147,6 +153,28 @@ fn finish(facts: &Facts, server: &Arc<Server>) -> Decision {
     }
 }
 
+/// Another object that lives, or may, has the machine, too: it is not this one's to release.
+fn shared(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision {
+    // From the note on a DELETE may be on its way.
+    let is_own = matches!(evidence, Evidence::Own(_)) || fence::is_begun(facts, server.id.as_str());
+    if let Some(effect) = rivals::own_tag(facts, server).filter(|_| !is_own) {
+        return Decision::unchanged(facts).with(effect);
+    }
+    let other = match rivals::rival(facts, evidence, server) {
+        Some(rival) => format!(
+            "bears the tag of another object, too ({}…), so it is neither released nor kept; that object gives way within seconds; if no object of it is there, take that tag off at the provider",
+            rival.mark.tag_prefix()
+        ),
+        None => "is on record in another object, too, so it is neither released nor kept; delete that object first, with deletionPolicy Retain if the machine shall stay".to_owned(),
+    };
+    let text = format!("machine {} {other}", server.id);
+    showing(
+        facts,
+        server,
+        Cause::needs_person(Reason::OwnershipConflict, text),
+    )
+}
+
 /// The release has not begun: policy, protection and suspension still count.
 fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     let policies = facts.policies();
@@ -164,9 +192,9 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         )
         .again(CANNOT_SEE);
     };
-    if policies.suspend && !kind_deleting {
-        let text = remedy::suspended_at_the_end(facts, server.id.as_str());
-        let cause = Cause::suspended(text);
+    if let Some(cause) = remedy::held_at_the_end(facts, server.id.as_str())
+        && !kind_deleting
+    {
         return showing(facts, server, cause);
     }
     // Who deletes the object and writes Retain on it means the one thing that protection leaves to do.
@@ -178,7 +206,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             Cause::needs_person(
                 Reason::Protected,
                 format!(
-                    "{}: machine {} stays and is still billed; to release it: {}; to keep it and let this object go: {}; what is then applied as {}/{} orders none (RetainedMachine); to take it back later, save this object first (docs/gitops.md)",
+                    "{}: machine {} stays and is still billed; to release it: {}; to keep it and let this object go: {}; what is then applied as {}/{} orders none (RetainedMachine); to take it back later, name it in spec.externalID",
                     remedy::stated(facts, "deletionProtection", |p| p
                         .deletion_protection
                         .is_some()),
@@ -290,6 +318,15 @@ fn unretain(server: &Server) -> Option<Effect> {
 }
 
 fn retain(facts: &Facts, server: &Arc<Server>) -> Decision {
+    // Without the mark of the cluster no listing shows what was kept.
+    let cluster = facts.cluster.tag();
+    if !server.has_tag(&cluster) {
+        return Decision::unchanged(facts).with(Effect::AddTag {
+            uuid: server.id.as_str().into(),
+            tag: cluster,
+            when: TagProof::OwnMark,
+        });
+    }
     Decision::unchanged(facts).with(Effect::AddTag {
         uuid: server.id.as_str().into(),
         tag: facts.tag_of_retained(),
@@ -364,6 +401,9 @@ fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
     });
     if !is_heir && order::never_ordered(facts, view, evidence) {
         return Decision::unchanged(facts).with(Effect::LetGo);
+    }
+    if let (Evidence::Bare, Some(external)) = (evidence, &facts.external) {
+        return external::end(facts, view, external);
     }
     match resolve::progress(facts, view, evidence) {
         resolve::Absence::Proved(_) => Decision::unchanged(facts).with(Effect::LetGo),

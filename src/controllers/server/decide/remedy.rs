@@ -7,8 +7,9 @@ use super::{
 };
 use crate::{
     account::AccountKey,
+    controllers::cause::Cause,
     kinds::{
-        Policies,
+        Policies, Reason,
         names::{
             ACKNOWLEDGE_ABSENT, ACKNOWLEDGE_ACCOUNT, ORDER_ANNOTATION, ORDER_ANOTHER,
             SERVER_FINALIZER,
@@ -60,15 +61,63 @@ pub fn suspended(facts: &Facts, what: &str) -> String {
     format!("{stated}: {what}; to go on: {go_on}")
 }
 
+/// Says that the object's machine is only looked at, what follows from it, and how to go on.
+pub fn observed(facts: &Facts, what: &str) -> Cause {
+    let stated = observe_only(facts);
+    let go_on = set(facts, "managementPolicy", "\"Full\"");
+    let text = format!("{stated}: {what}; to go on: {go_on}");
+    Cause::needs_person(Reason::ObserveOnly, text)
+}
+
+fn observe_only(facts: &Facts) -> &'static str {
+    match facts.object.spec.management_policy {
+        Some(_) => "spec.managementPolicy is ObserveOnly",
+        None => "managementPolicy is ObserveOnly in spec.defaults of the account",
+    }
+}
+
+/// Why nothing is sent for the object: it is suspended, or its machine only looked at.
+pub fn held(facts: &Facts, what: &str) -> Option<Cause> {
+    let policies = facts.policies();
+    if policies.suspend {
+        return Some(Cause::suspended(suspended(facts, what)));
+    }
+    policies.observe_only().then(|| observed(facts, what))
+}
+
+/// The same while it is being deleted: see [`suspended_at_the_end`].
+pub fn held_at_the_end(facts: &Facts, machine: &str) -> Option<Cause> {
+    let policies = facts.policies();
+    if policies.suspend {
+        return Some(Cause::suspended(suspended_at_the_end(facts, machine)));
+    }
+    policies.observe_only().then(|| {
+        let stated = observe_only(facts);
+        let text = at_the_end(facts, stated, machine);
+        Cause::needs_person(Reason::ObserveOnly, text)
+    })
+}
+
 /// Says that the object is suspended while it is being deleted, and the two ways on. Both are one command: with the
 /// suspension lifted alone, what the policy says of the machine would happen before anybody can say otherwise.
-pub fn suspended_at_the_end(facts: &Facts, machine: &str) -> String {
+fn suspended_at_the_end(facts: &Facts, machine: &str) -> String {
     let stated = match facts.object.spec.suspend {
         Some(_) => "spec.suspend is true",
         // The command that lifts it for all servers would release this machine as well.
         None => "suspend is true in spec.defaults of the account",
     };
+    at_the_end(facts, stated, machine)
+}
+
+fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
     let policies = facts.policies();
+    let mut lift = Vec::new();
+    if policies.observe_only() {
+        lift.push("\"managementPolicy\":\"Full\"");
+    }
+    if policies.suspend {
+        lift.push("\"suspend\":false");
+    }
     let mut release = Vec::new();
     if policies.retain() {
         release.push("\"deletionPolicy\":\"Release\"");
@@ -76,11 +125,12 @@ pub fn suspended_at_the_end(facts: &Facts, machine: &str) -> String {
     if policies.deletion_protection {
         release.push("\"deletionProtection\":false");
     }
-    release.push("\"suspend\":false");
+    release.extend(&lift);
+    let keep = ["\"deletionPolicy\":\"Retain\"", &lift.join(",")].join(",");
     format!(
         "{stated}: nothing is released, and machine {machine} stays and is still billed; to release it: {}; to keep it and let this object go: {}",
         set_all(facts, &release.join(",")),
-        set_all(facts, "\"deletionPolicy\":\"Retain\",\"suspend\":false"),
+        set_all(facts, &keep),
     )
 }
 

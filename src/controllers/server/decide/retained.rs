@@ -63,6 +63,7 @@ pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
     if kept.is_empty() || names_all(facts.order_another().unwrap_or_default(), &kept) {
         return None;
     }
+    let first = kept.first().map(String::as_str).unwrap_or_default();
     let (namespace, name) = (facts.namespace(), facts.name());
     let are = if kept.len() == 1 { "is" } else { "are" };
     let not_all = match facts.order_another() {
@@ -70,9 +71,10 @@ pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
         None => String::new(),
     };
     let message = format!(
-        "{} of an earlier {namespace}/{name} {are} kept and still billed: {}; nothing is ordered{not_all}; to take one back, apply its saved manifest with the annotation flexmetal.dev/order (docs/gitops.md); if none is wanted, delete this object: {}; once they are released at the provider, looked at every {}, this object orders one; to pay for another one now: {}",
+        "{} of an earlier {namespace}/{name} {are} kept and still billed: {}; nothing is ordered{not_all}; to take one back: {}; if none is wanted, delete this object: {}; once they are released at the provider, looked at every {}, this object orders one; to pay for another one now: {}",
         counted(kept.len(), "machine"),
         listed(kept.iter().map(String::as_str)),
+        remedy::set(facts, "externalID", &format!("{first:?}")),
         remedy::delete(facts),
         Interval(view.times.idle_poll_interval),
         remedy::order_another(facts, &word(&kept)),

@@ -18,7 +18,13 @@ pub fn check(facts: &Facts, decision: &mut Decision) {
         return;
     };
     let former = facts.former.iter().flat_map(|f| &f.machines);
-    let mut seen = facts.own.iter().chain(&facts.recorded).chain(former);
+    let external = facts.external.iter().flat_map(|e| &e.shown);
+    let mut seen = facts
+        .own
+        .iter()
+        .chain(&facts.recorded)
+        .chain(former)
+        .chain(external);
     let Some(Sighting { server, .. }) = seen.find(|s| s.server.id.as_str() == uuid) else {
         return;
     };

@@ -6,6 +6,7 @@ mod answers;
 mod candidates;
 mod draft;
 mod evidence;
+mod external;
 mod lineage;
 mod machine;
 mod metadata;
@@ -22,7 +23,7 @@ mod tags;
 mod terms;
 
 use super::{
-    super::facts::{Facts, Former, Installation},
+    super::facts::{External, Facts, Former, Installation},
     *,
 };
 use crate::account::view::State;
@@ -179,6 +180,9 @@ impl Case {
             retained: Vec::new(),
             unlisted: Vec::new(),
             former: None,
+            external: None,
+            other_marks: Vec::new(),
+            recorded_elsewhere: Vec::new(),
             memory: Memory::default(),
         })
     }
@@ -294,6 +298,18 @@ impl Case {
     fn with(self, number: u8, status: ServerStatus) -> Self {
         let sighting = seen(server(number, status, &[&cluster().tag(), &own_tag()]));
         self.facts(|f| f.own.push(sighting))
+    }
+
+    /// Its spec names this machine, which was seen like this at the last look.
+    fn named(self, number: u8, shown: Option<Server>) -> Self {
+        let shown = shown.map(seen);
+        let external = External {
+            uuid: uuid(number),
+            shown,
+            looked: Some(secs(990)),
+        };
+        self.spec(|s| s.external_id = Some(uuid(number)))
+            .facts(|f| f.external = Some(external))
     }
 
     /// Earlier objects of its name left these machines behind.

@@ -2,6 +2,7 @@
 //! with at most one fault in each phase, and the judge after each.
 
 mod account;
+mod adopted;
 mod key;
 mod server;
 mod small;
@@ -20,8 +21,9 @@ use super::judge::Findings;
 use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 5] = [
+pub(crate) const ALL: [&dyn Life; 6] = [
     &server::Server,
+    &adopted::Adopted,
     &account::Account,
     &tag::TAG,
     &key::KEY,

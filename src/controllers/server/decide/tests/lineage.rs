@@ -99,8 +99,16 @@ impl Known for Nothing {
         LeftBehind::default()
     }
 
-    fn is_claimed(&self, _: &Mark, _: &str) -> Option<bool> {
+    fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
         Some(false)
+    }
+
+    fn has_settled(&self, _: &Mark, _: &str) -> bool {
+        false
+    }
+
+    fn is_recorded(&self, _: &str, _: &str) -> bool {
+        false
     }
 }
 

@@ -9,6 +9,7 @@ use crate::controllers::server::{
     tag_changes::{TagChange, TagEnd},
 };
 use crate::kinds::{
+    ManagementPolicy,
     names::{CLUSTER_TAG, ORDER_TAG, RESERVED_PREFIX},
     server::TagPolicy,
 };
@@ -69,12 +70,20 @@ fn policies() -> impl Strategy<Value = Policies> {
     let policy = prop_oneof![Just(DeletionPolicy::Release), Just(DeletionPolicy::Retain)];
     let flag = || option::of(any::<bool>());
     let delay = option::of((0u64..3000).prop_map(Interval::seconds));
-    (option::of(policy), flag(), flag(), delay).prop_map(
-        |(deletion_policy, deletion_protection, suspend, release_delay)| Policies {
-            deletion_policy,
-            deletion_protection,
-            suspend,
-            release_delay,
+    let management = prop_oneof![
+        3 => Just(ManagementPolicy::Full),
+        1 => Just(ManagementPolicy::ObserveOnly)
+    ];
+    let management = option::of(management);
+    (management, option::of(policy), flag(), flag(), delay).prop_map(
+        |(management_policy, deletion_policy, deletion_protection, suspend, release_delay)| {
+            Policies {
+                management_policy,
+                deletion_policy,
+                deletion_protection,
+                suspend,
+                release_delay,
+            }
         },
     )
 }

@@ -2,6 +2,7 @@
 
 use super::{
     adopt::restored,
+    external::{delivered, known, named, observed, other_tag, through_cluster_account},
     machine::kept,
     missing::{created, stripped, tried},
     order::{catalogue, plan},
@@ -198,6 +199,11 @@ fn without_a_machine() -> Vec<Case> {
         Case::new().annotated(ORDER_ANNOTATION, "{".into()),
         restored(60).facts(|f| f.former = former(Some(false), Vec::new())),
         Case::new().beside(&[1]),
+        observed(Case::new()),
+        named(&[]),
+        named(&[]).named(5, None),
+        named(&["fmo-cluster:fedcba9876543210"]),
+        through_cluster_account(named(&[]), None),
     ]
 }
 
@@ -218,6 +224,8 @@ fn with_a_machine() -> Vec<Case> {
         undone(ready().spec(|s| s.tags = vec!["later".into()])),
         without_room(ready().spec(|s| s.tags = vec!["later".into()])),
         ready().spec(|s| s.suspend = Some(true)),
+        observed(named(&[])),
+        observed(named(&[])).spec(|s| s.os.slug = "later".into()),
         ready()
             .view(|v| v.is_unreachable = true)
             .waited_for(Reason::AccountNotReady),
@@ -230,6 +238,13 @@ fn with_a_machine() -> Vec<Case> {
         contested(ready()),
         crowded(ready()),
     ]
+}
+
+/// Its machine bears the mark of another object, too.
+fn shared() -> Case {
+    let both = delivered(&[&cluster().tag(), &own_tag(), &other_tag()]);
+    let case = named(&[]).ordered(Some(OrderOutcome::Created), Some(5));
+    case.deleting().facts(|f| f.own = vec![seen(both)])
 }
 
 fn being_deleted() -> Vec<Case> {
@@ -257,6 +272,8 @@ fn being_deleted() -> Vec<Case> {
         ),
         delivered().spec(|s| s.deletion_protection = Some(true)),
         delivered().spec(|s| s.suspend = Some(true)),
+        observed(delivered()),
+        known(shared(), Some(true), false),
         answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 600),
         failing(Reason::WriteFailed),
         failing(Reason::ChecksFailed),

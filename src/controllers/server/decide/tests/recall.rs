@@ -30,8 +30,16 @@ impl Known for Outside {
         }
     }
 
-    fn is_claimed(&self, mark: &Mark, _except: &str) -> Option<bool> {
+    fn is_claimed(&self, mark: &Mark, _except: &str, _: bool) -> Option<bool> {
         self.1.as_ref().map(|claimed| claimed == mark)
+    }
+
+    fn has_settled(&self, _: &Mark, _: &str) -> bool {
+        false
+    }
+
+    fn is_recorded(&self, _: &str, _: &str) -> bool {
+        false
     }
 }
 

@@ -177,7 +177,7 @@ fn the_message_says_what_is_kept_and_what_to_do() {
     for words in [
         &format!("2 machines of an earlier shop/web are kept and still billed: {one}, {other}"),
         &*command,
-        "flexmetal.dev/order (docs/gitops.md)",
+        "\"externalID\":\"",
         "once they are released at the provider",
         "delete this object: kubectl delete baremetalserver web -n shop",
         "every 2m",

@@ -1,0 +1,113 @@
+//! A machine that was there before its object: taken on, then kept when the object goes.
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+
+use super::super::judge::{self, Findings};
+use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use super::Life;
+use lab::rig::{World, condition, server};
+
+const ADOPT: usize = 0;
+
+pub(super) struct Adopted;
+
+impl Life for Adopted {
+    fn kind(&self) -> &'static str {
+        "BareMetalServer of a machine that was there"
+    }
+
+    fn phases(&self) -> &'static [&'static str] {
+        &["Adopt", "Retain"]
+    }
+
+    fn expected(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("Adopt", "cluster PATCH baremetalservers #1"),
+            ("Adopt", "hosting POST servers/{uuid}/tag/{tag} #1"),
+            ("Adopt", "cluster PATCH baremetalservers #2"),
+            ("Adopt", "hosting POST servers/{uuid}/tag/{tag} #2"),
+            ("Adopt", "cluster POST events (Adopted) #1"),
+            ("Retain", "hosting POST servers/{uuid}/tag/{tag} #1"),
+            ("Retain", "cluster PATCH baremetalservers #1"),
+            ("Retain", "cluster POST events (Retained) #1"),
+        ]
+    }
+
+    fn start<'a>(
+        &'a self,
+        proxied: &'a ProxiedWorld,
+        name: &'a str,
+        phase: usize,
+    ) -> LocalBoxFuture<'a, ()> {
+        async move {
+            let world = &proxied.world;
+            if phase != ADOPT {
+                return world.delete(name).await;
+            }
+            let machine = world.simulator.appear(&json!({"name": name})).await;
+            let mut object = server(name);
+            object["spec"]["externalID"] = machine["uuid"].clone();
+            object["spec"]["deletionPolicy"] = json!("Retain");
+            world.create(&object).await;
+        }
+        .boxed_local()
+    }
+
+    fn end<'a>(
+        &'a self,
+        proxied: &'a ProxiedWorld,
+        name: &'a str,
+        phase: usize,
+        before: &'a Value,
+    ) -> LocalBoxFuture<'a, (Value, Findings)> {
+        async move {
+            let world = &proxied.world;
+            if phase == ADOPT {
+                let is_whole = |object: &Value| {
+                    let synced = condition(object, "Synced")?;
+                    (synced["status"] == "True").then(|| object.clone())
+                };
+                let object = world.wait_for(name, "taken on", AT_ITS_END, is_whole).await;
+                let uuid = object["spec"]["externalID"].clone();
+                let found = marked(world, &uuid, 2).await;
+                return (uuid, found);
+            }
+            world.wait_gone(name, AT_ITS_END).await;
+            (Value::Null, marked(world, before, 3).await)
+        }
+        .boxed_local()
+    }
+}
+
+/// The machine runs with so many marks, one of each sort, and none was ordered in its place.
+async fn marked(world: &World, uuid: &Value, marks: usize) -> Findings {
+    let machines = world.simulator.machines().await;
+    let judgement = judge::after_anything(world).await;
+    // Kept machines are nobody's on purpose.
+    let kept =
+        |finding: &String| finding.starts_with("nobody claims") && finding.contains("fmo-retained");
+    let mut findings: Findings = judgement.into_iter().filter(|f| !kept(f)).collect();
+    let Some(machine) = machines.iter().find(|m| m["uuid"] == *uuid) else {
+        return vec![format!("machine {uuid} is gone")];
+    };
+    let tags = machine["tags"].as_array().into_iter().flatten();
+    let mut own: Vec<&str> = tags.filter_map(Value::as_str).collect();
+    own.retain(|tag| tag.starts_with("fmo-"));
+    let mut sorts: Vec<&str> = own
+        .iter()
+        .filter_map(|tag| Some(tag.split_once(':')?.0))
+        .collect();
+    sorts.sort_unstable();
+    sorts.dedup();
+    if machine["status"] != "delivered" || own.len() != marks || sorts.len() != marks {
+        findings.push(format!("not {marks} marks, or not delivered: {machine}"));
+    }
+    let name = &machine["name"];
+    let namesakes = machines.iter().filter(|m| m["name"] == *name).count();
+    if namesakes != 1 {
+        findings.push(format!("there are {namesakes} machines of the name {name}"));
+    }
+    findings
+}
