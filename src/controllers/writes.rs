@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt as _,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
 use serde_json::{Map, Value, json};
 use std::{future::Future, sync::Arc, time::Duration};
@@ -99,6 +99,29 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         let params = PatchParams::default();
         self.settle(bounded(self.api(object).patch(&object.name_any(), &params, &patch)).await)
+    }
+
+    /// Deletes the object as long as it is as it was read. `is_dry_run`: it is only said what would become of it, and nothing
+    /// of that is kept. What nothing holds is gone at once, which reads as [`Written::Stale`].
+    pub async fn delete(&self, object: &K, is_dry_run: bool) -> Written<K> {
+        let params = DeleteParams {
+            dry_run: is_dry_run,
+            preconditions: Some(Preconditions {
+                uid: object.meta().uid.clone(),
+                resource_version: object.meta().resource_version.clone(),
+            }),
+            ..DeleteParams::default()
+        };
+        let name = object.name_any();
+        let call = self.api(object);
+        match bounded(call.delete(&name, &params)).await {
+            Ok(deleted) => match deleted.left() {
+                Some(deleted) if is_dry_run => Written::Done(Arc::new(deleted)),
+                Some(deleted) => self.settle(Ok(deleted)),
+                None => Written::Stale,
+            },
+            Err(failure) => self.settle(Err(failure)),
+        }
     }
 
     /// Writes the status, as the difference to what is there. None when there is none.

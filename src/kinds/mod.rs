@@ -16,6 +16,7 @@ pub mod conditions;
 pub mod installation;
 pub mod interval;
 pub mod kind;
+pub mod lifetime;
 pub mod names;
 pub mod order;
 pub mod policies;
@@ -33,7 +34,9 @@ pub mod wording;
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use interval::Interval;
 pub use kind::Kind;
-pub use policies::{ManagementPolicy, Policies, PoliciesInForce};
+pub use policies::{
+    ExternalReleasePolicy, FailurePolicy, ManagementPolicy, Policies, PoliciesInForce,
+};
 pub use reason::Reason;
 pub use server::BareMetalServer;
 pub use ssh_key::SshKey;

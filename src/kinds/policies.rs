@@ -26,6 +26,26 @@ pub enum ManagementPolicy {
     ObserveOnly,
 }
 
+/// What happens when the provider could not deliver a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum FailurePolicy {
+    /// Nothing, but that the object says so.
+    #[default]
+    Hold,
+    /// It is given up, and another one ordered in its place.
+    Replace,
+}
+
+/// What happens when somebody else released the machine of a living object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum ExternalReleasePolicy {
+    /// Nothing, but that the object says so.
+    #[default]
+    Hold,
+    /// Another one is ordered in its place.
+    Reorder,
+}
+
 /// Policies as somebody states them. Each may be unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -57,6 +77,18 @@ pub struct Policies {
     #[schemars(with = "Interval")]
     #[x_kube(validation = release_delay_fits())]
     pub release_delay: Option<Interval>,
+
+    /// What happens when the provider could not deliver the machine of a server that does not say it: `Hold` or `Replace`.
+    /// Default: `Hold`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "FailurePolicy")]
+    pub failure_policy: Option<FailurePolicy>,
+
+    /// What happens when the machine of a server that does not say it was released outside the operator: `Hold` or
+    /// `Reorder`. Default: `Hold`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ExternalReleasePolicy")]
+    pub external_release_policy: Option<ExternalReleasePolicy>,
 }
 
 /// The rule of a delay: about a month, so that nothing is billed for ever by a slip of the pen.
@@ -80,6 +112,10 @@ pub struct PoliciesInForce {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
     pub release_delay: Option<Interval>,
+    /// What happens when the provider could not deliver the machine: `Hold` or `Replace`.
+    pub failure_policy: FailurePolicy,
+    /// What happens when the machine was released outside the operator: `Hold` or `Reorder`.
+    pub external_release_policy: ExternalReleasePolicy,
 }
 
 impl Policies {
@@ -92,6 +128,10 @@ impl Policies {
             deletion_protection: self.deletion_protection.or(other.deletion_protection),
             suspend: self.suspend.or(other.suspend),
             release_delay: self.release_delay.or(other.release_delay),
+            failure_policy: self.failure_policy.or(other.failure_policy),
+            external_release_policy: self
+                .external_release_policy
+                .or(other.external_release_policy),
         }
     }
 
@@ -106,10 +146,15 @@ impl Policies {
                 .unwrap_or(others.deletion_protection),
             suspend: self.suspend.unwrap_or(others.suspend),
             release_delay: self.release_delay.or(others.release_delay),
+            failure_policy: self.failure_policy.unwrap_or(others.failure_policy),
+            external_release_policy: self
+                .external_release_policy
+                .unwrap_or(others.external_release_policy),
         }
     }
 
-    /// Whether each is set, so that nobody else is asked.
+    /// Whether each is set that the end of a machine depends on, so that nobody else is asked. Where nobody says what
+    /// happens to a failed machine, nothing happens.
     pub fn are_complete(self) -> bool {
         let Self {
             management_policy,
@@ -117,6 +162,8 @@ impl Policies {
             deletion_protection,
             suspend,
             release_delay,
+            failure_policy: _,
+            external_release_policy: _,
         } = self;
         management_policy.is_some()
             && deletion_policy.is_some()

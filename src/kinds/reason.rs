@@ -42,6 +42,8 @@ reasons! {
     WaitingForAddress,
     /// The provider says that provisioning failed.
     ProvisioningFailed,
+    /// The delivery of the machine takes longer than `provisioning.timeout`.
+    ProvisioningTimeout,
     /// Somebody released the machine outside this operator.
     ReleasedExternally,
     /// The recorded machine cannot be found at the provider.
@@ -112,6 +114,8 @@ reasons! {
     Releasing,
     /// The release is done.
     Released,
+    /// `expiresAt` is over.
+    Expired,
     /// Deletion protection holds the release.
     Protected,
     /// The release begins when its delay is over.

@@ -5,8 +5,10 @@ pub use super::installation::{OperatingSystem, TextSource, UserData};
 use super::installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit};
 use super::interval::Interval;
 use super::kind::{Kind, namespaced};
+use super::lifetime::named_is_not_replaced;
+pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
-pub use super::policies::{DeletionPolicy, ManagementPolicy};
+pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
 use super::policies::{Policies, PoliciesInForce, release_delay_fits};
 pub use super::references::PinnedAccount;
 use super::references::{AccountRef, SshKeySource, account_stays};
@@ -112,6 +114,7 @@ use serde::{Deserialize, Serialize};
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
 #[kube(validation = machine_stays())]
 #[x_kube(validation = account_stays("server"))]
+#[x_kube(validation = named_is_not_replaced())]
 #[x_kube(validation = script_is_run())]
 #[x_kube(validation = script_has_shebang())]
 #[x_kube(validation = keys_are_installed())]
@@ -238,6 +241,28 @@ pub struct BareMetalServerSpec {
     #[schemars(with = "Interval")]
     #[x_kube(validation = release_delay_fits())]
     pub release_delay: Option<Interval>,
+
+    /// When this object is no longer needed: it deletes itself then, which does to the machine what a deletion does, and
+    /// nothing is ordered for it any more. Told of a day and an hour before. Default: never. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+
+    /// What happens when the provider could not deliver the machine: with `Hold` nothing; with `Replace` it is given up
+    /// once it has stood as failed for the absence grace period, and another one is ordered in its place. Default: what
+    /// `spec.defaults` of the account says, else `Hold`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "FailurePolicy")]
+    pub failure_policy: Option<FailurePolicy>,
+
+    /// What happens when the machine was released outside the operator: with `Hold` nothing; with `Reorder` another one is
+    /// ordered in its place. Default: what `spec.defaults` of the account says, else `Hold`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ExternalReleasePolicy")]
+    pub external_release_policy: Option<ExternalReleasePolicy>,
+
+    /// How long a delivery may take, and how often another machine is ordered. Default: each has its own. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisioning: Option<Provisioning>,
 }
 
 /// No machine is there, and no order is open.
@@ -298,6 +323,8 @@ impl BareMetalServerSpec {
             deletion_protection: self.deletion_protection,
             suspend: self.suspend,
             release_delay: self.release_delay,
+            failure_policy: self.failure_policy,
+            external_release_policy: self.external_release_policy,
         }
     }
 }
@@ -372,6 +399,16 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub duplicates: Vec<String>,
+
+    /// Machines in whose place another one was ordered, or is about to be; at most 10, the oldest first. Forgotten once
+    /// the present machine has been delivered for a day.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    pub replaced: Vec<Replaced>,
+
+    /// The last warning that was given of `spec.expiresAt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expiry_warning: Option<ExpiryWarning>,
 }
 
 /// What the provider shows about the server.

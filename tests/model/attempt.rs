@@ -74,6 +74,9 @@ impl Hand<'_> {
         if self.world.machines.iter().any(is_unnamed) {
             self.world.broken = Some(Broken::Beside);
         }
+        if fresh.expires > 0 && self.world.now >= fresh.expires {
+            self.world.broken = Some(Broken::ExpiredOrder);
+        }
         self.world.attempts += 1;
         let record = intent::open(&intent, planned);
         let begun = OpenAttempt {

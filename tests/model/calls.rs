@@ -67,6 +67,13 @@ impl Hand<'_> {
                 return self.done(Observation::Stale);
             }
         }
+        let fresh = match when {
+            fence::TagProof::GivesWay => self.get(object),
+            _ => Some(*object),
+        };
+        let Some(object) = fresh.as_ref() else {
+            return self.done(Observation::Stale);
+        };
         // What is known of others is from before the read.
         let facts = self.facts(object);
         match self.read(number) {
@@ -227,6 +234,44 @@ impl Hand<'_> {
         let answer = self.answer_to_delete(machine, object.who, answer);
         let noted = answers::of_release(&answer, &record, self.mono());
         self.done(self.broken_release(noted, &answer));
+    }
+
+    /// The DELETE of a failed machine, for an object that lives.
+    pub fn release_failed(&mut self, object: &Obj, machine: u8, answer: Answer) {
+        let Some(fresh) = self.get(object) else {
+            return self.done(Observation::Stale);
+        };
+        let started = self.world.processes[self.process].started;
+        let now = real::moment(self.world.now, started);
+        let facts = self.facts(&fresh);
+        let record = match self.read(machine) {
+            Ok(record) if fence::may_release_failed(&facts, &record, now, now) => record,
+            _ => return self.failed(),
+        };
+        let is = self.world.machines[usize::from(machine)];
+        if is.life != Life::Failed || is.delivered || fresh.deleting || fresh.suspend {
+            self.world.broken = Some(Broken::LiveReleased);
+        }
+        let answer = self.answer_to_delete(machine, fresh.who, answer);
+        let noted = answers::of_release(&answer, &record, self.mono());
+        self.done(noted);
+    }
+
+    /// The object deletes itself.
+    pub fn expire(&mut self, object: &Obj, at: i64, answer: Answer) {
+        let Some(fresh) = self.get(object) else {
+            return self.done(Observation::Stale);
+        };
+        if !fence::may_expire(&self.facts(&fresh), at) {
+            return self.done(Observation::Stale);
+        }
+        let is_over = fresh.expires > 0 && self.world.now >= fresh.expires;
+        if !is_over {
+            self.world.broken = Some(Broken::EarlyExpiry);
+        }
+        let mut version = fresh.version;
+        let written = self.write(&mut version, fresh.who, answer, |o| o.deleting = true);
+        self.written(written);
     }
 
     fn answer_to_delete(&mut self, machine: u8, by: Who, answer: Answer) -> Result<Server, Error> {

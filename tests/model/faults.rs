@@ -3,6 +3,11 @@
 use super::{pass::EFFECTS, scene::Scene, step::Answer, world::*};
 use flexmetal_operator::controllers::{once::Stage, server::decide::Effect};
 
+/// Whether the effect sends a DELETE in its one step.
+fn is_delete(effect: u32) -> bool {
+    matches!(&*EFFECTS.get(effect), Effect::ReleaseFailed { .. })
+}
+
 impl Scene {
     /// The answers that the next step of a task may get.
     pub fn answers(&self, world: &World, task: &Task) -> Vec<Answer> {
@@ -28,8 +33,9 @@ impl Scene {
                         | Effect::HoldObject
                         | Effect::LetGo
                         | Effect::BeginRelease { .. }
+                        | Effect::Expire { .. }
                 );
-                (false, false, writes)
+                (false, is_delete(*effect), writes)
             }
             Task::Attempt(Stage::Closed(_), _) => (false, false, false),
         };
@@ -62,7 +68,7 @@ impl Scene {
         let provider = matches!(
             task,
             Task::Attempt(Stage::Send, _) | Task::Frozen(_) | Task::Delete { .. }
-        );
+        ) || matches!(task, Task::Act { effect, .. } if is_delete(effect));
         let spent = match answer {
             Answer::Ok => true,
             Answer::ErrorBefore | Answer::ErrorLater => world.spend(Fault::ServerError),

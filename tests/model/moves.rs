@@ -114,6 +114,9 @@ impl Model for Scene {
                 Life::Delivered if world.has(Fault::ReleasedOutside) => {
                     actions.push(Action::Progress(n, Life::Released));
                 }
+                Life::Failed if world.has(Fault::Flap) && world.now < m.flaps_until => {
+                    actions.push(Action::Progress(n, Life::Delivered));
+                }
                 Life::Releasing => actions.push(Action::Progress(n, Life::Released)),
                 _ => {}
             }
@@ -187,10 +190,12 @@ impl Model for Scene {
             Action::Progress(n, to) => {
                 match (world.machines[n].life, to) {
                     (_, Life::Failed) => world.spend(Fault::Fail),
+                    (Life::Failed, _) => world.spend(Fault::Flap),
                     (Life::Delivered, _) => world.spend(Fault::ReleasedOutside),
                     _ => true,
                 };
-                progress(&mut world.machines[n], to);
+                let now = world.now;
+                progress(&mut world.machines[n], to, now);
             }
             Action::Mood(mood) => {
                 match mood {

@@ -73,6 +73,7 @@ pub fn create(world: &mut World, intent: &IntentA, account: u8) -> u8 {
         stripped: false,
         by_policy: false,
         refused: false,
+        flaps_until: 0,
         renamed: intent.renamed,
         named: false,
         brought: false,
@@ -92,7 +93,9 @@ pub fn release(world: &mut World, machine: u8, by: Who) -> bool {
     let m = &mut world.machines[usize::from(machine)];
     // Another process took the mark off while this one released: it had the machine when its release was noted.
     let is_its = m.owner == by || (m.owner == NOBODY && noted);
-    if !is_its || is_anothers || (m.retained && !noted) {
+    // What is released already loses nothing by it.
+    let is_over = matches!(m.life, Life::Releasing | Life::Released);
+    if !is_over && (!is_its || is_anothers || (m.retained && !noted)) {
         world.broken = Some(Broken::ForeignDelete);
     }
     let takes = m.life == Life::Delivered;
@@ -169,8 +172,12 @@ pub fn land(world: &mut World, index: usize, prompt: bool) {
 }
 
 /// A machine reaches its next state.
-pub fn progress(machine: &mut Machine, to: Life) {
+pub fn progress(machine: &mut Machine, to: Life, now: Tick) {
     machine.life = to;
+    machine.flaps_until = match to {
+        Life::Failed => now + GRACE,
+        _ => 0,
+    };
     machine.delivered |= to == Life::Delivered;
 }
 

@@ -2,11 +2,12 @@
 //! would differ from it.
 
 use super::{real, real::Sight, world::*};
+use flexmetal_operator::controllers::account_facts::AccountFacts;
 use flexmetal_operator::controllers::server::{
     decide::{Decision, Effect, decide, evidence::evidence},
     facts::Facts,
 };
-use flexmetal_operator::kinds::order::OrderNote;
+use flexmetal_operator::kinds::{lifetime::Provisioning, order::OrderNote};
 use jiff::Timestamp;
 use std::{
     collections::HashMap,
@@ -84,6 +85,16 @@ pub enum Variant {
     ObserveIgnored,
     /// An object that was to take a machine on goes without a look at its marks.
     EndUnlisted,
+    /// Another machine is ordered as soon as one failed.
+    GraceIgnored,
+    /// Machines are ordered for as long as they fail.
+    RowIgnored,
+    /// What an earlier order made counts as the machine of the present one.
+    EarlierCounts,
+    /// An object ends before its end.
+    EarlyEnd,
+    /// An object that is past its end orders.
+    EndIgnored,
 }
 
 /// The result of a decision.
@@ -197,6 +208,8 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
         Variant::SuspendIgnored => sight.object.suspend &= sight.object.begun.is_none(),
         Variant::DelayIgnored => sight.object.delay = 0,
         Variant::KindIgnored => sight.kind_deleting = false,
+        Variant::EarlyEnd => sight.object.expires = sight.object.expires.min(1),
+        Variant::EndIgnored => sight.object.expires = 0,
         Variant::NamedIgnored => sight.object.names = None,
         Variant::ObserveIgnored => sight.object.observe = false,
         Variant::OthersIgnored => {
@@ -216,6 +229,22 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
     if variant == Variant::KeptIgnored || (variant == Variant::AnyWord && sight.object.beside != 0)
     {
         facts.retained.clear();
+    }
+    match variant {
+        Variant::GraceIgnored => {
+            if let AccountFacts::Found { view, .. } = &mut facts.account {
+                view.times.absence_grace_period = std::time::Duration::ZERO;
+            }
+        }
+        Variant::RowIgnored => {
+            let most = Provisioning {
+                max_attempts: Some(9),
+                ..Provisioning::default()
+            };
+            Arc::make_mut(&mut facts.object).spec.provisioning = Some(most);
+        }
+        Variant::EarlierCounts => facts.own = real::bearing(&sight),
+        _ => {}
     }
     if variant == Variant::OneListing
         && let Some(search) = &mut facts.memory.search

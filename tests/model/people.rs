@@ -20,6 +20,10 @@ pub enum User {
     ApplyAgain,
     OrderAnother,
     Observe,
+    /// The end is taken off.
+    Extend,
+    /// What comes to nothing is not replaced, or is again.
+    Replace,
 }
 
 /// Which tags somebody takes off a machine.
@@ -35,6 +39,7 @@ impl Scene {
         let fault = match user {
             User::Delete => Fault::Delete,
             User::Suspend | User::Retain | User::Rename | User::Observe => Fault::Edit,
+            User::Extend | User::Replace => Fault::Edit,
             User::StripNote => Fault::StripNote,
             User::StripStatus => Fault::StripStatus,
             User::Copy(_) => Fault::Copy,
@@ -99,6 +104,8 @@ impl Scene {
             User::Suspend => o.suspend = !o.suspend,
             User::Retain => o.retain = !o.retain,
             User::Observe => o.observe = !o.observe,
+            User::Extend => o.expires = 0,
+            User::Replace => o.replaces = !o.replaces,
             User::Rename => o.renamed = true,
             User::StripNote => {
                 o.finalizer = false;
@@ -163,6 +170,12 @@ impl Scene {
             }
             may(Fault::Edit, User::Suspend);
             may(Fault::Edit, User::Retain);
+            if o.expires > 0 {
+                may(Fault::Edit, User::Extend);
+            }
+            if self.replaces {
+                may(Fault::Edit, User::Replace);
+            }
             if o.names.is_some() {
                 may(Fault::Edit, User::Observe);
             }

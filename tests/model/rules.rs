@@ -23,8 +23,15 @@ pub const BESIDE: &str =
     "no order begins beside a machine that is kept of the same name and that nobody named";
 pub const NAMED: &str = "no order of an object that names its machine";
 pub const OBSERVED: &str = "nothing is changed or released that is only looked at";
+pub const LIVE: &str =
+    "no DELETE for an object that lives but on a failed machine that was never delivered";
+pub const EXPIRY: &str = "no object deleted before its end, and no order begins after it";
+pub const ROW: &str = "never more machines in a row than the spec lets be ordered";
 pub const HOLDERS: &str = "never two objects that have one machine";
 pub const ENDS: &str = "with faults off it ends";
+
+/// What the spec says when it says nothing.
+const MOST_IN_A_ROW: usize = 2;
 
 /// Prints how the fair schedule goes on from a state from which it does not end well.
 pub fn show_walk(scene: &Scene, world: &World) {
@@ -90,6 +97,13 @@ pub fn properties() -> Vec<Property<Scene>> {
         Property::always(BESIDE, |_, w: &World| w.broken != Some(Broken::Beside)),
         Property::always(NAMED, |_, w: &World| w.broken != Some(Broken::NamedOrder)),
         Property::always(OBSERVED, |_, w: &World| w.broken != Some(Broken::Observed)),
+        Property::always(LIVE, |_, w: &World| w.broken != Some(Broken::LiveReleased)),
+        Property::always(EXPIRY, |_, w: &World| {
+            !matches!(w.broken, Some(Broken::EarlyExpiry | Broken::ExpiredOrder))
+        }),
+        Property::always(ROW, |scene: &Scene, w: &World| {
+            !scene.replaces || w.machines.len() <= MOST_IN_A_ROW
+        }),
         Property::always(HOLDERS, |_, w: &World| one_holder(w)),
         Property::always(ENDS, ends),
     ]
@@ -170,7 +184,12 @@ fn ends(scene: &Scene, world: &World) -> bool {
         scene.walks.fetch_add(1, Ordering::Relaxed);
         scene.longest.fetch_max(rounds, Ordering::Relaxed);
         // What holds in every state holds on the way there and beyond the last tick, too.
-        end.broken.is_none() && one_machine(scene, &end) && all_in_sight(&end) && one_holder(&end)
+        let is_row = !scene.replaces || end.machines.len() <= MOST_IN_A_ROW;
+        is_row
+            && end.broken.is_none()
+            && one_machine(scene, &end)
+            && all_in_sight(&end)
+            && one_holder(&end)
     })
 }
 
@@ -244,8 +263,8 @@ pub fn round(scene: &Scene, w: &mut World) {
     }
     for m in &mut w.machines {
         match m.life {
-            Life::Provisioning => outside::progress(m, Life::Delivered),
-            Life::Releasing => outside::progress(m, Life::Released),
+            Life::Provisioning => outside::progress(m, Life::Delivered, w.now),
+            Life::Releasing => outside::progress(m, Life::Released, w.now),
             _ => {}
         }
     }

@@ -40,6 +40,10 @@ pub struct Scene {
     pub delivered: bool,
     /// The ticks before a release may begin.
     pub delay: Tick,
+    /// The machine is ordered and not delivered yet, and another one is ordered in its place if it comes to nothing.
+    pub replaces: bool,
+    /// When the object ends by itself; 0: never.
+    pub expires: Tick,
     /// A machine is there before the objects, which name it.
     pub brought: Option<Brought>,
     /// A process may stand still between clock and socket.
@@ -73,6 +77,8 @@ impl Default for Scene {
             aged: false,
             delivered: false,
             delay: 0,
+            replaces: false,
+            expires: 0,
             brought: None,
             freezes: false,
             slow: false,

@@ -55,6 +55,7 @@ pub fn all() -> Vec<Scene> {
     all.extend(stripping());
     all.extend(leases());
     all.extend(taking_on());
+    all.extend(coming_to_nothing());
     all
 }
 
@@ -340,7 +341,7 @@ fn taking_on() -> Vec<Scene> {
         brought(
             Brought::Unmarked(2),
             Scene {
-                writes: 5,
+                writes: 4,
                 ..two("two-named", 0, &[(Delete, 1)])
             },
         ),
@@ -348,5 +349,41 @@ fn taking_on() -> Vec<Scene> {
             Brought::Kept,
             regular("named-kept", 3, &[(Delete, 1), (Crash, 1)]),
         ),
+    ]
+}
+
+/// A machine that comes to nothing, in whose place another one is ordered; and an object that ends by itself.
+fn coming_to_nothing() -> Vec<Scene> {
+    let replaces = |scene| Scene {
+        replaces: true,
+        delivered: true,
+        ..scene
+    };
+    vec![
+        replaces(regular("replace", 5, &[(Fail, 2), (Flap, 1), (Crash, 1)])),
+        replaces(regular(
+            "replace-lost",
+            5,
+            &[(Fail, 1), (Lost, 1), (Crash, 1)],
+        )),
+        replaces(regular(
+            "replace-edit",
+            4,
+            &[(Fail, 1), (Edit, 1), (Delete, 1)],
+        )),
+        replaces(regular(
+            "reorder",
+            5,
+            &[(ReleasedOutside, 2), (Crash, 1), (Delete, 1)],
+        )),
+        replaces(two("two-replace", 4, &[(Fail, 1), (Lost, 1)])),
+        Scene {
+            expires: 2,
+            ..delivered(
+                "expire",
+                3,
+                &[(Edit, 2), (Crash, 1), (LostWrite, 1), (ApplyAgain, 1)],
+            )
+        },
     ]
 }

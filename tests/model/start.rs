@@ -24,6 +24,8 @@ pub fn object(who: Who, created: Tick) -> Obj {
         suspend: false,
         renamed: false,
         delay: 0,
+        replaces: false,
+        expires: 0,
         names: None,
         observe: false,
         status: None,
@@ -33,6 +35,8 @@ pub fn object(who: Who, created: Tick) -> Obj {
 pub fn world(scene: &Scene) -> World {
     let mut first = object(WHO, 0);
     first.delay = scene.delay;
+    first.replaces = scene.replaces;
+    first.expires = scene.expires;
     let mut machines = Vec::new();
     let mut posts = Vec::new();
     let start = if scene.aged { 2 * GRACE } else { 0 };
@@ -74,19 +78,25 @@ pub fn world(scene: &Scene) -> World {
                 reason: real::reason_number(Reason::Delivered),
             }),
             stalled: false,
+            replaced: [None; 2],
         });
+        let life = match scene.replaces {
+            true => Life::Provisioning,
+            false => Life::Delivered,
+        };
         machines.push(Machine {
             account: 0,
             marks: [Some((WHO, 0)), None, None],
             cluster: true,
             retained: false,
-            life: Life::Delivered,
-            delivered: true,
+            life,
+            delivered: life == Life::Delivered,
             created: 0,
             owner: WHO,
             stripped: false,
             by_policy: false,
             refused: false,
+            flaps_until: 0,
             renamed: false,
             named: false,
             brought: false,
@@ -159,6 +169,7 @@ fn bring(
         stripped: false,
         by_policy: false,
         refused: false,
+        flaps_until: 0,
         renamed: false,
         named: false,
         brought: true,

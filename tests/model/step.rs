@@ -301,6 +301,10 @@ impl Hand<'_> {
             Effect::BeginRelease { uuid } => {
                 self.begin_release(object, real::machine_of(uuid), answer);
             }
+            Effect::ReleaseFailed { uuid } => {
+                self.release_failed(object, real::machine_of(uuid), answer);
+            }
+            Effect::Expire { at } => self.expire(object, *at, answer),
             Effect::Release { uuid } => self.release(object, real::machine_of(uuid)),
             Effect::RemoveOrderTag { tag } => self.remove_order_tag(tag),
         }

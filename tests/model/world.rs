@@ -70,6 +70,8 @@ pub struct StatusA {
     pub over: bool,
     pub ready: Option<ReadyA>,
     pub stalled: bool,
+    /// Machines that another one was ordered in the place of, and whether they failed.
+    pub replaced: [Option<(u8, bool)>; 2],
 }
 
 /// The condition Ready.
@@ -103,6 +105,10 @@ pub struct Obj {
     pub observe: bool,
     /// Ticks before its release may begin; they count from its creation, by which it is deleted in the model.
     pub delay: Tick,
+    /// Its machine is replaced when it failed, or somebody else released it.
+    pub replaces: bool,
+    /// When it ends by itself; 0: never.
+    pub expires: Tick,
     pub status: Option<StatusA>,
 }
 
@@ -147,6 +153,8 @@ pub struct Machine {
     pub by_policy: bool,
     /// It is failed, and the provider said no to its release.
     pub refused: bool,
+    /// Failed, it may come to life before this tick.
+    pub flaps_until: Tick,
     /// It has the other host name.
     pub renamed: bool,
     /// A person has said that another one shall be ordered beside it.
@@ -254,6 +262,9 @@ pub enum Broken {
     Beside,
     NamedOrder,
     Observed,
+    LiveReleased,
+    EarlyExpiry,
+    ExpiredOrder,
 }
 
 /// The things that may go wrong or be done by people, each with a budget.
@@ -294,10 +305,12 @@ pub enum Fault {
     ApplyAgain,
     /// A person says that another machine shall be ordered beside those that are kept.
     OrderAnother,
+    /// A machine that failed comes to life after all.
+    Flap,
 }
 
 /// How many kinds of fault there are.
-pub const FAULTS: usize = 25;
+pub const FAULTS: usize = 26;
 
 /// A state of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,8 +2,12 @@
 
 {{- define "flexmetal.rules.namespaced" -}}
 - apiGroups: ["flexmetal.dev"]
-  resources: ["baremetalservers", "servertags", "sshkeys", "ipwhitelists"]
+  resources: ["servertags", "sshkeys", "ipwhitelists"]
   verbs: ["get", "list", "watch", "patch"]
+{{- /* delete: an object that is past its spec.expiresAt deletes itself. */}}
+- apiGroups: ["flexmetal.dev"]
+  resources: ["baremetalservers"]
+  verbs: ["get", "list", "watch", "patch", "delete"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["provideraccounts"]
   verbs: ["get", "list", "watch", "patch"]

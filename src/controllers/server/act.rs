@@ -30,7 +30,7 @@ pub(super) async fn act(
     permission: Permission,
 ) -> Observation {
     match permission {
-        Permission::NotNeeded => act_here(ctx, facts, effect).await,
+        Permission::NotNeeded => act_here(ctx, facts, account, effect).await,
         Permission::Order(permit) => {
             let _calling = ctx.objects.call_provider();
             match (effect, account) {
@@ -43,7 +43,7 @@ pub(super) async fn act(
         Permission::Calls(permit) => {
             let _calling = ctx.objects.call_provider();
             match account {
-                Some(account) => act_there(ctx, facts, account, effect, permit).await,
+                Some(account) => Box::pin(act_there(ctx, facts, account, effect, permit)).await,
                 None => wrong_permission(),
             }
         }
@@ -51,7 +51,12 @@ pub(super) async fn act(
 }
 
 /// Effects on the object itself.
-async fn act_here(ctx: &ServerContext, facts: &Facts, effect: &Effect) -> Observation {
+async fn act_here(
+    ctx: &ServerContext,
+    facts: &Facts,
+    account: Option<&Account>,
+    effect: &Effect,
+) -> Observation {
     let object = &facts.object;
     match effect {
         Effect::WriteNote(note) => {
@@ -67,6 +72,7 @@ async fn act_here(ctx: &ServerContext, facts: &Facts, effect: &Effect) -> Observ
         },
         Effect::HoldObject => written(writes::hold(ctx, object).await),
         Effect::LetGo => written(writes::let_go(ctx, object).await),
+        Effect::Expire { at } => Box::pin(expire(ctx, facts, account, *at)).await,
         Effect::Order(_)
         | Effect::LookForOrder(_)
         | Effect::Read { .. }
@@ -74,7 +80,8 @@ async fn act_here(ctx: &ServerContext, facts: &Facts, effect: &Effect) -> Observ
         | Effect::RemoveTag { .. }
         | Effect::RemoveOrderTag { .. }
         | Effect::BeginRelease { .. }
-        | Effect::Release { .. } => wrong_permission(),
+        | Effect::Release { .. }
+        | Effect::ReleaseFailed { .. } => wrong_permission(),
     }
 }
 
@@ -93,11 +100,13 @@ async fn act_there(
         | Effect::AddTag { uuid, .. }
         | Effect::RemoveTag { uuid, .. }
         | Effect::BeginRelease { uuid }
-        | Effect::Release { uuid } => uuid,
+        | Effect::Release { uuid }
+        | Effect::ReleaseFailed { uuid } => uuid,
         Effect::Order(_)
         | Effect::WriteNote(_)
         | Effect::PutBack(_)
         | Effect::HoldObject
+        | Effect::Expire { .. }
         | Effect::LetGo => {
             return wrong_permission();
         }
@@ -117,17 +126,28 @@ async fn act_there(
             }
             retag(facts, &mut permit, &id, when, tag, true).await
         }
+        Effect::RemoveTag { tag, when, .. } if *when == fence::TagProof::GivesWay => {
+            // Another process may have noted in the meantime that the object has the machine.
+            match reread(ctx, facts).await {
+                Ok(fresh) => retag(&fresh, &mut permit, &id, when, tag, false).await,
+                Err(observation) => observation,
+            }
+        }
         Effect::RemoveTag { tag, when, .. } => {
             retag(facts, &mut permit, &id, when, tag, false).await
         }
         Effect::BeginRelease { .. } => begin_release(ctx, facts, account, permit, &id).await,
         Effect::Release { .. } => release(facts, permit, &id).await,
+        Effect::ReleaseFailed { .. } => {
+            Box::pin(release_failed(ctx, facts, account, permit, &id)).await
+        }
         Effect::Order(_)
         | Effect::LookForOrder(_)
         | Effect::RemoveOrderTag { .. }
         | Effect::WriteNote(_)
         | Effect::PutBack(_)
         | Effect::HoldObject
+        | Effect::Expire { .. }
         | Effect::LetGo => wrong_permission(),
     }
 }
@@ -371,11 +391,67 @@ async fn release(facts: &Facts, mut permit: Permit, id: &ServerId) -> Observatio
     }
 }
 
+/// The release of a machine that the provider could not deliver, in whose place another one is ordered.
+async fn release_failed(
+    ctx: &ServerContext,
+    facts: &Facts,
+    account: &Account,
+    mut permit: Permit,
+    id: &ServerId,
+) -> Observation {
+    let fresh = match reread(ctx, facts).await {
+        Ok(fresh) => fresh,
+        Err(observation) => return observation,
+    };
+    let fresh = match with_live_account(ctx, account, fresh).await {
+        Ok(fresh) => fresh,
+        Err(observation) => return observation,
+    };
+    let since = clock::now();
+    match permit.read(id).await {
+        Ok(record) if fence::may_release_failed(&fresh, &record, since, clock::now()) => {
+            delete(facts, permit, &record).await
+        }
+        Ok(_) => not_shown(),
+        Err(error) => refused(&error, "a machine could not be read"),
+    }
+}
+
+/// Deletes the object, where it is past its end by the clock of the API server as well: a deletion that is not carried out
+/// says when it would have been.
+async fn expire(
+    ctx: &ServerContext,
+    facts: &Facts,
+    account: Option<&Account>,
+    at: i64,
+) -> Observation {
+    let fresh = match (reread(ctx, facts).await, account) {
+        (Ok(fresh), Some(account)) => with_live_policies(ctx, account, fresh).await,
+        (fresh, _) => fresh,
+    };
+    let object = match fresh {
+        Ok(fresh) if fence::may_expire(&fresh, at) => fresh.object,
+        Ok(_) => return Observation::Stale,
+        Err(observation) => return observation,
+    };
+    match ctx.delete(&object, true).await {
+        Written::Done(tried)
+            if !fence::is_expired_at(tried.metadata.deletion_timestamp.as_ref(), at) =>
+        {
+            Observation::Failed(Trouble::unexpected(
+                "by the API server's clock spec.expiresAt is not over yet",
+            ))
+        }
+        Written::Done(_) => written(ctx.delete(&object, false).await),
+        other => written(other),
+    }
+}
+
 /// One DELETE, on a record that was asked for at `since`, by the permit of that read: nothing waits
 /// in between.
 async fn send_release(
     facts: &Facts,
-    mut permit: Permit,
+    permit: Permit,
     record: &Server,
     since: Moment,
 ) -> Observation {
@@ -385,6 +461,11 @@ async fn send_release(
     if !fence::may_release(facts, record, since, clock::now(), window) {
         return not_shown();
     }
+    delete(facts, permit, record).await
+}
+
+/// The DELETE itself.
+async fn delete(facts: &Facts, mut permit: Permit, record: &Server) -> Observation {
     tracing::debug!(
         namespace = facts.namespace(),
         name = facts.name(),

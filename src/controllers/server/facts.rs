@@ -57,7 +57,8 @@ pub struct Facts {
     pub installation: Option<Result<Installation, Cause>>,
     /// What the key objects show that the spec names.
     pub named_keys: Vec<Found>,
-    /// Every machine that is known to bear this object's mark, any epoch, any state.
+    /// Every machine that is known to bear this object's mark, any state; but for those that are over and of an order
+    /// before the one that the object speaks of now: they say nothing of that one.
     pub own: Vec<Sighting>,
     /// The machine that status names, whatever its tags.
     pub recorded: Option<Sighting>,
@@ -285,6 +286,12 @@ impl Facts {
         let delay = i64::try_from(delay).unwrap_or(i64::MAX);
         let due = deleted.0.as_second().saturating_add(delay);
         (delay > 0).then_some(due)
+    }
+
+    /// When the object ends by itself.
+    pub fn expires_at(&self) -> Option<i64> {
+        let at = self.object.spec.expires_at.as_ref()?;
+        Some(at.0.as_second())
     }
 
     /// What is known of another object's mark.

@@ -14,6 +14,7 @@ use crate::kinds::{
     server::{OrderOutcome, OrderRecord},
 };
 use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
+use hosting::{Server, ServerStatus};
 use std::time::Duration;
 
 /// Tries to take a tag off the account's list before the object goes without.
@@ -68,6 +69,8 @@ pub struct Memory {
     pub ending_since: Option<Duration>,
     /// The machine that `spec.externalID` names, and since when its marks are those of objects that are gone.
     pub unclaimed: Option<(String, Duration)>,
+    /// The machine of the object is over.
+    pub over: Option<Over>,
     /// The machine whose release people were told of.
     pub release_told: Option<String>,
     /// The changes of its machine's tags.
@@ -154,6 +157,24 @@ pub struct Missing {
     pub reads: Vec<Duration>,
     /// Starts of proof listings, with control, that did not show it, spaced.
     pub listings: Vec<Duration>,
+}
+
+/// A machine that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Over {
+    /// Which.
+    uuid: String,
+    /// Whether it failed; else it is released, or being so.
+    is_failed: bool,
+    /// Since when this process sees it so.
+    pub since: Duration,
+}
+
+impl Over {
+    /// Whether this is the machine, and as it is now.
+    pub fn is(&self, server: &Server) -> bool {
+        self.uuid == server.id.as_str() && self.is_failed == (server.status == ServerStatus::Failed)
+    }
 }
 
 /// The release under way.
@@ -398,6 +419,19 @@ impl Memory {
         if reads.first().is_some_and(|read| *read < since) {
             self.missing = Missing::default();
         }
+    }
+
+    /// Notes how the machine of the object is over, or that it is not.
+    pub fn over_seen(&mut self, server: Option<&Server>, now: Duration) {
+        let same = self.over.take();
+        self.over = server.map(|server| match same {
+            Some(same) if same.is(server) => same,
+            _ => Over {
+                uuid: server.id.as_str().to_owned(),
+                is_failed: server.status == ServerStatus::Failed,
+                since: now,
+            },
+        });
     }
 
     /// Notes the attempt that is known to have made nothing, or that there is none.

@@ -91,7 +91,9 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
             return say(ctx, &facts, &decision, again).await;
         }
         Asked::Refused(observation) => observation,
-        Asked::Now(permission) => act(ctx, &facts, account.as_ref(), effect, permission).await,
+        Asked::Now(permission) => {
+            Box::pin(act(ctx, &facts, account.as_ref(), effect, permission)).await
+        }
     };
     if observation == Observation::Stale {
         // The watch may be behind for a while; the next pass must not try the same again.
@@ -100,6 +102,11 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     let over = *effect == Effect::LetGo && observation == Observation::Done;
     if over {
         report::ended(ctx, &facts).await;
+    }
+    if let Effect::Expire { at } = effect
+        && observation == Observation::Done
+    {
+        report::expired(ctx, &facts, *at).await;
     }
     // Without an account nothing was looked at, and nothing is spaced.
     let spacing = facts

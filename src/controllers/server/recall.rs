@@ -5,7 +5,10 @@
 mod external;
 
 use super::{
-    decide::evidence::{Evidence, evidence},
+    decide::{
+        evidence::{Evidence, evidence},
+        machine,
+    },
     facts::{Facts, Former},
     memory::Missing,
 };
@@ -68,6 +71,11 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     if let Some(shown) = external::marked(facts) {
         facts.own.push(shown);
     }
+    let own = facts.mark();
+    facts.own.retain(|s| !found.is_of_earlier(&own, &s.server));
+    let over = machine::kept(facts, &found).map(|kept| kept.server);
+    let over = over.filter(|server| !server.status.is_live());
+    facts.memory.over_seen(over.as_deref(), now);
     if !facts.own.is_empty() {
         // It is shown again: an earlier search for it proves nothing any more.
         facts.memory.missing = Missing::default();

@@ -2,7 +2,7 @@
 
 use super::{
     ServerContext,
-    decide::{Decision, fence},
+    decide::{Decision, expiry, fence},
     facts::Facts,
     steps::{self, Step},
 };
@@ -26,6 +26,17 @@ pub async fn release_started(ctx: &ServerContext, facts: &Facts, uuid: &str) {
         "the release of machine {uuid} has started ({RELEASE_ANNOTATION}); deletionPolicy: Retain comes too late from now on"
     );
     tell(ctx, facts, Step::ReleaseStarted, uuid, note).await;
+}
+
+/// Tells people that the object deleted itself.
+pub async fn expired(ctx: &ServerContext, facts: &Facts, at: i64) {
+    let status = facts.status();
+    let uuid = status.uuid.as_deref().unwrap_or_default();
+    let note = format!(
+        "spec.expiresAt was {}, so this object deleted itself; its machine goes the way of any deletion",
+        expiry::moment(at)
+    );
+    tell(ctx, facts, Step::Expired, uuid, note).await;
 }
 
 /// Tells people what a status write does not show them: how the object's machines ended.

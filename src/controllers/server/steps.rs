@@ -4,7 +4,7 @@
 //! record, and a pass that finds nothing new tells nothing.
 
 use super::{
-    decide::{evidence, machine::ADOPTED},
+    decide::{evidence, expiry, machine::ADOPTED},
     facts::{Facts, is_same_uuid},
 };
 use crate::{
@@ -38,6 +38,12 @@ pub enum Step {
     Refused,
     /// The spec asks for something else than the machine has, and nothing acts on that.
     PendingChanges,
+    /// The machine came to nothing, and another one is ordered in its place.
+    Replaced,
+    /// The object deletes itself within a day, or within an hour.
+    Expiring,
+    /// The object deleted itself.
+    Expired,
     /// The object is deleted, and the release of its machine begins after a delay.
     ReleaseDelayed,
     /// The release of the machine is noted on the object: from now on it goes on to its end.
@@ -60,6 +66,9 @@ impl Step {
             Self::Delivered => "Delivered",
             Self::Refused => "Refused",
             Self::PendingChanges => "PendingChanges",
+            Self::Replaced => "Replaced",
+            Self::Expiring => "Expiring",
+            Self::Expired => "Expired",
             Self::ReleaseDelayed => "ReleaseDelayed",
             Self::ReleaseStarted => "ReleaseStarted",
             Self::Released => "Released",
@@ -76,6 +85,8 @@ impl Step {
             Self::Adopted => (Severity::Normal, "Adopt"),
             Self::Delivered => (Severity::Normal, "Deliver"),
             Self::PendingChanges => (Severity::Warning, "Compare"),
+            Self::Replaced => (Severity::Warning, "Replace"),
+            Self::Expiring | Self::Expired => (Severity::Warning, "Expire"),
             Self::ReleaseDelayed => (Severity::Warning, "Release"),
             Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
         };
@@ -95,6 +106,8 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
         of_order(facts, &before, next),
         delivered(&before, next),
         pending(&before, next),
+        replaced(&before, next),
+        expiring(facts, &before, next),
         delayed(&before, next),
     ];
     let mut news: Vec<News> = steps.into_iter().flatten().collect();
@@ -133,6 +146,40 @@ pub fn release_to_tell(facts: &Facts) -> Option<&str> {
     let followed = [ServerStatus::Releasing, ServerStatus::Released];
     let is_shown = followed.iter().any(|s| shown == Some(s.as_str()));
     (is_own && !is_told && !is_shown).then_some(uuid)
+}
+
+/// Told once of each machine.
+fn replaced(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let last = next.replaced.last()?;
+    let is_new = !before
+        .replaced
+        .iter()
+        .any(|r| is_same_uuid(&r.uuid, &last.uuid));
+    is_new.then(|| {
+        Step::Replaced.news(format!(
+            "machine {} is {:?}, and another one is ordered in its place",
+            last.uuid, last.provider_status
+        ))
+    })
+}
+
+/// Told a day and an hour before.
+fn expiring(
+    facts: &Facts,
+    before: &BareMetalServerStatus,
+    next: &BareMetalServerStatus,
+) -> Option<News> {
+    let at = facts.expires_at()?;
+    (next.expiry_warning > before.expiry_warning && !expiry::is_over(facts)).then(|| {
+        let machine = match facts.policies().retain() {
+            true => "its machine stays at the provider then",
+            false => "its machine is released then",
+        };
+        Step::Expiring.news(format!(
+            "this object deletes itself at {} (spec.expiresAt), and {machine}; to keep it, set a later moment",
+            expiry::moment(at)
+        ))
+    })
 }
 
 /// Told once, when the delay begins, and again when it ends at another moment.

@@ -41,7 +41,11 @@ pub(super) enum Permission {
 /// Asks for the turn of an effect.
 pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> Asked {
     let (lane, calls) = match effect {
-        Effect::WriteNote(_) | Effect::PutBack(_) | Effect::HoldObject | Effect::LetGo => {
+        Effect::WriteNote(_)
+        | Effect::PutBack(_)
+        | Effect::HoldObject
+        | Effect::Expire { .. }
+        | Effect::LetGo => {
             return Asked::Now(Permission::NotNeeded);
         }
         Effect::Order(_) => return ask_to_order(facts, account),
@@ -54,7 +58,9 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
                 false => (Lane::Change, 2),
             }
         }
-        Effect::BeginRelease { .. } | Effect::Release { .. } => (Lane::Release, 2),
+        Effect::BeginRelease { .. } | Effect::Release { .. } | Effect::ReleaseFailed { .. } => {
+            (Lane::Release, 2)
+        }
         Effect::RemoveOrderTag { .. } => (Lane::Release, 1),
     };
     let Some(account) = account else {

@@ -41,17 +41,31 @@ pub struct Sight {
     pub newcomer: bool,
 }
 
+/// Every machine that bears the object's mark.
+pub fn bearing(s: &Sight) -> Vec<Sighting> {
+    let seen = Seen {
+        machines: machines(s),
+        neighbour: None,
+        neighbours: None,
+        neighbour_noted: false,
+    };
+    seen.bearing(mark(s.object.who))
+}
+
+fn machines(s: &Sight) -> Vec<Sighting> {
+    let numbered = (0u8..).zip(&s.seen);
+    let all = numbered.filter_map(|(number, m)| m.as_ref().map(|m| (number, m)));
+    let sighting = |(number, m)| Sighting {
+        server: Arc::new(server(number, m)),
+        seen: moment(s.now, s.started).mono,
+    };
+    all.map(sighting).collect()
+}
+
 /// The facts, recalled as every pass does it.
 pub fn facts(s: &Sight) -> Facts {
     let now = moment(s.now, s.started);
-    let machines: Vec<Sighting> = (0u8..)
-        .zip(&s.seen)
-        .filter_map(|(number, m)| m.as_ref().map(|m| (number, m)))
-        .map(|(number, m)| Sighting {
-            server: Arc::new(server(number, m)),
-            seen: now.mono,
-        })
-        .collect();
+    let machines = machines(s);
     let proof = s.proof.map(|p| {
         let began = ticks(p.began - s.started);
         let mut servers: Vec<Arc<Server>> = machines

@@ -69,6 +69,7 @@ pub fn control_server(account: u8) -> Server {
         stripped: false,
         by_policy: false,
         refused: false,
+        flaps_until: 0,
         renamed: false,
         named: false,
         brought: false,

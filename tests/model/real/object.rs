@@ -10,9 +10,10 @@ use flexmetal_operator::kinds::{
     order::{OrderAccount, OrderNote},
     references::AccountKind,
     server::{
-        BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent,
+        BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, ExternalReleasePolicy,
+        FailurePolicy, Intent,
         OrderOutcome::{NotSent, Refused},
-        OrderRecord,
+        OrderRecord, Replaced,
     },
 };
 use hosting::ServerStatus;
@@ -124,6 +125,7 @@ fn status(s: &StatusA) -> BareMetalServerStatus {
             .uuid
             .map(|_| if s.over { "released" } else { "delivered" }.into()),
         order: s.order.as_ref().map(record),
+        replaced: s.replaced.iter().flatten().map(replaced).collect(),
         ..Default::default()
     }
 }
@@ -139,6 +141,23 @@ pub fn status_of(s: &BareMetalServerStatus) -> StatusA {
             reason: reason_index(&c.reason),
         }),
         stalled: find(Type::Stalled).is_some_and(|c| c.status == "True"),
+        replaced: {
+            let mut all = s.replaced.iter().map(|r| {
+                let is_failed = ServerStatus::parse(&r.provider_status) == ServerStatus::Failed;
+                (machine_of(&r.uuid), is_failed)
+            });
+            [all.next(), all.next()]
+        },
+    }
+}
+
+fn replaced((machine, is_failed): &(u8, bool)) -> Replaced {
+    Replaced {
+        uuid: uuid(*machine),
+        provider_status: if *is_failed { "failed" } else { "released" }.into(),
+        location: "here".into(),
+        instance_type: "small".into(),
+        noted_at: Time(Timestamp::from_second(BASE).unwrap()),
     }
 }
 
@@ -189,6 +208,9 @@ pub fn object(o: &Obj) -> BareMetalServer {
         suspend: Some(o.suspend),
         external_id: o.names.map(uuid),
         management_policy: o.observe.then_some(ManagementPolicy::ObserveOnly),
+        failure_policy: o.replaces.then_some(FailurePolicy::Replace),
+        external_release_policy: o.replaces.then_some(ExternalReleasePolicy::Reorder),
+        expires_at: (o.expires > 0).then(|| Time(Timestamp::from_second(wall(o.expires)).unwrap())),
         release_delay: (o.delay > 0).then(|| Interval(ticks(o.delay))),
         ..SPEC.clone()
     };

@@ -237,3 +237,66 @@ fn an_object_that_goes_without_a_look_at_the_machine_it_marked_is_caught() {
     };
     caught(Variant::EndUnlisted, rules::HELD, scene);
 }
+
+#[test]
+fn another_order_as_soon_as_a_machine_failed_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        replaces: true,
+        regular: true,
+        ticks: 2,
+        faults: vec![(Fail, 1), (Flap, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::GraceIgnored, rules::ONE_MACHINE, scene);
+}
+
+#[test]
+fn orders_for_as_long_as_machines_fail_are_caught() {
+    let scene = Scene {
+        delivered: true,
+        replaces: true,
+        regular: true,
+        ticks: 8,
+        faults: vec![(Fail, 2)],
+        writes: 20,
+        ..Scene::default()
+    };
+    caught(Variant::RowIgnored, rules::ROW, scene);
+}
+
+#[test]
+fn a_failed_machine_taken_for_that_of_the_next_order_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        replaces: true,
+        regular: true,
+        ticks: 5,
+        faults: vec![(Fail, 1), (Lost, 1)],
+        ..Scene::default()
+    };
+    caught(Variant::EarlierCounts, rules::ENDS, scene);
+}
+
+#[test]
+fn an_object_that_ends_too_early_is_caught() {
+    let scene = Scene {
+        delivered: true,
+        regular: true,
+        expires: 3,
+        ticks: 2,
+        ..Scene::default()
+    };
+    caught(Variant::EarlyEnd, rules::EXPIRY, scene);
+}
+
+#[test]
+fn an_order_after_the_end_is_caught() {
+    let scene = Scene {
+        regular: true,
+        expires: 1,
+        ticks: 2,
+        ..Scene::default()
+    };
+    caught(Variant::EndIgnored, rules::EXPIRY, scene);
+}

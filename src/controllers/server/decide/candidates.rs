@@ -1,10 +1,11 @@
 //! Where an order may go: the place and type of the spec, then its alternatives, in this order.
 
-use super::terms::is_same;
+use super::{super::facts::Facts, terms::is_same};
 use crate::{
     account::supply::Demand,
-    kinds::server::{BareMetalServerSpec, OrderRecord},
+    kinds::server::{BareMetalServerSpec, OrderRecord, Replaced},
 };
+use hosting::ServerStatus;
 
 /// One place and type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,22 @@ pub fn candidates(spec: &BareMetalServerSpec) -> impl Iterator<Item = Candidate<
             .unwrap_or(first.instance_type),
     });
     std::iter::once(first).chain(others)
+}
+
+/// All of them in the order in which they are tried: a place and type at which a machine of this object failed comes last.
+pub fn in_order(facts: &Facts) -> Vec<Candidate<'_>> {
+    let status = facts.object.status.as_ref();
+    let replaced = status.map_or(&[][..], |s| &s.replaced);
+    let is_failed = |r: &&Replaced| ServerStatus::parse(&r.provider_status) == ServerStatus::Failed;
+    let failures = |c: &Candidate<'_>| {
+        let failed = replaced.iter().filter(is_failed);
+        failed
+            .filter(|r| c.is(&r.location, &r.instance_type))
+            .count()
+    };
+    let mut all: Vec<Candidate<'_>> = candidates(&facts.object.spec).collect();
+    all.sort_by_key(failures);
+    all
 }
 
 /// The one that this order was for. Where that is not on record, or none of them any more, the first.

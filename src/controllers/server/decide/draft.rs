@@ -92,6 +92,8 @@ impl Draft {
             order,
             account,
             policies,
+            replaced,
+            expiry_warning,
             ..
         } = std::mem::take(&mut self.status);
         self.status = BareMetalServerStatus {
@@ -100,6 +102,8 @@ impl Draft {
             order,
             account,
             policies,
+            replaced,
+            expiry_warning,
             ..BareMetalServerStatus::default()
         };
     }

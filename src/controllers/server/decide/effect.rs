@@ -59,6 +59,16 @@ pub enum Effect {
         /// Which machine.
         uuid: String,
     },
+    /// Release a machine that the provider could not deliver, of an object that lives and wants another one.
+    ReleaseFailed {
+        /// Which machine.
+        uuid: String,
+    },
+    /// Delete the object itself: it is past `spec.expiresAt`, in seconds since 1970.
+    Expire {
+        /// That moment.
+        at: i64,
+    },
     /// Take the tag of an order whose machine is released off the account's list.
     RemoveOrderTag {
         /// Which.

@@ -3,12 +3,13 @@
 //! Any one of them proves an intent. They can be stripped, copied, restored or come from another
 //! cluster, so each is read with the question whose it is.
 
-use super::super::facts::Facts;
-use crate::controllers::mark::{ClusterId, Mark};
+use super::super::facts::{Facts, is_same_uuid};
+use crate::controllers::mark::{ClusterId, Mark, marks_of};
 use crate::kinds::{
     order::OrderNote,
     server::{Intent, OrderOutcome, OrderRecord},
 };
+use hosting::Server;
 
 /// What the object tells of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,6 +196,21 @@ impl Evidence {
             Self::Former(_, mark) | Self::Stranger(_, mark) => Some(mark),
             _ => None,
         }
+    }
+
+    /// Whether a machine with this mark is over, and was made by an order before the one that the object speaks of: another
+    /// one was ordered in its place since, or it appeared late.
+    pub fn is_of_earlier(&self, own: &Mark, server: &Server) -> bool {
+        let Self::Own(attempt) = self else {
+            return false;
+        };
+        let recorded = attempt.uuid.as_deref();
+        let is_recorded = recorded.is_some_and(|uuid| is_same_uuid(uuid, server.id.as_str()));
+        let epochs = marks_of(&server.tags).filter(|(mark, _)| mark == own);
+        let newest = epochs.map(|(_, epoch)| epoch).max();
+        !server.status.is_live()
+            && !is_recorded
+            && newest.is_some_and(|epoch| epoch < attempt.record.intent.epoch)
     }
 
     /// The recorded outcome of an own order.

@@ -8,6 +8,7 @@ use super::{
     Decision, Effect,
     draft::Draft,
     evidence::Evidence,
+    expiry,
     fence::TagProof,
     machine::{self, Machine, out_of_touch},
     order, remedy,
@@ -70,6 +71,9 @@ fn take_on(facts: &Facts, evidence: &Evidence, external: &External) -> Decision 
     let again = view.times.idle_poll_interval;
     if facts.policies().suspend {
         let cause = Cause::suspended(remedy::suspended(facts, "nothing is taken on"));
+        return Decision::hold(facts, cause);
+    }
+    if let Some(cause) = expiry::against_order(facts) {
         return Decision::hold(facts, cause);
     }
     if let Some(cause) = against(facts, server) {

@@ -6,7 +6,9 @@ use super::{
     super::facts::{Facts, is_same_uuid},
     Effect, NewOrder, decide,
     evidence::evidence,
-    external, rivals,
+    expiry, external,
+    replace::{self, Wish},
+    rivals,
 };
 use crate::controllers::mark::{Mark, marks_of, parse_order_tag};
 use crate::{
@@ -15,6 +17,7 @@ use crate::{
     runtime::Moment,
 };
 use hosting::{Server, ServerStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
 /// The intent to write for an order, when the same decision still stands on fresh facts.
@@ -119,6 +122,34 @@ pub fn may_release(
         && now.wall >= since.wall
 }
 
+/// Whether the object may be deleted because it is past its end.
+pub fn may_expire(fresh: &Facts, at: i64) -> bool {
+    !fresh.deleting()
+        && fresh.expires_at() == Some(at)
+        && expiry::is_over(fresh)
+        && fresh
+            .known_policies()
+            .is_some_and(PoliciesInForce::let_send)
+}
+
+/// Whether a deletion at this moment, by the API server's clock, comes after the end.
+pub fn is_expired_at(deleted: Option<&Time>, at: i64) -> bool {
+    deleted.is_some_and(|time| time.0.as_second() >= at)
+}
+
+/// Whether this machine may be released for an object that lives and wants another one: it failed before it was
+/// delivered, is the object's alone, and the read of it is no older than the window.
+pub fn may_release_failed(fresh: &Facts, record: &Server, since: Moment, now: Moment) -> bool {
+    let window = fresh.view().map(|view| view.times.send_window);
+    !fresh.deleting()
+        && record.status == ServerStatus::Failed
+        && replace::wish(fresh, record) == Wish::Replace
+        && is_sole(fresh, record)
+        && !marks::is_retained(record)
+        && window.is_some_and(|window| now.since(since.mono) < window)
+        && now.wall >= since.wall
+}
+
 /// How far the provider's clock may be from ours, in seconds.
 const CLOCK_SLACK: i64 = 300;
 
@@ -148,6 +179,8 @@ pub enum TagProof {
     ClusterMarkOnly,
     /// Nothing stands against taking it on.
     Unowned,
+    /// It bears this object's mark and is another object's, and this one, read right before, has it not on record.
+    GivesWay,
 }
 
 impl TagProof {
@@ -159,6 +192,7 @@ impl TagProof {
                 bears(record, mark) && rivals::rival(object, &evidence(object), record).is_none()
             }
             Self::Unowned => external::against(object, record).is_none(),
+            Self::GivesWay => bears(record, &object.mark()) && rivals::may_give_way(object, record),
             Self::ClusterMarkOnly => {
                 record.has_tag(&object.cluster.tag())
                     && !record.tags.iter().any(|t| t.starts_with(ORDER_TAG))

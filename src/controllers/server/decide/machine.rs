@@ -6,8 +6,9 @@ use super::{
     candidates::candidates,
     draft::Draft,
     evidence::{Attempt, Evidence},
+    expiry,
     fence::TagProof,
-    leads_to, order_account, remedy, rivals, sent,
+    leads_to, order_account, remedy, replace, rivals, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
@@ -30,7 +31,7 @@ use crate::{
 };
 use hosting::{Server, ServerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The machine that an object keeps.
 #[derive(Clone, Debug)]
@@ -49,10 +50,12 @@ pub fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
         .iter()
         .filter(|s| s.server.status.is_live())
         .collect();
-    // Whichever is older: the one that the spec names.
+    // Whichever is older: the one that the spec names, and none that another one was ordered in the place of.
     live.sort_by_key(|s| {
         let is_other = !facts.names(&s.server);
-        (is_other, s.server.created_at, s.server.id.as_str())
+        let is_replaced = replace::is_replaced(facts, &s.server);
+        let age = (s.server.created_at, s.server.id.as_str());
+        (is_other, is_replaced && facts.own.len() > 1, age)
     });
     if let Some((kept, others)) = live.split_first() {
         return Some(Machine {
@@ -101,6 +104,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     draft.status.duplicates.clone_from(&machine.others);
+    replace::forget(facts, server, &mut draft);
     draft
         .status
         .account
@@ -143,8 +147,16 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     if !facts.has_finalizer() || facts.annotation().as_ref() != Some(&Ok(note.clone())) {
         return decision.with(Effect::WriteNote(Box::new(note)));
     }
-    if account.is_err() || !facts.policies().let_send() || !server.status.is_live() {
+    let mut decision = decision;
+    let until_expiry = expiry::tend(facts, &mut decision);
+    let Ok(view) = account else {
         return decision;
+    };
+    if decision.effect.is_some() || !facts.policies().let_send() {
+        return decision;
+    }
+    if !server.status.is_live() {
+        return replace::decide(facts, evidence, view, server, decision);
     }
     let Tags {
         effect,
@@ -156,7 +168,8 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         return decision.with(effect);
     }
     let mut decision = out_of_touch(facts, decision.draft);
-    if let Some(rest) = rest {
+    let rests = [until_expiry, until_late(facts, server), rest];
+    for rest in rests.into_iter().flatten().filter(|rest| !rest.is_zero()) {
         decision.again = decision.again.within(rest);
     }
     if is_to_record {
@@ -284,22 +297,19 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
             ),
         ),
         ServerStatus::Delivered => Cause::ready(Reason::Delivered, ""),
-        ServerStatus::Failed => Cause::needs_person(
-            Reason::ProvisioningFailed,
-            format!(
-                "the provider could not deliver machine {}{said}; nothing is ordered in its place; delete this object to give it up: {}",
+        ServerStatus::Failed | ServerStatus::Releasing | ServerStatus::Released => {
+            replace::cause(facts, server)
+        }
+        other if until_late(facts, server) == Some(Duration::ZERO) => {
+            let message = format!(
+                "machine {} is ordered and billed, and the provider says {:?}{said} for longer than {} (spec.provisioning.timeout); ask the provider, or delete this object to give it up: {}",
                 server.id,
+                other.as_str(),
+                timeout(facts),
                 remedy::delete(facts)
-            ),
-        ),
-        ServerStatus::Releasing | ServerStatus::Released => Cause::needs_person(
-            Reason::ReleasedExternally,
-            format!(
-                "machine {} was released outside this object; nothing is ordered in its place; for another machine delete this object and create it again: {}",
-                server.id,
-                remedy::delete(facts)
-            ),
-        ),
+            );
+            Cause::needs_person(Reason::ProvisioningTimeout, message)
+        }
         other => {
             let next = match facts.policies().suspend {
                 true => remedy::suspended(facts, "nothing is sent"),
@@ -313,6 +323,21 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
             Cause::waits(Reason::Provisioning, message)
         }
     }
+}
+
+/// How long the delivery may take.
+fn timeout(facts: &Facts) -> Interval {
+    facts.object.spec.provisioning.unwrap_or_default().timeout()
+}
+
+/// How long a machine that is not delivered yet may still take; zero: it takes too long. None: nobody waits for it.
+fn until_late(facts: &Facts, server: &Server) -> Option<Duration> {
+    if !server.status.is_live() || server.status == ServerStatus::Delivered {
+        return None;
+    }
+    let waited = facts.steady_wall().saturating_sub(server.created_at?);
+    let waited = Duration::from_secs(u64::try_from(waited).unwrap_or(0));
+    Some(timeout(facts).0.saturating_sub(waited))
 }
 
 /// When a machine that is not ready yet is looked at again, in words.

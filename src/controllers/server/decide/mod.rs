@@ -9,6 +9,7 @@ pub mod candidates;
 pub mod draft;
 pub mod effect;
 pub mod evidence;
+pub mod expiry;
 pub mod external;
 mod failing;
 pub mod fence;
@@ -20,6 +21,7 @@ pub mod order;
 mod policies;
 pub mod release;
 pub mod remedy;
+pub mod replace;
 pub mod request;
 pub mod resolve;
 mod retained;
@@ -93,7 +95,9 @@ pub fn decide(facts: &Facts) -> Decision {
         decision.draft.status.order = Some(attempt.record.clone());
         // And which machine it was: the account may show none now.
         let uuid = &mut decision.draft.status.uuid;
-        if attempt.record.outcome == Some(OrderOutcome::Created) && uuid.is_none() {
+        let is_replaced = matches!(decision.effect, Some(Effect::Order(_)));
+        let is_created = attempt.record.outcome == Some(OrderOutcome::Created);
+        if is_created && uuid.is_none() && !is_replaced {
             uuid.clone_from(&attempt.uuid);
         }
     }

@@ -8,7 +8,7 @@ use super::{
     Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
-    external, order_account, remedy,
+    expiry, external, order_account, remedy, replace,
     request::{self, Place},
     retained,
     sent::{self, Hashes},
@@ -61,7 +61,10 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     if facts.policies().observe_only() {
         return Decision::hold(facts, remedy::observed(facts, "nothing is ordered"));
     }
-    if let Some(cause) = terms::against_order(facts) {
+    if let Some(cause) = expiry::against_order(facts)
+        .or_else(|| replace::against_order(facts))
+        .or_else(|| terms::against_order(facts))
+    {
         return Decision::hold(facts, cause);
     }
     if let Some(wait) = unproved(facts, view, evidence) {

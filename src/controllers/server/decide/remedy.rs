@@ -85,7 +85,7 @@ pub fn held(facts: &Facts, what: &str) -> Option<Cause> {
     policies.observe_only().then(|| observed(facts, what))
 }
 
-/// The same while it is being deleted: see [`suspended_at_the_end`].
+/// The same while it is being deleted, with the two ways on: to keep the machine, or to release it.
 pub fn held_at_the_end(facts: &Facts, machine: &str) -> Option<Cause> {
     let policies = facts.policies();
     if policies.suspend {

@@ -2,7 +2,7 @@
 
 use super::{
     super::facts::{Facts, Installation},
-    candidates::{Candidate, candidates},
+    candidates::{Candidate, in_order},
     stock,
     terms::is_same,
 };
@@ -32,7 +32,7 @@ pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
     let mut first_lack = None;
     let mut doubtful = None;
     let mut mistake = None;
-    for candidate in candidates(spec) {
+    for candidate in in_order(facts) {
         // A mistake in one of them counts where none of the others can be had: the provider may have dropped its type.
         let place = match place_of(catalogue, &candidate) {
             Err(cause) if candidate.alternative.is_some() => {

@@ -7,7 +7,7 @@
 use super::{
     super::facts::{Facts, OtherMark},
     Decision, Effect,
-    evidence::Evidence,
+    evidence::{Evidence, evidence},
     fence::TagProof,
 };
 use crate::{
@@ -70,13 +70,20 @@ pub fn settle(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Dec
     })
 }
 
+/// Whether the object may take its own mark off: others have the machine, and it has not.
+pub fn may_give_way(fresh: &Facts, record: &Server) -> bool {
+    let found = evidence(fresh);
+    let is_begun = super::fence::is_begun(fresh, record.id.as_str());
+    !matches!(found, Evidence::Own(_)) && !is_begun && is_shared(fresh, &found, record)
+}
+
 /// Takes the object's own mark off.
 pub fn own_tag(facts: &Facts, server: &Server) -> Option<Effect> {
     let tag = super::fence::order_tag_of(server, &facts.mark())?;
     Some(Effect::RemoveTag {
         uuid: server.id.as_str().into(),
         tag: tag.into(),
-        when: TagProof::OwnMark,
+        when: TagProof::GivesWay,
     })
 }
 

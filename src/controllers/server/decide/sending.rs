@@ -70,7 +70,7 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
 
 /// How the last DELETE of this machine ended, if it was sent in the state that the machine is in:
 /// what was refused to a waiting machine says nothing of a failed one.
-fn answer(facts: &Facts, server: &Server) -> Option<(ReleaseAnswer, Duration)> {
+pub(super) fn answer(facts: &Facts, server: &Server) -> Option<(ReleaseAnswer, Duration)> {
     let sent = facts.memory.release.sent.as_ref()?;
     let is_failed = server.status == ServerStatus::Failed;
     (is_same_uuid(&sent.uuid, server.id.as_str()) && sent.failed == is_failed)

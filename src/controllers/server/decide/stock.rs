@@ -6,7 +6,7 @@
 use super::{
     super::facts::Facts,
     Decision,
-    candidates::{candidates, ordered},
+    candidates::{in_order, ordered},
     order::waiting,
     remedy,
     terms::is_same,
@@ -34,7 +34,7 @@ pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
     }
     let spec = &facts.object.spec;
     let mut newest = None;
-    for asked in candidates(spec).map(|c| c.demand(spec)) {
+    for asked in in_order(facts).iter().map(|c| c.demand(spec)) {
         let open = view.refused.iter();
         let open = open.filter(|(refused, _)| *refused == asked);
         newest = newest.max(open.map(|(_, at)| *at).max());

@@ -6,6 +6,7 @@ mod answers;
 mod candidates;
 mod draft;
 mod evidence;
+mod expiry;
 mod external;
 mod lineage;
 mod machine;
@@ -16,6 +17,7 @@ mod properties;
 pub(crate) mod readings;
 mod recall;
 mod release;
+mod replace;
 mod resolve;
 mod retained;
 mod steps;
@@ -417,6 +419,8 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::RemoveTag { .. } => "RemoveTag",
         Effect::BeginRelease { .. } => "BeginRelease",
         Effect::Release { .. } => "Release",
+        Effect::ReleaseFailed { .. } => "ReleaseFailed",
+        Effect::Expire { .. } => "Expire",
         Effect::LetGo => "LetGo",
     });
     let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);

@@ -9,7 +9,7 @@ use crate::controllers::server::{
     tag_changes::{TagChange, TagEnd},
 };
 use crate::kinds::{
-    ManagementPolicy,
+    ExternalReleasePolicy, FailurePolicy, ManagementPolicy,
     names::{CLUSTER_TAG, ORDER_TAG, RESERVED_PREFIX},
     server::TagPolicy,
 };
@@ -75,17 +75,19 @@ fn policies() -> impl Strategy<Value = Policies> {
         1 => Just(ManagementPolicy::ObserveOnly)
     ];
     let management = option::of(management);
-    (management, option::of(policy), flag(), flag(), delay).prop_map(
-        |(management_policy, deletion_policy, deletion_protection, suspend, release_delay)| {
-            Policies {
-                management_policy,
-                deletion_policy,
-                deletion_protection,
-                suspend,
-                release_delay,
-            }
-        },
-    )
+    let own = (management, option::of(policy), flag(), flag(), delay);
+    (own, any::<[bool; 2]>()).prop_map(|(own, [replaces, reorders])| {
+        let (management_policy, deletion_policy, deletion_protection, suspend, release_delay) = own;
+        Policies {
+            management_policy,
+            deletion_policy,
+            deletion_protection,
+            suspend,
+            release_delay,
+            failure_policy: replaces.then_some(FailurePolicy::Replace),
+            external_release_policy: reorders.then_some(ExternalReleasePolicy::Reorder),
+        }
+    })
 }
 
 fn machine() -> impl Strategy<Value = Server> {

@@ -2,6 +2,7 @@
 
 use super::{
     adopt::restored,
+    expiry::ending,
     external::{delivered, known, named, observed, other_tag, through_cluster_account},
     machine::kept,
     missing::{created, stripped, tried},
@@ -19,6 +20,7 @@ use crate::controllers::{
         tag_changes::{TagChange, TagEnd},
     },
 };
+use crate::kinds::FailurePolicy;
 use hosting::{catalogue::Availability, quota::LocationQuota, quota::QuotaUsage};
 use serde_json::json;
 
@@ -204,7 +206,19 @@ fn without_a_machine() -> Vec<Case> {
         named(&[]).named(5, None),
         named(&["fmo-cluster:fedcba9876543210"]),
         through_cluster_account(named(&[]), None),
+        ending(Case::new(), 0),
     ]
+}
+
+/// Its delivery takes too long.
+fn slow() -> Server {
+    let mut slow = server(
+        1,
+        ServerStatus::Provisioning,
+        &[&cluster().tag(), &own_tag()],
+    );
+    slow.created_at = Some(START - 9000);
+    slow
 }
 
 fn with_a_machine() -> Vec<Case> {
@@ -229,8 +243,11 @@ fn with_a_machine() -> Vec<Case> {
         ready()
             .view(|v| v.is_unreachable = true)
             .waited_for(Reason::AccountNotReady),
+        kept(ServerStatus::Provisioning).facts(|f| f.own = vec![seen(slow())]),
         kept(ServerStatus::Failed),
+        kept(ServerStatus::Failed).spec(|s| s.failure_policy = Some(FailurePolicy::Replace)),
         kept(ServerStatus::Released),
+        ending(ready(), 0),
         ready().with(2, ServerStatus::Created),
         stripped(&[]),
         stripped(&["fmo-order:0123456789abcdef0123456700000001"]),

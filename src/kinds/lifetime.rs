@@ -1,0 +1,81 @@
+//! How long a server may take, how often it is ordered, and when it ends.
+
+use super::interval::Interval;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{KubeSchema, core::Rule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How long a delivery may take, and how often another machine is ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Provisioning {
+    /// How long a delivery may take before the object says that a person is needed: a span such as `90m`, from 1m to 24h.
+    /// The machine stays ordered, and the object is ready when it is delivered after all. Default: 45m. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Interval")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1m') && duration(self) <= duration('24h')").message("provisioning.timeout must be from 1m to 24h"))]
+    pub timeout: Option<Interval>,
+
+    /// Most machines in a row that `failurePolicy: Replace` and `externalReleasePolicy: Reorder` order, the first one
+    /// included. The row ends when a machine has been delivered for a day. Default: 2. Mutable: a higher number lets
+    /// another one be ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10))]
+    pub max_attempts: Option<i32>,
+}
+
+impl Provisioning {
+    const TIMEOUT: Interval = Interval(Duration::from_secs(2700));
+    const MAX_ATTEMPTS: i32 = 2;
+
+    /// How long a delivery may take.
+    pub fn timeout(self) -> Interval {
+        self.timeout.unwrap_or(Self::TIMEOUT)
+    }
+
+    /// Most machines in a row.
+    pub fn max_attempts(self) -> usize {
+        let most = self.max_attempts.unwrap_or(Self::MAX_ATTEMPTS);
+        usize::try_from(most).unwrap_or(1)
+    }
+}
+
+/// A machine in whose place another one was ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Replaced {
+    /// The provider's identifier.
+    pub uuid: String,
+    /// The provider's word for its state then: `failed`, `releasing` or `released`.
+    pub provider_status: String,
+    /// Where it was ordered.
+    pub location: String,
+    /// As what it was ordered.
+    pub instance_type: String,
+    /// When that was noted.
+    pub noted_at: Time,
+}
+
+/// How long before the end people were told.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum ExpiryWarning {
+    /// A day at most.
+    Day,
+    /// An hour at most.
+    Hour,
+}
+
+/// The rule of a machine that the spec names: none is ordered, so none in its place either.
+pub(super) fn named_is_not_replaced() -> Rule {
+    let is = |field: &str, word: &str| format!("has(self.{field}) && self.{field} == '{word}'");
+    let replaces = is("failurePolicy", "Replace");
+    let reorders = is("externalReleasePolicy", "Reorder");
+    Rule::new(format!(
+        "!has(self.externalID) || !(({replaces}) || ({reorders}))"
+    ))
+    .message("externalID names the machine, so none is ordered in its place: take off failurePolicy: Replace and externalReleasePolicy: Reorder")
+}
