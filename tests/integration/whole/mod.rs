@@ -23,6 +23,7 @@ mod mishaps;
 mod namespace_end;
 mod neighbours;
 mod policies;
+mod replaced;
 mod retained;
 mod scale;
 mod server_tags;

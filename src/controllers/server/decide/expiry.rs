@@ -59,7 +59,22 @@ pub fn tend(facts: &Facts, decision: &mut Decision) -> Option<Duration> {
 }
 
 fn end(facts: &Facts, at: i64, decision: &mut Decision) {
-    if !facts.policies().let_send() {
+    let policies = facts.policies();
+    if !policies.let_send() {
+        return;
+    }
+    if policies.deletion_protection {
+        let text = format!(
+            "spec.expiresAt was {}, and {}, so this object and its machine stay, and the machine is still billed; to let it end: {}; to keep it, set a later expiresAt",
+            moment(at),
+            remedy::stated(facts, "deletionProtection", |p| p
+                .deletion_protection
+                .is_some()),
+            remedy::set(facts, "deletionProtection", "false"),
+        );
+        decision
+            .draft
+            .set(facts, Cause::needs_person(Reason::Expired, text), None);
         return;
     }
     let text = format!(

@@ -124,12 +124,11 @@ pub fn may_release(
 
 /// Whether the object may be deleted because it is past its end.
 pub fn may_expire(fresh: &Facts, at: i64) -> bool {
+    let is_let = |policies: PoliciesInForce| policies.let_send() && !policies.deletion_protection;
     !fresh.deleting()
         && fresh.expires_at() == Some(at)
         && expiry::is_over(fresh)
-        && fresh
-            .known_policies()
-            .is_some_and(PoliciesInForce::let_send)
+        && fresh.known_policies().is_some_and(is_let)
 }
 
 /// Whether a deletion at this moment, by the API server's clock, comes after the end.

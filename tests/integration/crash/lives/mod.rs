@@ -4,6 +4,7 @@
 mod account;
 mod adopted;
 mod key;
+mod replaced;
 mod server;
 mod small;
 mod tag;
@@ -21,9 +22,10 @@ use super::judge::Findings;
 use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 6] = [
+pub(crate) const ALL: [&dyn Life; 7] = [
     &server::Server,
     &adopted::Adopted,
+    &replaced::Replaced,
     &account::Account,
     &tag::TAG,
     &key::KEY,

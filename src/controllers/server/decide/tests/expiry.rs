@@ -50,6 +50,13 @@ fn an_end_waits_for_who_is_held_and_by_a_clock_that_nobody_turned() {
         let at = held.0.expires_at().unwrap();
         assert!(!fence::may_expire(&held.0, at));
     }
+    let protected = delivered(0).spec(|s| s.deletion_protection = Some(true));
+    let at = protected.0.expires_at().unwrap();
+    assert_eq!(
+        short(&protected.decide()),
+        (None, Some(Reason::Expired), true)
+    );
+    assert!(!fence::may_expire(&protected.0, at));
     let turned = delivered(50).facts(|f| f.now.wall += 86_400);
     assert_eq!(short(&turned.decide()).0, None);
     let due = delivered(0);

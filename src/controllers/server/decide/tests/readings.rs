@@ -248,6 +248,7 @@ fn with_a_machine() -> Vec<Case> {
         kept(ServerStatus::Failed).spec(|s| s.failure_policy = Some(FailurePolicy::Replace)),
         kept(ServerStatus::Released),
         ending(ready(), 0),
+        ending(ready(), 0).spec(|s| s.deletion_protection = Some(true)),
         ready().with(2, ServerStatus::Created),
         stripped(&[]),
         stripped(&["fmo-order:0123456789abcdef0123456700000001"]),

@@ -1,0 +1,114 @@
+//! A server whose first machine fails: given up, and replaced by one order.
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+
+use super::super::call_trace::Place;
+use super::super::judge::{self, Findings};
+use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use super::Life;
+use lab::rig::{Health, World, health, server};
+
+const FAIL: usize = 0;
+const REPLACE: usize = 1;
+
+pub(super) struct Replaced;
+
+impl Life for Replaced {
+    fn kind(&self) -> &'static str {
+        "BareMetalServer whose machine failed"
+    }
+
+    fn phases(&self) -> &'static [&'static str] {
+        &["Fail", "Replace", "End"]
+    }
+
+    fn expected(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("Replace", "hosting DELETE servers/{uuid} #1"),
+            ("Replace", "cluster POST events (Replaced) #1"),
+            ("Replace", "cluster PATCH baremetalservers #1"),
+            ("Replace", "hosting POST servers #1"),
+        ]
+    }
+
+    fn start<'a>(
+        &'a self,
+        proxied: &'a ProxiedWorld,
+        name: &'a str,
+        phase: usize,
+    ) -> LocalBoxFuture<'a, ()> {
+        async move {
+            let world = &proxied.world;
+            let failing = |rate: f64| json!({"failureRate": rate});
+            match phase {
+                FAIL => {
+                    world.simulator.settings(&failing(1.0)).await;
+                    world.create(&server(name)).await;
+                }
+                REPLACE => {
+                    world.simulator.settings(&failing(0.0)).await;
+                    let replace = json!({"spec": {"failurePolicy": "Replace"}});
+                    world.merge(name, &replace).await;
+                }
+                _ => world.delete(name).await,
+            }
+        }
+        .boxed_local()
+    }
+
+    fn end<'a>(
+        &'a self,
+        proxied: &'a ProxiedWorld,
+        name: &'a str,
+        phase: usize,
+        before: &'a Value,
+    ) -> LocalBoxFuture<'a, (Value, Findings)> {
+        async move {
+            let world = &proxied.world;
+            let wanted = match phase {
+                FAIL => Health::Failed,
+                REPLACE => Health::Current,
+                _ => {
+                    world.wait_gone(name, AT_ITS_END).await;
+                    return (Value::Null, ended(world, before, "released").await);
+                }
+            };
+            let is_there = |object: &Value| {
+                let has_machine = object["status"]["uuid"].is_string();
+                (has_machine && health(object) == wanted).then(|| object.clone())
+            };
+            let object = world.wait_for(name, "its end", AT_ITS_END, is_there).await;
+            let uuid = object["status"]["uuid"].clone();
+            let (count, status) = match phase {
+                FAIL => (1, "failed"),
+                _ => (2, "delivered"),
+            };
+            let mut findings = ended(world, &uuid, status).await;
+            let machines = world.simulator.machines().await;
+            let namesakes = machines.iter().filter(|m| m["name"] == name).count();
+            if namesakes != count {
+                findings.push(format!("{namesakes} machines of {name} and not {count}"));
+            }
+            (uuid, findings)
+        }
+        .boxed_local()
+    }
+
+    /// The first order and the release are those of any server.
+    fn counts(&self, phase: usize, seen: &[Place], index: usize) -> bool {
+        phase == REPLACE && !seen[index].is_look()
+    }
+}
+
+/// The machine came to this end, and nothing else is wrong.
+async fn ended(world: &World, uuid: &Value, status: &str) -> Findings {
+    let mut findings = judge::after_anything(world).await;
+    let machines = world.simulator.machines().await;
+    let machine = machines.iter().find(|m| m["uuid"] == *uuid);
+    if machine.is_none_or(|m| m["status"] != status) {
+        findings.push(format!("not {status}: {machine:?}"));
+    }
+    findings
+}

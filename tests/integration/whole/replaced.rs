@@ -1,0 +1,170 @@
+//! A machine that came to nothing, and the order in its place; an object that ends by itself.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
+use serde_json::{Value, json};
+
+use super::{SOON, held, judge, looks, machine_becomes, machine_of, orders, stuck, with};
+use lab::rig::{World, cluster};
+
+/// That many seconds from now, as a manifest says it.
+fn moment(seconds: i64) -> String {
+    let at = Timestamp::now() + SignedDuration::from_secs(seconds);
+    Timestamp::from_second(at.as_second()).unwrap().to_string()
+}
+
+fn uuid(object: &Value) -> &str {
+    object["status"]["uuid"].as_str().expect("it has a machine")
+}
+
+async fn events(world: &World, reason: &str) -> Vec<String> {
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    let all = events.list(&ListParams::default()).await.expect("events");
+    let all = all
+        .into_iter()
+        .filter(|e| e.reason.as_deref() == Some(reason));
+    all.filter_map(|e| e.note).collect()
+}
+
+#[tokio::test]
+async fn a_machine_that_fails_is_given_up_and_another_one_ordered_at_the_next_place() {
+    let world = World::start(cluster(), "replace").await;
+    world.simulator.settings(&json!({"failureRate": 1.0})).await;
+    let wishes = json!({
+        "failurePolicy": "Replace",
+        "alternatives": [{"location": "EU: Montreuil 1"}],
+        "provisioning": {"maxAttempts": 2},
+    });
+    world.create(&with("one", &wishes)).await;
+    held(&world, "one", "ProvisioningFailed", &["in its place"]).await;
+    let first = uuid(&world.get("one").await.unwrap()).to_owned();
+    world.simulator.settings(&json!({"failureRate": 0.0})).await;
+    let object = world.wait_ready("one", SOON).await;
+    assert_ne!(uuid(&object), first);
+    assert_eq!(object["status"]["observed"]["location"], "EU: Montreuil 1");
+    assert_eq!(object["status"]["replaced"][0]["uuid"], first.as_str());
+    assert_eq!(object["status"]["replaced"][0]["providerStatus"], "failed");
+    assert_eq!(orders(&world).await, 2);
+    assert_eq!(events(&world, "Replaced").await.len(), 1);
+    // The DELETE of the failed one was tried once, before the second order.
+    let ledger = world.simulator.ledger().await;
+    let place = |method: &str, path: &str| {
+        let is_it = |call: &Value| call["method"] == method && call["path"] == path;
+        ledger.iter().rposition(is_it)
+    };
+    let delete = place("DELETE", &format!("{}/{first}", super::SERVERS));
+    let order = place("POST", super::SERVERS);
+    assert!(delete.is_some() && delete < order, "{ledger:#?}");
+
+    // It restarts with what it knows, and ends with the machine that it has.
+    world.delete("one").await;
+    world.wait_gone("one", SOON).await;
+    machine_becomes(&world, uuid(&object), "released").await;
+    assert!(world.simulator.live_machines().await.is_empty());
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_row_of_failures_ends_and_goes_on_when_a_person_says_so() {
+    let mut world = World::start(cluster(), "row").await;
+    world.simulator.settings(&json!({"failureRate": 1.0})).await;
+    world
+        .create(&with("one", &json!({"failurePolicy": "Replace"})))
+        .await;
+    let row = ["2 machines in a row", "maxAttempts"];
+    stuck(&world, "one", "ProvisioningFailed", &row).await;
+    assert_eq!(orders(&world).await, 2);
+    // A restart counts them as before.
+    world.operator().kill9();
+    world.start_operator();
+    looks(&world, 3).await;
+    stuck(&world, "one", "ProvisioningFailed", &row).await;
+    assert_eq!(orders(&world).await, 2);
+
+    world.simulator.settings(&json!({"failureRate": 0.0})).await;
+    let more = json!({"spec": {"provisioning": {"maxAttempts": 3}}});
+    world.merge("one", &more).await;
+    let object = world.wait_ready("one", SOON).await;
+    assert_eq!(orders(&world).await, 3);
+    assert_eq!(object["status"]["replaced"].as_array().unwrap().len(), 2);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_machine_that_others_released_is_ordered_again_where_the_policy_says_so() {
+    let world = World::start(cluster(), "reorder").await;
+    world
+        .create(&with("one", &json!({"externalReleasePolicy": "Reorder"})))
+        .await;
+    let before = world.wait_ready("one", SOON).await;
+    let released = json!({"status": "released"});
+    world.simulator.alter(uuid(&before), &released).await;
+    let why = ["released outside", "in its place"];
+    held(&world, "one", "ReleasedExternally", &why).await;
+    let after = world
+        .wait_for("one", "another machine", SOON, |o| {
+            let is_other = o["status"]["uuid"].is_string() && uuid(o) != uuid(&before);
+            is_other.then(|| o.clone())
+        })
+        .await;
+    world.wait_ready("one", SOON).await;
+    assert_eq!(orders(&world).await, 2);
+    world.delete("one").await;
+    world.wait_gone("one", SOON).await;
+    machine_becomes(&world, uuid(&after), "released").await;
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn an_object_that_is_past_its_end_deletes_itself_and_orders_nothing_when_it_is_applied_again()
+{
+    let mut world = World::start(cluster(), "expire").await;
+    let lease = |seconds| with("lease", &json!({"expiresAt": moment(seconds)}));
+    world.create(&lease(4000)).await;
+    let object = world.wait_ready("lease", SOON).await;
+    assert_eq!(object["status"]["expiryWarning"], "Day");
+    let soon = json!({"spec": {"expiresAt": moment(3)}});
+    world.merge("lease", &soon).await;
+    world.wait_gone("lease", SOON).await;
+    let machine = machine_of(&world, &object).await;
+    assert_eq!(machine["status"], "released");
+    // The API has one event for both.
+    assert_eq!(events(&world, "Expiring").await.len(), 1);
+    let log = world.operator().log();
+    assert_eq!(log.matches("report: Expiring ").count(), 2, "{log}");
+    assert_eq!(events(&world, "Expired").await.len(), 1);
+
+    // As a Git folder does it.
+    world.create(&lease(-60)).await;
+    stuck(
+        &world,
+        "lease",
+        "Expired",
+        &["spec.expiresAt", "nothing is ordered"],
+    )
+    .await;
+    looks(&world, 3).await;
+    assert_eq!(orders(&world).await, 1);
+    // And a later moment orders.
+    let later = json!({"spec": {"expiresAt": moment(400_000)}});
+    world.merge("lease", &later).await;
+    let object = world.wait_ready("lease", SOON).await;
+    assert!(object["status"]["expiryWarning"].is_null(), "{object:#}");
+
+    // A protected one stays, and so does one that is kept: its machine.
+    let protected = json!({"spec": {"deletionProtection": true, "expiresAt": moment(-5)}});
+    world.merge("lease", &protected).await;
+    stuck(
+        &world,
+        "lease",
+        "Expired",
+        &["spec.deletionProtection", "still billed"],
+    )
+    .await;
+    let kept = json!({"spec": {"deletionProtection": false, "deletionPolicy": "Retain"}});
+    world.merge("lease", &kept).await;
+    world.wait_gone("lease", SOON).await;
+    assert_eq!(machine_of(&world, &object).await["status"], "delivered");
+    judge(&world).await;
+}
