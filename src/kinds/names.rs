@@ -40,9 +40,14 @@ pub const ORDER_ANOTHER: &str = "flexmetal.dev/order-another";
 /// Annotation by which a person states that the operator may lock itself out by the changes of a whitelist that are
 /// held. Its value is the word that the condition's message names. Used up when they are done.
 pub const ACKNOWLEDGE_LOCKOUT: &str = "flexmetal.dev/acknowledge-lockout";
+/// Annotation by which a person or a tool asks for a look now. Its value is any word that was not there before; status
+/// repeats it once the look was had.
+pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
+/// The same as Flux writes it, for who uses its tools. Read where the other is not there.
+pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 9] = [
+pub const ANNOTATIONS: [&str; 11] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
@@ -52,6 +57,8 @@ pub const ANNOTATIONS: [&str; 9] = [
     ORDER_ANOTHER,
     ACKNOWLEDGE_ACCOUNT,
     ACKNOWLEDGE_LOCKOUT,
+    RECONCILE_REQUEST,
+    FLUX_REQUEST,
 ];
 
 /// Prefix of every tag that is reserved for the operator.

@@ -354,6 +354,10 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 
+    /// The identifier of the machine as a Node of a cluster bears it (`spec.providerID`): `flexmetal://`, then `uuid`.
+    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+
     /// Addresses of the server, in the provider's order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -383,6 +387,11 @@ pub struct BareMetalServerStatus {
     #[schemars(length(max = 60), extend("x-kubernetes-list-type" = "atomic"))]
     pub tags: Vec<String>,
 
+    /// When the order of the machine was started, by the operator's clock. Unset for a machine that was there before the
+    /// object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordered_at: Option<Time>,
+
     /// When the provider created the server record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
@@ -390,6 +399,10 @@ pub struct BareMetalServerStatus {
     /// When the provider delivered the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Time>,
+
+    /// Seconds from the creation of the server record to the delivery, by the provider's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioning_seconds: Option<i64>,
 
     /// When the provider finished the release.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -405,6 +418,12 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub replaced: Vec<Replaced>,
+
+    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the machine was last read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub last_handled_reconcile_at: Option<String>,
 
     /// The last warning that was given of `spec.expiresAt`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -71,6 +71,8 @@ pub struct Memory {
     pub unclaimed: Option<(String, Duration)>,
     /// The machine of the object is over.
     pub over: Option<Over>,
+    /// The word by which somebody asks for a look, and since when.
+    pub asked: Option<(String, Duration)>,
     /// The machine whose release people were told of.
     pub release_told: Option<String>,
     /// The changes of its machine's tags.
@@ -418,6 +420,14 @@ impl Memory {
         let reads = &self.missing.reads;
         if reads.first().is_some_and(|read| *read < since) {
             self.missing = Missing::default();
+        }
+    }
+
+    /// Notes by which word somebody asks for a look.
+    pub fn asked_for(&mut self, asked: Option<&str>, now: Duration) {
+        let known = self.asked.as_ref().map(|(word, _)| word.as_str());
+        if known != asked {
+            self.asked = asked.map(|word| (word.to_owned(), now));
         }
     }
 

@@ -40,7 +40,7 @@ fn hosting(method: &Method, parts: &[&str]) -> Option<String> {
         ["v3", "flexMetal", "tags"] => Some("tags".into()),
         ["v3", "sshKey"] => Some("sshKey".into()),
         _ if reads => None,
-        ["v3", "flexMetal", "servers", _, "tags", ..] => Some("servers/{uuid}/tags".into()),
+        ["v3", "flexMetal", "servers", _, "tag", _] => Some("servers/{uuid}/tag/{tag}".into()),
         ["v3", "flexMetal", rest @ ..] => Some(rest.join("/")),
         ["v3", rest @ ..] => Some(rest.join("/")),
         other => Some(other.join("/")),
@@ -121,9 +121,9 @@ fn only_effects_on_the_subject_count() {
         (
             Side::Hosting,
             "POST",
-            "/v3/flexMetal/servers/u-1/tags",
+            "/v3/flexMetal/servers/u-1/tag/fmo-order:1",
             "",
-            Some("POST servers/{uuid}/tags"),
+            Some("POST servers/{uuid}/tag/{tag}"),
         ),
         (
             Side::Hosting,

@@ -13,6 +13,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
+/// What the identifier of a Node's machine begins with.
+const PROVIDER_ID: &str = "flexmetal://";
+
 /// The next status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
@@ -63,12 +66,16 @@ impl Draft {
     pub fn show(&mut self, server: &Server) {
         let status = &mut self.status;
         status.uuid = Some(server.id.as_str().into());
+        status.provider_id = Some(format!("{PROVIDER_ID}{}", server.id));
         status.provider_status = Some(server.status.as_str().into());
         status.status_message = Some(server.status_message.clone()).filter(|m| !m.is_empty());
         status.addresses = server.addresses.iter().map(|a| Address::of(a)).collect();
         status.created_at = server.created_at.and_then(time);
         status.delivered_at = server.delivered_at.and_then(time);
         status.released_at = server.released_at.and_then(time);
+        let took = server.delivered_at.zip(server.created_at);
+        let took = took.and_then(|(delivered, created)| delivered.checked_sub(created));
+        status.provisioning_seconds = took.filter(|took| *took >= 0);
         status.observed = Some(Observed {
             hostname: server.name.clone(),
             location: server.location.clone(),
@@ -94,6 +101,7 @@ impl Draft {
             policies,
             replaced,
             expiry_warning,
+            last_handled_reconcile_at,
             ..
         } = std::mem::take(&mut self.status);
         self.status = BareMetalServerStatus {
@@ -104,6 +112,7 @@ impl Draft {
             policies,
             replaced,
             expiry_warning,
+            last_handled_reconcile_at,
             ..BareMetalServerStatus::default()
         };
     }

@@ -30,7 +30,8 @@ use crate::{
     },
 };
 use hosting::{Server, ServerStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::{sync::Arc, time::Duration};
 
 /// The machine that an object keeps.
@@ -125,6 +126,9 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         // `kubectl get -o wide` shows the message of Ready and of no other condition.
         cause.message = SEE_SYNCED.to_owned();
     }
+    let is_ordered = record.intent.attempt != ADOPTED;
+    let ordered = Timestamp::from_second(record.intent.epoch).ok();
+    draft.status.ordered_at = ordered.filter(|_| is_ordered).map(Time);
     draft.status.order = Some(record.clone());
     draft.set(facts, cause, synced);
 

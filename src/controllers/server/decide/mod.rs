@@ -5,6 +5,7 @@
 //! these is a file beside this one; the checks that effects repeat on fresh data are in [`fence`].
 
 pub mod adopt;
+mod ask;
 pub mod candidates;
 pub mod draft;
 pub mod effect;
@@ -103,6 +104,7 @@ pub fn decide(facts: &Facts) -> Decision {
     }
     room::check(facts, &mut decision);
     metadata::keep(facts, &evidence, &mut decision);
+    ask::handle(facts, &mut decision);
     failing::show(facts, &mut decision);
     policies::show(facts, &mut decision.draft);
     if let Some(rest) = decision.draft.patience {

@@ -3,6 +3,7 @@
 
 mod adopt;
 mod answers;
+mod ask;
 mod candidates;
 mod draft;
 mod evidence;
