@@ -7,7 +7,7 @@ mod external;
 use super::{
     decide::{
         evidence::{Evidence, evidence},
-        machine,
+        fence, machine,
     },
     facts::{Facts, Former},
     memory::Missing,
@@ -68,7 +68,14 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     let (named, tags) = (&facts.object.spec.tags, &mut facts.memory.tags);
     tags.forget(now, named, recorded.unwrap_or_default());
     let Some(known) = known else { return };
+    facts.recorded = match &found {
+        Evidence::Own(attempt) => attempt.uuid.as_deref().and_then(|uuid| known.machine(uuid)),
+        _ => None,
+    };
     facts.own = known.bearing(&facts.mark());
+    if let Some(read) = read_in_between(facts) {
+        facts.own.push(read);
+    }
     facts.external = external::named(facts, known);
     if let Some(shown) = external::marked(facts) {
         facts.own.push(shown);
@@ -86,15 +93,20 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
         machines: facts.retained,
         unlisted: facts.unlisted,
     } = left_behind(facts, known);
-    facts.recorded = match &found {
-        Evidence::Own(attempt) => attempt.uuid.as_deref().and_then(|uuid| known.machine(uuid)),
-        _ => None,
-    };
     facts.former = found.other_mark().map(|mark| Former {
         claimed: known.is_claimed(mark, facts.uid(), false),
         machines: known.bearing(mark),
     });
     external::recall(facts, known);
+}
+
+/// The recorded machine, where it bears the object's mark and the search by mark does not show it: the two are asked for
+/// one after the other, and it came or went in between.
+fn read_in_between(facts: &Facts) -> Option<Sighting> {
+    let recorded = facts.recorded.as_ref()?;
+    let is_it = |s: &Sighting| s.server.id == recorded.server.id;
+    let is_own = fence::bears(&recorded.server, &facts.mark());
+    (is_own && !facts.own.iter().any(is_it)).then(|| recorded.clone())
 }
 
 /// Whether nobody looks at the machines of the account now.

@@ -339,7 +339,11 @@ fn until_late(facts: &Facts, server: &Server) -> Option<Duration> {
     if !server.status.is_live() || server.status == ServerStatus::Delivered {
         return None;
     }
-    let waited = facts.steady_wall().saturating_sub(server.created_at?);
+    // A machine that is taken on was there before, and the provider's clock may be behind.
+    let object = facts.object.metadata.creation_timestamp.as_ref();
+    let object = object.map_or(i64::MIN, |time| time.0.as_second());
+    let since = server.created_at?.max(object);
+    let waited = facts.steady_wall().saturating_sub(since);
     let waited = Duration::from_secs(u64::try_from(waited).unwrap_or(0));
     Some(timeout(facts).0.saturating_sub(waited))
 }

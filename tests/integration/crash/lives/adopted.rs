@@ -75,7 +75,13 @@ impl Life for Adopted {
                 return (uuid, found);
             }
             world.wait_gone(name, AT_ITS_END).await;
-            (Value::Null, marked(world, before, 3).await)
+            let found = marked(world, before, 3).await;
+            // What stays for good would stand in the way of the next judgement.
+            if let Some(uuid) = before.as_str() {
+                let released = json!({"status": "released"});
+                world.simulator.alter(uuid, &released).await;
+            }
+            (Value::Null, found)
         }
         .boxed_local()
     }

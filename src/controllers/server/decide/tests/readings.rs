@@ -243,7 +243,9 @@ fn with_a_machine() -> Vec<Case> {
         ready()
             .view(|v| v.is_unreachable = true)
             .waited_for(Reason::AccountNotReady),
-        kept(ServerStatus::Provisioning).facts(|f| f.own = vec![seen(slow())]),
+        kept(ServerStatus::Provisioning)
+            .object(|o| o.metadata.creation_timestamp = Some(time(START - 9000)))
+            .facts(|f| f.own = vec![seen(slow())]),
         kept(ServerStatus::Failed),
         kept(ServerStatus::Failed).spec(|s| s.failure_policy = Some(FailurePolicy::Replace)),
         kept(ServerStatus::Released),

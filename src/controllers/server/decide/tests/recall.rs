@@ -43,6 +43,49 @@ impl Known for Outside {
     }
 }
 
+/// A machine that the search by mark does not show yet: it was read in between.
+struct JustRead(Sighting);
+
+impl Known for JustRead {
+    fn bearing(&self, _: &Mark) -> Vec<Sighting> {
+        Vec::new()
+    }
+
+    fn machine(&self, _: &str) -> Option<Sighting> {
+        Some(self.0.clone())
+    }
+
+    fn left_behind(&self, _: &str, _: &Mark, _: Duration) -> LeftBehind {
+        LeftBehind::default()
+    }
+
+    fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
+        Some(false)
+    }
+
+    fn has_settled(&self, _: &Mark, _: &str) -> bool {
+        false
+    }
+
+    fn is_recorded(&self, _: &str, _: &str) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_machine_that_is_read_in_the_middle_of_a_pass_is_the_objects_own() {
+    let tags = [cluster().tag(), own_tag()];
+    let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    let machine = seen(server(1, ServerStatus::Delivered, &tags));
+    let mut facts = Case::new().ordered(Some(OrderOutcome::Created), Some(1)).0;
+    recall(&mut facts, Some(&JustRead(machine)));
+    assert_eq!(facts.own.len(), 1);
+    assert_eq!(
+        short(&decide(&facts)),
+        (None, Some(Reason::Delivered), false)
+    );
+}
+
 fn recalled(case: Case, outside: &Outside) -> Facts {
     let mut facts = case.0;
     recall(&mut facts, Some(outside));

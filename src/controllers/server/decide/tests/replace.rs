@@ -339,8 +339,12 @@ fn a_machine_that_came_to_life_after_it_was_replaced_is_the_second() {
 
 #[test]
 fn a_delivery_that_takes_too_long_needs_a_person() {
+    let since = |created: i64| {
+        let case = super::machine::kept(ServerStatus::Provisioning);
+        case.object(|o| o.metadata.creation_timestamp = Some(time(created)))
+    };
     let case = |ago: i64| {
-        super::machine::kept(ServerStatus::Provisioning).facts(|f| {
+        since(START - 9000).facts(|f| {
             let mut server = (*f.own[0].server).clone();
             server.created_at = Some(START + 1000 - ago);
             f.own[0].server = Arc::new(server);
@@ -364,6 +368,11 @@ fn a_delivery_that_takes_too_long_needs_a_person() {
         });
     });
     assert_eq!(why(longer).0, Reason::Provisioning);
+    // One that was taken on was there long before its object.
+    let taken_on = case(9000).object(|o| {
+        o.metadata.creation_timestamp = Some(time(START));
+    });
+    assert_eq!(why(taken_on).0, Reason::Provisioning);
     let turned = case(0).facts(|f| f.now.wall += 90_000);
     assert_eq!(why(turned).0, Reason::Provisioning, "its clock was turned");
 }
