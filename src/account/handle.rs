@@ -217,6 +217,7 @@ impl Account {
             is_unreachable: false,
             no_orders: self.why_no_orders(),
             defaults: settings.defaults,
+            brake: settings.brake.clone(),
             egress: settings.egress.clone(),
         };
         let mut key = KeyState::Untried;

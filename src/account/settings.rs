@@ -8,6 +8,7 @@ use crate::kinds::{
     Reason,
     account::{KnownMachine, Limits},
     allowed::AllowedNamespaces,
+    brake::{BrakeStatus, ReleaseBrake},
     policies::Policies,
 };
 
@@ -26,6 +27,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What its servers do where they do not say it themselves; None: the object was not read.
     pub defaults: Option<Policies>,
+    /// What its brake on releases is, and what that has counted; None: it has none.
+    pub brake: Option<(ReleaseBrake, BrakeStatus)>,
     /// The addresses from which the operator calls, as CIDRs; none: they are not known.
     pub egress: Vec<String>,
     /// The machines that it is known by.
@@ -50,6 +53,7 @@ impl Settings {
             times: Times::default(),
             limits: Limits::default(),
             defaults: None,
+            brake: None,
             egress: Vec::new(),
             known: Vec::new(),
             // One that cannot be read stalls nobody else.
@@ -83,6 +87,12 @@ impl Settings {
         self.lineage.is_some() && (is_shown || !has_live)
     }
 
+    /// Whether further releases are held.
+    fn is_braked(&self) -> bool {
+        let brake = self.brake.as_ref();
+        brake.is_some_and(|(brake, status)| brake.holds(status))
+    }
+
     /// Whether those who use the account have to look again. The machines that it is known by change with every machine;
     /// who waits for a listing that they are in looks again by itself.
     pub(crate) fn is_news_after(&self, former: &Self) -> bool {
@@ -92,6 +102,7 @@ impl Settings {
             || self.times != former.times
             || self.limits != former.limits
             || self.defaults != former.defaults
+            || self.is_braked() != former.is_braked()
             || self.egress != former.egress
             || self.lineage != former.lineage
             || self.open_elsewhere != former.open_elsewhere

@@ -4,6 +4,7 @@ use super::{List, supply::Demand};
 use crate::kinds::{
     Reason,
     account::{KnownMachine, Limits},
+    brake::{BrakeStatus, ReleaseBrake},
     policies::Policies,
     timing::TimingInForce,
 };
@@ -60,6 +61,8 @@ pub struct View {
     pub no_orders: Option<(Reason, String)>,
     /// What its servers do where they do not say it themselves; None: that was not read yet.
     pub defaults: Option<Policies>,
+    /// What its brake on releases is, and what that has counted; None: it has none.
+    pub brake: Option<(ReleaseBrake, BrakeStatus)>,
     /// The addresses from which the operator calls, as CIDRs; none: they are not known.
     pub egress: Vec<String>,
 }
@@ -95,6 +98,7 @@ impl View {
             is_unreachable: false,
             no_orders: None,
             defaults: Some(Policies::default()),
+            brake: None,
             egress: Vec::new(),
         }
     }

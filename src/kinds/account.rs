@@ -2,6 +2,7 @@
 
 use super::{
     allowed::AllowedNamespaces,
+    brake::{BrakeStatus, ReleaseBrake},
     kind::{Kind, namespaced},
     policies::Policies,
     references::OBJECT_NAME,
@@ -187,6 +188,11 @@ pub struct AccountSpec {
     #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of egressCIDRs must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
     pub egress_cidrs: Vec<String>,
 
+    /// How many releases of live machines begin within a time before a person is asked. Further ones are held until the
+    /// annotation `flexmetal.dev/acknowledge-releases` says that they are meant. Default: none, each begins. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_brake: Option<ReleaseBrake>,
+
     /// Limits on what is ordered through this account. Default: none. Mutable; they stop orders, never releases.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub limits: Limits,
@@ -228,7 +234,7 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled, KeyAccepted and OrphansFound.
+    /// Ready, Reconciling, Stalled, KeyAccepted, OrphansFound and, with a brake, ReleasesHeld.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -236,6 +242,10 @@ pub struct AccountStatus {
     /// Counts of machines and objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<ServerCounts>,
+
+    /// What `spec.releaseBrake` has counted. Unset where nothing counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release_brake: Option<BrakeStatus>,
 
     /// Live machines of this cluster that no object claims, the first 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -19,6 +19,8 @@ pub enum Type {
     KeyAccepted,
     /// Marked machines without an object exist (True: bad).
     OrphansFound,
+    /// The release brake of the account holds releases (True: bad).
+    ReleasesHeld,
     /// The operator's own addresses are admitted by the whitelist, and stay so.
     SelfCovered,
 }
@@ -33,6 +35,7 @@ impl Type {
             Self::Synced => "Synced",
             Self::KeyAccepted => "KeyAccepted",
             Self::OrphansFound => "OrphansFound",
+            Self::ReleasesHeld => "ReleasesHeld",
             Self::SelfCovered => "SelfCovered",
         }
     }

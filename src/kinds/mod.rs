@@ -12,6 +12,7 @@
 pub mod account;
 pub mod address;
 pub mod allowed;
+pub mod brake;
 pub mod conditions;
 pub mod installation;
 pub mod interval;

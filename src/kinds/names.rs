@@ -45,9 +45,12 @@ pub const ACKNOWLEDGE_LOCKOUT: &str = "flexmetal.dev/acknowledge-lockout";
 pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
 /// The same as Flux writes it, for who uses its tools. Read where the other is not there.
 pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
+/// Annotation on an account by which a person states that the releases that its brake holds are meant. Its value is the
+/// word that the condition's message names. Used up once: it lets as many begin as the brake lets at any time.
+pub const ACKNOWLEDGE_RELEASES: &str = "flexmetal.dev/acknowledge-releases";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 11] = [
+pub const ANNOTATIONS: [&str; 12] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
@@ -59,6 +62,7 @@ pub const ANNOTATIONS: [&str; 11] = [
     ACKNOWLEDGE_LOCKOUT,
     RECONCILE_REQUEST,
     FLUX_REQUEST,
+    ACKNOWLEDGE_RELEASES,
 ];
 
 /// Prefix of every tag that is reserved for the operator.

@@ -120,6 +120,8 @@ reasons! {
     Protected,
     /// The release begins when its delay is over.
     ReleaseDelayed,
+    /// The release brake of the account holds the release.
+    ReleaseHeld,
     /// The provider does not take the release yet.
     WaitingForProvider,
     /// The failed machine cannot be released yet.

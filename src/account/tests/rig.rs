@@ -217,6 +217,7 @@ impl Rig {
             allowed: None,
             times: Times::default(),
             limits: Limits::default(),
+            brake: None,
             defaults: Some(Policies::default()),
             egress: Vec::new(),
             known: Vec::new(),

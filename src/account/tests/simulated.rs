@@ -56,6 +56,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             allowed: None,
             times,
             limits: Limits::default(),
+            brake: None,
             defaults: None,
             egress: Vec::new(),
             known: Vec::new(),

@@ -5,7 +5,7 @@ use crate::{
     controllers::patience::Patience,
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
-        names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
+        names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET},
         timing::TimingInForce,
     },
 };
@@ -128,6 +128,12 @@ impl Facts {
     pub fn connection(&self) -> Option<String> {
         let in_force = self.in_force.as_ref();
         in_force.map(|endpoint| endpoint.connection(self.uid()))
+    }
+
+    /// The releases of which a person says that they are meant.
+    pub fn acknowledged_releases(&self) -> Option<&str> {
+        let annotations = self.meta.annotations.as_ref()?;
+        annotations.get(ACKNOWLEDGE_RELEASES).map(String::as_str)
     }
 
     /// The connection of which a person says that it is meant.

@@ -149,6 +149,10 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         times: facts.times(),
         limits: facts.spec.limits.clone(),
         defaults: Some(facts.spec.defaults.unwrap_or_default()),
+        brake: facts.spec.release_brake.map(|brake| {
+            let counted = facts.status.release_brake.clone();
+            (brake, counted.unwrap_or_default())
+        }),
         egress: facts.spec.egress_cidrs.clone(),
         known: decision.known.clone(),
         may_keep: facts

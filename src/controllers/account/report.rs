@@ -31,6 +31,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
         known_machines: decision.known.clone(),
         timing: Some(facts.timing),
+        release_brake: decision.brake.clone(),
         last_orphan_scan: before.last_orphan_scan.clone(),
     };
     // The time of a listing alone is not worth a write: it is written with the next change.
@@ -101,6 +102,9 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
             }
             Type::OrphansFound if wanted.status == Some(true) && before.orphans != next.orphans => {
                 news.push(of(Severity::Warning, "Scan", wanted.message.clone()));
+            }
+            Type::ReleasesHeld if wanted.status == Some(true) && is_news => {
+                news.push(of(Severity::Warning, "Hold", wanted.message.clone()));
             }
             _ => {}
         }

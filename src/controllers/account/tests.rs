@@ -1,5 +1,6 @@
 //! Decisions on accounts: each trouble its own words, finalizers in their order.
 
+mod brake;
 mod lineage;
 mod sharing;
 
@@ -124,6 +125,7 @@ fn facts() -> Facts {
         }))
         .unwrap(),
         spec: AccountSpec {
+            release_brake: None,
             base_url: Some(URL.into()),
             ca_bundle: None,
             api_key_secret_ref: ApiKeySecretRef { name: "api".into() },

@@ -50,7 +50,7 @@ pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
     let message = condition.message.as_str();
     let bad = matches!(
         condition.kind,
-        Type::Reconciling | Type::Stalled | Type::OrphansFound
+        Type::Reconciling | Type::Stalled | Type::OrphansFound | Type::ReleasesHeld
     );
     let is_healthy = match condition.status {
         Some(status) => status != bad,

@@ -3,7 +3,7 @@
 //! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
 
 use super::{
-    ServerContext, answers,
+    ServerContext, answers, brake,
     decide::{Effect, LookUp, fence, metadata, tags},
     facts::Facts,
     memory::Observation,
@@ -136,7 +136,9 @@ async fn act_there(
         Effect::RemoveTag { tag, when, .. } => {
             retag(facts, &mut permit, &id, when, tag, false).await
         }
-        Effect::BeginRelease { .. } => begin_release(ctx, facts, account, permit, &id).await,
+        Effect::BeginRelease { .. } => {
+            Box::pin(begin_release(ctx, facts, account, permit, &id)).await
+        }
         Effect::Release { .. } => release(facts, permit, &id).await,
         Effect::ReleaseFailed { .. } => {
             Box::pin(release_failed(ctx, facts, account, permit, &id)).await
@@ -338,6 +340,12 @@ async fn begin_release(
         Ok(_) => return not_shown(),
         Err(error) => return refused(&error, "a machine could not be read"),
     };
+    // What does not run costs nothing to lose.
+    if record.status.is_live()
+        && let Err(observation) = brake::count(ctx, &fresh, id.as_str()).await
+    {
+        return observation;
+    }
     match writes::release_begun(ctx, &fresh.object, id.as_str()).await {
         Written::Done(object) if fence::follows_the_note(&record) => {
             let begun = Facts {

@@ -13,6 +13,7 @@ pub mod recall;
 pub mod tag_changes;
 
 mod act;
+mod brake;
 pub mod claims;
 mod key_users;
 mod observe;

@@ -4,6 +4,7 @@
 mod adoption;
 mod bad_input;
 mod bad_things;
+mod brake;
 mod cluster_wide;
 mod credentials;
 mod disasters;

@@ -41,6 +41,7 @@ pub(super) fn conditions(
     let mut conditions = cause.conditions().to_vec();
     conditions.push(key_accepted(trouble, accepted));
     conditions.push(orphans_found(own));
+    conditions.extend(super::brake::condition(facts));
     conditions
 }
 

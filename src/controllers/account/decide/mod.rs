@@ -1,5 +1,6 @@
 //! What to say of an account, and what to do about it. Pure.
 
+mod brake;
 mod conditions;
 mod finalizers;
 pub mod lineage;
@@ -12,6 +13,7 @@ use crate::{
     kinds::{
         Reason,
         account::{Endpoint, KnownMachine, Orphan, ServerCounts},
+        brake::BrakeStatus,
         conditions::Wanted,
     },
 };
@@ -42,6 +44,8 @@ pub struct Decision {
     pub servers: Option<ServerCounts>,
     /// The first orphans; None: as before.
     pub orphans: Option<Vec<Orphan>>,
+    /// What the brake on releases has counted.
+    pub brake: Option<BrakeStatus>,
     /// Where the account is; None: as before.
     pub endpoint: Option<Endpoint>,
     /// Its lineage; None: as before.
@@ -84,6 +88,8 @@ pub enum Effect {
     LetAccountGo,
     /// A person's word for the present connection is used up: take the annotation off.
     ForgetAcknowledgement,
+    /// The same of the word for the releases that the brake held.
+    ForgetReleases,
 }
 
 /// Decides.
@@ -112,6 +118,7 @@ pub fn decide(facts: &Facts) -> Decision {
         let is_used_up = lineage::is_used_up(facts) && known == facts.status.known_machines;
         is_used_up.then_some(Effect::ForgetAcknowledgement)
     });
+    let effect = effect.or_else(|| brake::is_used_up(facts).then_some(Effect::ForgetReleases));
     Decision {
         looks_for: looks_for(facts, trouble.as_ref(), block.is_some()),
         block,
@@ -124,6 +131,7 @@ pub fn decide(facts: &Facts) -> Decision {
             Verdict::Found { first, .. } => Some(first.clone()),
             Verdict::NotChecked => None,
         }),
+        brake: brake::next(facts),
         endpoint,
         lineage: begins.then(|| facts.fresh_word.clone()),
         lineage_in_force: own.and(facts.status.lineage.clone()),

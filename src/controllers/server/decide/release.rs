@@ -255,9 +255,30 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     if let Some(due) = facts.release_due().filter(|_| is_delayed) {
         return delayed(facts, server, due);
     }
+    if let Some(cause) = braked(facts, server) {
+        return showing(facts, server, cause).again(LONGEST_SLEEP);
+    }
     Decision::unchanged(facts).with(Effect::BeginRelease {
         uuid: server.id.as_str().into(),
     })
+}
+
+/// The brake of the account holds the release.
+fn braked(facts: &Facts, server: &Server) -> Option<Cause> {
+    let (brake, status) = facts.view()?.brake.as_ref()?;
+    let is_free = !server.status.is_live() || status.counts(server.id.as_str());
+    if is_free || !brake.holds(status) {
+        return None;
+    }
+    let text = format!(
+        "machine {} stays and is still billed: more releases were asked for within {} than spec.releaseBrake of its account lets begin ({}); to keep it and let this object go: {}; for the word that lets more begin: {}",
+        server.id,
+        brake.window,
+        brake.max_releases,
+        remedy::set(facts, "deletionPolicy", "\"Retain\""),
+        remedy::describe_account(facts),
+    );
+    Some(Cause::needs_person(Reason::ReleaseHeld, text))
 }
 
 /// The delay of the release is not over.

@@ -3,6 +3,8 @@
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 use super::super::judge::{self, Findings};
 use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
@@ -71,7 +73,13 @@ impl Life for Adopted {
                 };
                 let object = world.wait_for(name, "taken on", AT_ITS_END, is_whole).await;
                 let uuid = object["spec"]["externalID"].clone();
-                let found = marked(world, &uuid, 2).await;
+                // What is not there yet is put on again, after a pause.
+                let start = Instant::now();
+                let mut found = marked(world, &uuid, 2).await;
+                while !found.is_empty() && start.elapsed() < AT_ITS_END {
+                    sleep(Duration::from_millis(100)).await;
+                    found = marked(world, &uuid, 2).await;
+                }
                 return (uuid, found);
             }
             world.wait_gone(name, AT_ITS_END).await;

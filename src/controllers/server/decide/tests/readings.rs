@@ -7,7 +7,7 @@ use super::{
     machine::kept,
     missing::{created, stripped, tried},
     order::{catalogue, plan},
-    release::{answered, deleted},
+    release::{answered, braked, deleted},
     terms::on_terms,
     *,
 };
@@ -282,6 +282,7 @@ fn being_deleted() -> Vec<Case> {
     let gone = || created().deleting();
     vec![
         delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
+        braked(delivered()),
         deleted(ServerStatus::Releasing).begun(1),
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
         deleted(ServerStatus::Released),

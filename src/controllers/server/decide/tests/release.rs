@@ -6,6 +6,7 @@ use crate::controllers::server::{
     facts::LiveAccount,
     memory::{MOST_TAG_TRIES, Missing, ReleaseAnswer, Sent},
 };
+use crate::kinds::brake::{BrakeStatus, Braking, ReleaseBrake};
 
 pub(super) fn deleted(status: ServerStatus) -> Case {
     Case::new()
@@ -28,6 +29,44 @@ pub(super) fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) ->
             at: RUNNING - secs(ago),
         });
     })
+}
+
+/// Its account lets one release begin in an hour, and that of machine 2 was one; another one was asked for.
+pub(super) fn braked(case: Case) -> Case {
+    let brake: ReleaseBrake =
+        serde_json::from_value(serde_json::json!({"maxReleases": 1, "window": "1h"})).unwrap();
+    let none = BrakeStatus::default();
+    let Braking::Count(one) = brake.judge(&none, &uuid(2), START + 900) else {
+        panic!("the first one is let");
+    };
+    let Braking::Hold(Some(held)) = brake.judge(&one, &uuid(3), START + 910) else {
+        panic!("the second is not");
+    };
+    case.view(|v| v.brake = Some((brake, held)))
+}
+
+#[test]
+fn a_release_is_held_by_the_brake_of_the_account_unless_it_is_counted_or_nothing_runs() {
+    let held = braked(deleted(ServerStatus::Delivered)).decide();
+    assert_eq!(short(&held), (None, Some(Reason::ReleaseHeld), true));
+    let begins = |case: &Case| short(&case.decide()).0 == Some("BeginRelease");
+    assert!(begins(&braked(deleted(ServerStatus::Failed))));
+    let higher = braked(deleted(ServerStatus::Delivered)).view(|v| {
+        v.brake.as_mut().unwrap().0.max_releases = 2;
+    });
+    assert!(begins(&higher));
+    let counted = braked(deleted(ServerStatus::Delivered)).view(|v| {
+        v.brake.as_mut().unwrap().1.begun[0].uuid = uuid(1).to_uppercase();
+    });
+    assert!(begins(&counted));
+    // What is kept is not released, and what has begun goes on.
+    let kept = braked(deleted(ServerStatus::Delivered))
+        .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
+    assert_eq!(short(&kept.decide()).0, Some("AddTag"));
+    assert_eq!(
+        short(&braked(begun(ServerStatus::Delivered)).decide()).0,
+        Some("Release")
+    );
 }
 
 #[test]

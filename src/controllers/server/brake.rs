@@ -1,0 +1,97 @@
+//! A release is counted at its account before it begins, where the account has a brake: in the status of the account
+//! object, on the version just read, so that neither a restart nor a second process counts it twice or not at all.
+
+use super::{
+    ServerContext,
+    facts::{Facts, account_of},
+    memory::Observation,
+};
+use crate::{
+    controllers::{
+        trouble::Trouble,
+        writes::{Failure, bounded},
+    },
+    kinds::{
+        ClusterProviderAccount, Kind, ProviderAccount, Reason,
+        account::AccountStatus,
+        brake::{Braking, ReleaseBrake},
+        references::AccountKind,
+    },
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+    core::object::HasStatus,
+};
+use serde_json::json;
+use tokio::sync::Mutex;
+
+/// One at a time in this process: many that are deleted at once would only meet each other's versions.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// Counts the release of this machine. An error says why it does not begin now.
+pub(super) async fn count(
+    ctx: &ServerContext,
+    facts: &Facts,
+    uuid: &str,
+) -> Result<(), Observation> {
+    let account = account_of(&facts.object);
+    let client = ctx.client.clone();
+    let namespace = facts.object.metadata.namespace.as_deref();
+    let now = facts.steady_wall();
+    let _turn = TURN.lock().await;
+    let counted = match account.kind {
+        AccountKind::ProviderAccount => {
+            let api = ProviderAccount::api(client, namespace);
+            let of = |a: &ProviderAccount| a.spec.account.release_brake;
+            count_at(&api, &account.name, of, uuid, now).await
+        }
+        AccountKind::ClusterProviderAccount => {
+            let api = ClusterProviderAccount::api(client, None);
+            let of = |a: &ClusterProviderAccount| a.spec.account.release_brake;
+            count_at(&api, &account.name, of, uuid, now).await
+        }
+    };
+    match counted {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Observation::Failed(Trouble {
+            reason: Reason::ReleaseHeld,
+            message:
+                "the release brake of the account holds the release; the account says how to go on"
+                    .into(),
+        })),
+        // Somebody wrote the account in between.
+        Err(failure) if failure.code() == Some(409) => Err(Observation::Stale),
+        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
+    }
+}
+
+/// Whether the release may begin. What is gone has no brake; `of` says what an account has.
+async fn count_at<K: Kind + HasStatus<Status = AccountStatus>>(
+    api: &Api<K>,
+    name: &str,
+    of: impl Fn(&K) -> Option<ReleaseBrake>,
+    uuid: &str,
+    now: i64,
+) -> Result<bool, Failure> {
+    let Some(account) = bounded(api.get_opt(name)).await? else {
+        return Ok(true);
+    };
+    let Some(brake) = of(&account) else {
+        return Ok(true);
+    };
+    let status = account.status().and_then(|s| s.release_brake.clone());
+    let (next, is_let) = match brake.judge(&status.unwrap_or_default(), uuid, now) {
+        Braking::Counted => return Ok(true),
+        Braking::Hold(None) => return Ok(false),
+        Braking::Count(next) => (next, true),
+        Braking::Hold(Some(next)) => (next, false),
+    };
+    let patch = Patch::Merge(json!({
+        "metadata": { "resourceVersion": account.meta().resource_version },
+        "status": { "releaseBrake": next },
+    }));
+    let params = PatchParams::default();
+    bounded(api.patch_status(name, &params, &patch)).await?;
+    Ok(is_let)
+}

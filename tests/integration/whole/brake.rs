@@ -1,0 +1,106 @@
+//! Many servers deleted at once: a brake holds what is over its number.
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use super::{SOON, judge, looks, orders, set_account, told};
+use lab::rig::{World, cluster, condition, eventually, server};
+
+async fn deletes(world: &World) -> u64 {
+    let counts = world.simulator.counts().await;
+    let deletes = counts.get("DELETE /v3/flexMetal/servers/{uuid}");
+    deletes.copied().unwrap_or(0)
+}
+
+/// The objects that the brake holds, once there are so many.
+async fn held(world: &World, count: usize) -> Vec<String> {
+    let is_held = |object: &Value| {
+        condition(object, "Ready").is_some_and(|ready| ready["reason"] == "ReleaseHeld")
+    };
+    eventually("objects are held", SOON, async || {
+        let all = world.servers().list(&Default::default()).await.ok()?;
+        let all = all.items.into_iter().map(|o| json!(o));
+        let names = all
+            .filter(is_held)
+            .map(|o| o["metadata"]["name"].as_str().unwrap().to_owned());
+        let names: Vec<String> = names.collect();
+        (names.len() == count).then_some(names)
+    })
+    .await
+}
+
+/// The account once its brake holds releases, or not.
+async fn braked(world: &World, status: &str) -> Value {
+    eventually("the brake is told", SOON, async || {
+        let account = world.accounts().get("default").await.ok()?;
+        let found = condition(&json!(account), "ReleasesHeld").cloned()?;
+        (found["status"] == status).then_some(found)
+    })
+    .await
+}
+
+/// Runs what a message says.
+async fn follow(message: &str) {
+    let command = message
+        .split(": kubectl ")
+        .nth(1)
+        .expect("it has a command");
+    let command = command.split(';').next().unwrap();
+    let words: Vec<&str> = command.split_whitespace().collect();
+    cluster().kubectl_ok(&words).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_pruned_costs_as_many_machines_as_the_brake_lets() {
+    let mut world = World::start(cluster(), "brake").await;
+    let brake = json!({"releaseBrake": {"maxReleases": 3, "window": "1h"}});
+    set_account(&world, "default", &brake).await;
+    let names: Vec<String> = (0..10).map(|n| format!("server-{n}")).collect();
+    for name in &names {
+        world.create(&server(name)).await;
+    }
+    join_all(names.iter().map(|name| world.wait_ready(name, SOON))).await;
+
+    join_all(names.iter().map(|name| world.delete(name))).await;
+    held(&world, 7).await;
+    assert_eq!(world.simulator.live_machines().await.len(), 7);
+    let told_of = braked(&world, "True").await;
+    let message = told_of["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("3 releases"), "{message}");
+    told(&world, "ReleaseHeld").await;
+
+    // A restart counts them as before.
+    world.operator().kill9();
+    world.start_operator();
+    looks(&world, 3).await;
+    held(&world, 7).await;
+    assert_eq!(deletes(&world).await, 3);
+
+    // One that is kept goes, and is none of them.
+    let kept = held(&world, 7).await.remove(0);
+    let retain = json!({"spec": {"deletionPolicy": "Retain"}});
+    world.merge(&kept, &retain).await;
+    world.wait_gone(&kept, SOON).await;
+    assert_eq!(deletes(&world).await, 3);
+
+    // A person's word lets as many more begin, and is used up.
+    follow(&message).await;
+    held(&world, 3).await;
+    assert_eq!(deletes(&world).await, 6);
+    let again = braked(&world, "True").await;
+    assert_ne!(again["message"], message.as_str(), "another word");
+    follow(&message).await;
+    looks(&world, 3).await;
+    assert_eq!(deletes(&world).await, 6, "that word is over");
+
+    // So does a higher number.
+    let higher = json!({"releaseBrake": {"maxReleases": 30, "window": "1h"}});
+    set_account(&world, "default", &higher).await;
+    for name in names.iter().filter(|name| **name != kept) {
+        world.wait_gone(name, SOON).await;
+    }
+    braked(&world, "False").await;
+    assert_eq!((orders(&world).await, deletes(&world).await), (10, 9));
+    assert_eq!(world.simulator.live_machines().await.len(), 1);
+    judge(&world).await;
+}
