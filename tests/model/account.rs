@@ -72,6 +72,7 @@ fn decided(account: &Account) -> Outcome {
                 .map(|(reason, _)| real::reason_number(reason)),
             no_orders: decision.no_orders.is_some(),
             open_elsewhere: facts.open_elsewhere,
+            brake: before.brake.map(|b| (b.counted, b.engaged)),
             missed: facts
                 .missed_since
                 .map(|began| real::tick_of(began, account.started)),
@@ -88,6 +89,18 @@ fn decided(account: &Account) -> Outcome {
                 Some(Effect::ForgetAcknowledgement) => None,
                 _ => before.acknowledged,
             },
+            brake: before
+                .brake
+                .map(|b| match (&decision.brake, &decision.effect) {
+                    (_, Some(Effect::ForgetReleases)) => BrakeA { meant: false, ..b },
+                    (None, _) => BrakeA {
+                        counted: 0,
+                        engaged: false,
+                        words: b.words + u8::from(b.engaged),
+                        ..b
+                    },
+                    (Some(_), _) => b,
+                }),
         },
     };
     DECIDED.lock().unwrap().insert(*account, outcome);

@@ -15,6 +15,7 @@ use flexmetal_operator::controllers::{
         memory::{Observation, ReleaseAnswer, Sent},
     },
 };
+use flexmetal_operator::kinds::brake::Braking;
 use hosting::{Error, Server};
 
 impl Hand<'_> {
@@ -175,8 +176,12 @@ impl Hand<'_> {
         if self.world.now < fresh.created + fresh.delay {
             self.world.broken = Some(Broken::EarlyRelease);
         }
+        if fence::follows_the_note(&record) && !self.count(machine) {
+            return self.failed();
+        }
         let mut version = fresh.version;
         let written = self.write(&mut version, fresh.who, answer, |o| o.begun = Some(machine));
+        self.over_brake(machine);
         match (written, self.world.objects[self.slot]) {
             (Reply::Done, Some(object)) if fence::follows_the_note(&record) => {
                 self.go(Task::Delete {
@@ -187,6 +192,40 @@ impl Hand<'_> {
                 });
             }
             (written, _) => self.written(written),
+        }
+    }
+
+    /// Counts a release at the account; false: its brake holds it.
+    fn count(&mut self, machine: u8) -> bool {
+        let Some(brake) = &mut self.world.account.brake else {
+            return true;
+        };
+        if self.variant == Variant::BrakeIgnored {
+            return true;
+        }
+        let status = real::brake_status(brake);
+        let (next, is_let) = match real::BRAKE.judge(&status, &real::uuid(machine), BASE) {
+            Braking::Counted => return true,
+            Braking::Hold(None) => return false,
+            Braking::Count(next) => (next, true),
+            Braking::Hold(Some(next)) => (next, false),
+        };
+        brake.engaged = next.engaged_since.is_some();
+        brake.counted = next
+            .begun
+            .iter()
+            .fold(0, |set, b| set | (1 << real::machine_of(&b.uuid)));
+        is_let
+    }
+
+    /// Notes which releases have begun: as many as the brake lets, and once more for each word.
+    fn over_brake(&mut self, machine: u8) {
+        let is_begun = self.world.objects[self.slot].is_some_and(|o| o.begun == Some(machine));
+        if let Some(brake) = self.world.account.brake.as_mut().filter(|_| is_begun) {
+            brake.begun |= 1 << machine;
+            if brake.begun.count_ones() > 1 + u32::from(brake.words) {
+                self.world.broken = Some(Broken::OverBrake);
+            }
         }
     }
 

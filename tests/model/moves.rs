@@ -32,6 +32,8 @@ pub enum Action {
     KindDeleted,
     /// The account's present key and URL are meant.
     AcknowledgeAccount,
+    /// The releases that the brake holds are meant.
+    LetMore,
 }
 
 impl Scene {
@@ -143,6 +145,10 @@ impl Model for Scene {
         {
             actions.push(Action::AcknowledgeAccount);
         }
+        let holds = |brake: BrakeA| brake.engaged && !brake.meant;
+        if world.has(Fault::Word) && world.account.brake.is_some_and(holds) {
+            actions.push(Action::LetMore);
+        }
         if world.has(Fault::KindDeleted) {
             actions.push(Action::KindDeleted);
         }
@@ -227,6 +233,13 @@ impl Model for Scene {
                     if world.processes[p].acting.is_some() {
                         account::pass(&mut world, p);
                     }
+                }
+            }
+            Action::LetMore => {
+                world.spend(Fault::Word);
+                world.account.brake.as_mut()?.meant = true;
+                for p in 0..world.processes.len() {
+                    account::pass(&mut world, p);
                 }
             }
             Action::KindDeleted => {

@@ -95,6 +95,8 @@ pub enum Variant {
     EarlyEnd,
     /// An object that is past its end orders.
     EndIgnored,
+    /// Releases begin whatever the brake of the account says.
+    BrakeIgnored,
 }
 
 /// The result of a decision.
@@ -209,6 +211,7 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
         Variant::DelayIgnored => sight.object.delay = 0,
         Variant::KindIgnored => sight.kind_deleting = false,
         Variant::EarlyEnd => sight.object.expires = sight.object.expires.min(1),
+        Variant::BrakeIgnored => sight.settings.brake = None,
         Variant::EndIgnored => sight.object.expires = 0,
         Variant::NamedIgnored => sight.object.names = None,
         Variant::ObserveIgnored => sight.object.observe = false,

@@ -68,6 +68,8 @@ pub struct SettingsA {
     pub block: Option<u8>,
     pub no_orders: bool,
     pub open_elsewhere: bool,
+    /// What the brake of the account has counted, and whether it holds.
+    pub brake: Option<(u8, bool)>,
     /// Start of the first listing over the connection that showed no machine on record.
     pub missed: Option<Tick>,
 }
@@ -82,6 +84,7 @@ impl SettingsA {
             block: Some(real::reason_number(Reason::Pending)),
             no_orders: false,
             open_elsewhere: false,
+            brake: None,
             missed: None,
         }
     }

@@ -378,6 +378,18 @@ fn coming_to_nothing() -> Vec<Scene> {
         )),
         replaces(two("two-replace", 4, &[(Fail, 1), (Lost, 1)])),
         Scene {
+            braked: true,
+            delivered: true,
+            writes: 8,
+            ..regular("brake", 1, &[(Delete, 2), (Word, 1), (Crash, 1)])
+        },
+        Scene {
+            braked: true,
+            delivered: true,
+            writes: 6,
+            ..two("two-brake", 0, &[(Delete, 2), (Word, 1)])
+        },
+        Scene {
             expires: 2,
             ..delivered(
                 "expire",

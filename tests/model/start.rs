@@ -112,6 +112,22 @@ pub fn world(scene: &Scene) -> World {
     }
     let mut objects = [Some(first), None];
     let mut lives = [1, 0];
+    if scene.braked {
+        let who = Who { slot: 1, life: 0 };
+        let mut second = Obj { who, ..first };
+        second.note.as_mut().unwrap().intent.who = who;
+        let status = second.status.as_mut().unwrap();
+        status.order.as_mut().unwrap().intent.who = who;
+        status.uuid = Some(1);
+        objects[1] = Some(second);
+        lives[1] = 1;
+        machines.push(Machine {
+            marks: [Some((who, 0)), None, None],
+            owner: who,
+            ..machines[0]
+        });
+        posts.push((who, 0));
+    }
     if let Some(brought) = scene.brought {
         bring(brought, &mut objects, &mut lives, &mut machines);
     }
@@ -143,6 +159,7 @@ pub fn world(scene: &Scene) -> World {
             known: if used { u8::from(scene.control) } else { 0 },
             lineages: u8::from(used),
             acknowledged: None,
+            brake: scene.braked.then(BrakeA::default),
         },
         kind_deleting: false,
         budget,

@@ -195,6 +195,22 @@ pub struct AccountA {
     pub lineages: u8,
     /// The connection of which a person says that it is meant.
     pub acknowledged: Option<Connection>,
+    /// Its brake lets one release begin, with what it has counted.
+    pub brake: Option<BrakeA>,
+}
+
+/// What the brake of an account has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct BrakeA {
+    /// Bit set of machines.
+    pub counted: u8,
+    pub engaged: bool,
+    /// A person says that what is held is meant.
+    pub meant: bool,
+    /// How often a person said so.
+    pub words: u8,
+    /// Bit set of the machines whose release has begun.
+    pub begun: u8,
 }
 
 /// A base URL with a key.
@@ -265,6 +281,7 @@ pub enum Broken {
     LiveReleased,
     EarlyExpiry,
     ExpiredOrder,
+    OverBrake,
 }
 
 /// The things that may go wrong or be done by people, each with a budget.
@@ -307,10 +324,12 @@ pub enum Fault {
     OrderAnother,
     /// A machine that failed comes to life after all.
     Flap,
+    /// A person says that the releases are meant that the brake holds.
+    Word,
 }
 
 /// How many kinds of fault there are.
-pub const FAULTS: usize = 26;
+pub const FAULTS: usize = 27;
 
 /// A state of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -16,12 +16,14 @@ use flexmetal_operator::{
     kinds::{
         Interval,
         account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
-        names::ACKNOWLEDGE_ACCOUNT,
+        brake::{BegunRelease, BrakeStatus, ReleaseBrake},
+        names::{ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES},
         references::AccountKind,
         timing::TimingInForce,
     },
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use std::collections::BTreeMap;
 
 /// UID of the account object.
 pub const ACCOUNT_UID: &str = "uid-account";
@@ -40,6 +42,27 @@ pub struct Account {
     pub missed: Option<Tick>,
     /// What the objects tell of their orders.
     pub objects: [Option<(Who, Option<StatusA>)>; SLOTS],
+}
+
+/// A brake that lets one release begin.
+pub const BRAKE: ReleaseBrake = ReleaseBrake {
+    max_releases: 1,
+    window: Interval(Duration::from_secs(3600)),
+};
+
+/// What the account's status says of it.
+pub fn brake_status(brake: &BrakeA) -> BrakeStatus {
+    let at = || Time(jiff::Timestamp::from_second(BASE).unwrap());
+    let counted = (0u8..8).filter(|n| brake.counted & (1 << n) != 0);
+    BrakeStatus {
+        begun: counted
+            .map(|n| BegunRelease {
+                uuid: uuid(n),
+                at: at(),
+            })
+            .collect(),
+        engaged_since: brake.engaged.then(at),
+    }
 }
 
 /// URL and key of a connection.
@@ -106,6 +129,26 @@ static SPEC: LazyLock<AccountSpec> = LazyLock::new(|| {
     serde_json::from_str(least).unwrap()
 });
 
+/// What the status has of the brake.
+fn counted(account: &AccountA) -> Option<BrakeStatus> {
+    let counted = account.brake.filter(|b| b.counted != 0);
+    counted.map(|brake| brake_status(&brake))
+}
+
+/// A person's words.
+fn annotations(account: &AccountA) -> BTreeMap<String, String> {
+    let meant = account.brake.filter(|brake| brake.meant);
+    let meant = meant.map(|_| counted(account).unwrap_or_default().word());
+    let connection = account.acknowledged.map(word);
+    let said = [
+        (ACKNOWLEDGE_ACCOUNT, connection),
+        (ACKNOWLEDGE_RELEASES, meant),
+    ];
+    said.into_iter()
+        .filter_map(|(name, word)| Some((name.to_owned(), word?)))
+        .collect()
+}
+
 /// The facts of the account object.
 pub fn account(a: &Account) -> Facts {
     let mut on_record_of_all = OnRecord::default();
@@ -144,11 +187,13 @@ pub fn account(a: &Account) -> Facts {
         key: AccountKey::named(AccountKind::ProviderAccount, Some("shop"), "default"),
         meta: ObjectMeta {
             uid: Some(ACCOUNT_UID.into()),
-            annotations: (a.status.acknowledged)
-                .map(|c| [(ACKNOWLEDGE_ACCOUNT.to_owned(), word(c))].into()),
+            annotations: Some(annotations(&a.status)),
             ..ObjectMeta::default()
         },
-        spec: SPEC.clone(),
+        spec: AccountSpec {
+            release_brake: a.status.brake.map(|_| BRAKE),
+            ..SPEC.clone()
+        },
         timing: timing(),
         missed_since: None,
         open_elsewhere: on_record_of_all.is_open_elsewhere(lineage_now.as_deref()),
@@ -156,6 +201,7 @@ pub fn account(a: &Account) -> Facts {
             lineage: lineage_now,
             endpoint: a.status.endpoint.map(endpoint),
             known_machines: known(a.status.known),
+            release_brake: counted(&a.status),
             ..AccountStatus::default()
         },
         secret_namespace: "shop".into(),

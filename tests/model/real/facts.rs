@@ -104,6 +104,14 @@ pub fn facts(s: &Sight) -> Facts {
         no_orders: (s.settings.no_orders)
             .then(|| (Reason::Pending, "the account is being recorded".into())),
         defaults: Some(defaults(&s.object)),
+        brake: s.settings.brake.map(|(counted, engaged)| {
+            let counted = BrakeA {
+                counted,
+                engaged,
+                ..BrakeA::default()
+            };
+            (BRAKE, brake_status(&counted))
+        }),
         ..View::usable()
     };
     let mut facts = Facts {

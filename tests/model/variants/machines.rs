@@ -300,3 +300,16 @@ fn an_order_after_the_end_is_caught() {
     };
     caught(Variant::EndIgnored, rules::EXPIRY, scene);
 }
+
+#[test]
+fn releases_whatever_the_brake_says_are_caught() {
+    let scene = Scene {
+        delivered: true,
+        braked: true,
+        regular: true,
+        ticks: 1,
+        faults: vec![(Delete, 2)],
+        ..Scene::default()
+    };
+    caught(Variant::BrakeIgnored, rules::BRAKE, scene);
+}
