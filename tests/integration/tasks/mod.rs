@@ -81,8 +81,15 @@ impl Reader {
         drop(input);
         let output = tokio::time::timeout(PAGE_WITHIN, shell.wait_with_output()).await;
         let output = output.expect("the page ends in time").unwrap();
-        String::from_utf8(output.stdout).unwrap()
+        let said = String::from_utf8(output.stdout).unwrap();
+        let lines = said.split_inclusive('\n');
+        lines.filter(|line| !is_own_log(line)).collect()
     }
+}
+
+/// Whether kubectl says this to its makers: on a busy machine a watch of its own ends now and then.
+fn is_own_log(line: &str) -> bool {
+    line.starts_with(['I', 'W', 'E']) && line.contains(" reflector.go:")
 }
 
 impl Drop for Reader {

@@ -9,6 +9,7 @@ mod cluster_wide;
 mod credentials;
 mod disasters;
 mod entries;
+mod folder;
 mod health;
 mod hostile;
 mod installation;
