@@ -174,7 +174,13 @@ impl<'a> Release<'a> {
         let shared = may(&["list", "clusterprovideraccounts.flexmetal.dev"]).await;
         assert_eq!(shared, self.watches_all());
         for question in [
-            ["delete", "baremetalservers.flexmetal.dev", "-n", work],
+            ["delete", "sshkeys.flexmetal.dev", "-n", work],
+            [
+                "deletecollection",
+                "baremetalservers.flexmetal.dev",
+                "-n",
+                work,
+            ],
             ["create", "baremetalservers.flexmetal.dev", "-n", work],
             ["create", "pods", "-n", work],
             ["patch", "roles.rbac.authorization.k8s.io", "-n", work],

@@ -74,9 +74,12 @@ async fn a_fleet_is_brought_in_by_its_manifests_and_gets_nothing_but_marks() {
         assert_eq!(text(&ready["status"]["uuid"]), *uuid);
         let synced = condition(&ready, "Synced").unwrap();
         assert_eq!(synced["status"], "True", "{ready:#}");
-        let mut shown = tags(&machine(&world, uuid).await);
-        shown.sort();
-        assert_eq!(shown.len(), 4, "{shown:?}");
+        let shown = eventually("both marks are on", SOON, async || {
+            let mut shown = tags(&machine(&world, uuid).await);
+            shown.sort();
+            (shown.len() == 4).then_some(shown)
+        })
+        .await;
         assert!(shown[0].starts_with("fmo-cluster:") && shown[1].starts_with("fmo-order:"));
         assert_eq!(shown[2..], ["terraform", "web"]);
     }

@@ -216,7 +216,9 @@ async fn the_account_says_what_its_servers_leave_open() {
     for (name, policy, protected) in [("open", "Release", true), ("own", "Retain", false)] {
         let ready = world.wait_ready(name, SOON).await;
         let in_force = json!({
-            "deletionPolicy": policy, "deletionProtection": protected, "suspend": false,
+            "managementPolicy": "Full", "deletionPolicy": policy,
+            "deletionProtection": protected, "suspend": false,
+            "failurePolicy": "Hold", "externalReleasePolicy": "Hold",
         });
         assert_eq!(ready["status"]["policies"], in_force, "{name}");
         assert!(ready["spec"].get("suspend").is_none(), "{name}");

@@ -24,9 +24,10 @@ pub fn handle(facts: &Facts, decision: &mut Decision) {
     let missed = memory.missing.reads.last().copied();
     let mut machines = facts.own.iter().chain(&facts.recorded);
     let unread = machines.find(|s| is_old(s.seen) && missed.is_none_or(is_old));
-    if let Some(unread) = unread
-        && let Ok(view) = facts.account.usable(Purpose::End)
-    {
+    if let Some(unread) = unread {
+        let Ok(view) = facts.account.usable(Purpose::End) else {
+            return;
+        };
         // Not at any pace: each is a call.
         let rest = (unread.seen + view.times.active_poll_interval).checked_sub(facts.now.mono);
         match rest.filter(|rest| !rest.is_zero()) {

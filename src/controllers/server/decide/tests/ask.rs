@@ -30,11 +30,12 @@ fn a_look_that_is_asked_for_is_had_and_acknowledged_once() {
         status.last_handled_reconcile_at = Some("now".into());
     });
     assert_eq!(short(&again.decide()).0, None);
-    // One without a machine has had its look with the decision, also where nobody can look.
+    // One without a machine has had its look with the decision; where nobody can look, none was had.
     let none = asked(Case::new().spec(|s| s.suspend = Some(true)), "now", 995);
     assert_eq!(handled(&none).as_deref(), Some("now"));
     let blocked = asked(kept(ServerStatus::Delivered), "now", 995).blocked(Reason::KeyRejected);
     assert_ne!(short(&blocked.decide()).0, Some("Read"));
+    assert_eq!(handled(&blocked), None);
 }
 
 #[test]
