@@ -190,10 +190,7 @@ impl TagProof {
             Self::FormerMark(mark) => {
                 bears(record, mark) && rivals::rival(object, &evidence(object), record).is_none()
             }
-            // One mark of ours may be there already: the answer was lost.
-            Self::Unowned => {
-                !bears(record, &object.mark()) && external::against(object, record).is_none()
-            }
+            Self::Unowned => external::against(object, record).is_none(),
             Self::GivesWay => bears(record, &object.mark()) && rivals::may_give_way(object, record),
             Self::ClusterMarkOnly => {
                 record.has_tag(&object.cluster.tag())
