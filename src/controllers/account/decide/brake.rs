@@ -11,16 +11,15 @@ use crate::kinds::{
 
 /// What the brake has counted, once a person's word is heard.
 pub(super) fn next(facts: &Facts) -> Option<BrakeStatus> {
-    let brake = facts.spec.release_brake?;
-    let status = facts.status.release_brake.clone()?;
-    let is_meant = facts.acknowledged_releases() == Some(status.word().as_str());
-    (!brake.holds(&status) || !is_meant).then_some(status)
+    facts.spec.release_brake?;
+    let said = facts.acknowledged_releases();
+    let is_meant = holding(facts).is_some_and(|held| said == Some(held.word().as_str()));
+    facts.status.release_brake.clone().filter(|_| !is_meant)
 }
 
 /// Whether a person's word is used up, or was never asked for.
 pub(super) fn is_used_up(facts: &Facts) -> bool {
-    let holds = holding(facts).is_some();
-    facts.acknowledged_releases().is_some() && !holds
+    facts.acknowledged_releases().is_some() && holding(facts).is_none()
 }
 
 /// What holds releases now.
