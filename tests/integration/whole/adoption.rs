@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     SOON, apply, held, judge, looks, machine, machine_becomes, stuck, tags, text, told, with,
 };
-use lab::rig::{Health, World, cluster, condition, eventually, health, server};
+use lab::rig::{Health, Plan, World, cluster, condition, eventually, health, quick_timing, server};
 
 /// A machine that somebody ordered by hand or with another tool.
 async fn by_hand(world: &World, name: &str, tags: &[&str]) -> String {
@@ -53,7 +53,15 @@ async fn refused(world: &World, object: &Value, words: &str) {
 #[tokio::test]
 async fn a_fleet_is_brought_in_by_its_manifests_and_gets_nothing_but_marks() {
     const FLEET: usize = 50;
-    let mut world = World::start(cluster(), "fleet").await;
+    // On a busy machine fifty marks at once take longer than the quarter of three seconds in which each is to be sent.
+    let mut timing = quick_timing();
+    timing["absenceGracePeriod"] = json!("60s");
+    let plan = Plan {
+        timing,
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), "fleet", plan).await;
+    world.start_operator();
     let names: Vec<String> = (0..FLEET).map(|n| format!("web-{n:02}")).collect();
     let uuids = join_all(
         names

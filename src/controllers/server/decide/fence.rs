@@ -172,6 +172,8 @@ pub fn may_be_of(server: &Server, hostname: &str, since: i64) -> bool {
 pub enum TagProof {
     /// The machine bears this object's mark.
     OwnMark,
+    /// It bears this very tag.
+    Bears(String),
     /// It bears the mark of the earlier object that this one continues.
     FormerMark(Mark),
     /// It bears this cluster's mark, and no object's.
@@ -187,6 +189,7 @@ impl TagProof {
     pub fn holds(&self, object: &Facts, record: &Server) -> bool {
         match self {
             Self::OwnMark => bears(record, &object.mark()),
+            Self::Bears(tag) => record.has_tag(tag),
             Self::FormerMark(mark) => {
                 bears(record, mark) && rivals::rival(object, &evidence(object), record).is_none()
             }

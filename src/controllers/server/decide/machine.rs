@@ -8,7 +8,7 @@ use super::{
     evidence::{Attempt, Evidence},
     expiry,
     fence::TagProof,
-    leads_to, order_account, remedy, replace, rivals, sent,
+    leads_to, order_account, own_marks, remedy, replace, rivals, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
@@ -17,10 +17,7 @@ use crate::controllers::again::Again;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::marks_of;
 use crate::{
-    account::{
-        marks,
-        view::{Sighting, State, View},
-    },
+    account::view::{Sighting, State, View},
     kinds::{
         Interval, Reason,
         conditions::{Type, Wanted},
@@ -147,7 +144,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
             when: TagProof::OwnMark,
         });
     }
-    let note = OrderNote::open(record.intent);
+    let note = OrderNote::open(record.intent.clone());
     if !facts.has_finalizer() || facts.annotation().as_ref() != Some(&Ok(note.clone())) {
         return decision.with(Effect::WriteNote(Box::new(note)));
     }
@@ -168,7 +165,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         is_to_record,
         ..
     } = tags;
-    if let Some(effect) = marks_to_mend(facts, server).or(effect) {
+    if let Some(effect) = own_marks::mend(facts, &record, server).or(effect) {
         return decision.with(effect);
     }
     let mut decision = out_of_touch(facts, decision.draft);
@@ -473,23 +470,4 @@ fn cut(text: &str) -> &str {
     /// Most bytes of one value.
     const MOST: usize = 80;
     &text[..text.floor_char_boundary(MOST)]
-}
-
-/// Marks that a kept machine should have and has not, or has and should not.
-fn marks_to_mend(facts: &Facts, server: &Server) -> Option<Effect> {
-    let uuid = server.id.as_str().to_owned();
-    let cluster_tag = facts.cluster.tag();
-    if !server.has_tag(&cluster_tag) {
-        return Some(Effect::AddTag {
-            uuid,
-            tag: cluster_tag,
-            when: TagProof::OwnMark,
-        });
-    }
-    let tag = marks::retained_tag(server)?.to_owned();
-    Some(Effect::RemoveTag {
-        uuid,
-        tag,
-        when: TagProof::OwnMark,
-    })
 }

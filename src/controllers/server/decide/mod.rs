@@ -19,6 +19,7 @@ pub mod machine;
 pub mod metadata;
 pub mod missing;
 pub mod order;
+mod own_marks;
 mod policies;
 pub mod release;
 pub mod remedy;

@@ -271,3 +271,27 @@ fn the_policies_in_force_stand_in_status_and_an_unread_account_leaves_them() {
     let kept_on = waiting.object(|o| o.status.get_or_insert_default().policies = Some(in_force));
     assert_eq!(shown(kept_on), Some(in_force));
 }
+
+#[test]
+fn a_second_mark_of_the_object_comes_off_while_the_one_on_record_is_there() {
+    let spare = mark().order_tag(EPOCH + 7);
+    let bearing = |tags: &[&str]| {
+        let machine = server(1, ServerStatus::Delivered, tags);
+        let case = kept(ServerStatus::Delivered).facts(|f| f.own = vec![seen(machine.clone())]);
+        case.decide().effect
+    };
+    let own = own_tag();
+    let effect = bearing(&[&cluster().tag(), &own, &spare]);
+    let Some(Effect::RemoveTag { tag, when, .. }) = effect else {
+        panic!("{effect:?}");
+    };
+    assert_eq!(
+        (&tag, &when),
+        (&spare, &super::super::fence::TagProof::Bears(own.clone()))
+    );
+    // The last one stays, whichever it is.
+    assert_eq!(bearing(&[&cluster().tag(), &spare]), None);
+    let facts = kept(ServerStatus::Delivered).0;
+    let holds = |tag: &str| when.holds(&facts, &server(1, ServerStatus::Delivered, &[tag, &spare]));
+    assert!(holds(&own) && !holds("web"));
+}
