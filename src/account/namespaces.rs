@@ -1,4 +1,5 @@
-//! The labels of the cluster's namespaces, by which accounts of the cluster may select them.
+//! The labels of the cluster's namespaces, by which accounts of the cluster may select them, and which may suspend
+//! their servers.
 
 use crate::kinds::selector::Labels;
 use std::{

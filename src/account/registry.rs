@@ -9,7 +9,7 @@ use super::{
     users::Audience,
     view::Sighting,
 };
-use crate::kinds::{account::KnownMachine, selector::Labels};
+use crate::kinds::{account::KnownMachine, policies, selector::Labels};
 use hosting::{ApiKey, BaseUrl, Client};
 use std::{
     collections::{HashMap, HashSet},
@@ -195,6 +195,12 @@ impl Accounts {
         if audience.namespaces.show(namespace, labels) {
             audience.wake(&Wake::Namespace(namespace.to_owned()));
         }
+    }
+
+    /// Whether the labels of a namespace suspend its servers; None: they are not known.
+    pub fn is_suspended(&self, namespace: &str) -> Option<bool> {
+        let labels = self.inner.audience.namespaces.labels(namespace)?;
+        Some(policies::suspended_by(&labels))
     }
 
     /// A namespace is gone.

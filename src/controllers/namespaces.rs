@@ -1,40 +1,85 @@
-//! The labels of the cluster's namespaces, by which accounts of the cluster may select them.
+//! The labels of the cluster's namespaces, by which accounts of the cluster may select them, and which may suspend
+//! their servers.
 //!
-//! Only an operator that serves such accounts watches them. What is heard goes to the accounts, which wake the
-//! objects of a namespace when its labels change; until it is heard they wait, and are not told that they are not
-//! allowed.
+//! An operator of all namespaces watches them; one of some may read those, and no others. What is heard goes to the
+//! accounts, which wake the objects of a namespace when its labels change. Until it is heard nobody is told that he is
+//! not allowed; whether a namespace is suspended is read again right before what costs money or a machine.
 
 use super::{
-    context::Process,
+    context::{Process, Watched},
     objects::slim_but_labels,
     streams::{self, Guarded, Heard},
+    writes::{Failure, bounded},
 };
-use crate::{kinds::references::AccountKind, runtime::clients::WatchTimes};
+use crate::{
+    kinds::{policies, selector::Labels},
+    runtime::clients::WatchTimes,
+};
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, core::PartialObjectMeta, runtime::watcher::Event};
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 use tokio::sync::watch;
 
 /// All that is read of a namespace.
 type Metadata = PartialObjectMeta<Namespace>;
 
-/// Follows the namespaces until shutdown, where anybody asks for them.
+/// Between two reads of the same namespace.
+const BETWEEN_READS: Duration = Duration::from_secs(30);
+
+/// Follows the namespaces until shutdown.
 pub async fn follow(process: &Process) {
-    if !process.watched.serves(AccountKind::ClusterProviderAccount) {
-        return;
-    }
-    let api = Api::all(process.watch_client.clone());
-    let mut heard = std::pin::pin!(hear(api, process.watch_times));
-    let mut listed = HashSet::new();
     let follow = async {
-        while let Some(heard) = heard.next().await {
-            if let Heard::Event(event) = heard {
-                take(process, &mut listed, event);
-            }
+        match &process.watched {
+            Watched::All => watch(process).await,
+            Watched::Namespaces(names) => read_again_and_again(process, names).await,
         }
     };
     process.shutdown.run_until_cancelled(follow).await;
+}
+
+async fn watch(process: &Process) {
+    let api = Api::all(process.watch_client.clone());
+    let mut heard = std::pin::pin!(hear(api, process.watch_times));
+    let mut listed = HashSet::new();
+    while let Some(heard) = heard.next().await {
+        if let Heard::Event(event) = heard {
+            take(process, &mut listed, event);
+        }
+    }
+}
+
+async fn read_again_and_again(process: &Process, names: &[String]) {
+    loop {
+        for name in names {
+            match labels(process, name).await {
+                Ok(labels) => process.accounts.show_namespace(name, labels),
+                Err(failure) => {
+                    tracing::debug!(
+                        namespace = name,
+                        error = failure.explain(),
+                        "the labels of a namespace could not be read"
+                    );
+                }
+            }
+        }
+        tokio::time::sleep(BETWEEN_READS).await;
+    }
+}
+
+/// The labels of a namespace, as the API server has them now.
+async fn labels(process: &Process, name: &str) -> Result<Labels, Failure> {
+    let api: Api<Namespace> = Api::all(process.client.clone());
+    let found = bounded(api.get_metadata(name)).await?;
+    Ok(found.metadata.labels.unwrap_or_default())
+}
+
+/// Whether the servers of a namespace are suspended by its labels, as the API server has them now.
+///
+/// # Errors
+/// When the API server does not give them.
+pub async fn is_suspended(process: &Process, name: &str) -> Result<bool, Failure> {
+    Ok(policies::suspended_by(&labels(process, name).await?))
 }
 
 /// What is heard of the namespaces, with their labels.
@@ -87,7 +132,6 @@ mod tests {
     use axum::{Json, Router, http::Uri, response::IntoResponse as _};
     use kube::{Client, Config, ResourceExt as _};
     use serde_json::{Value, json};
-    use std::time::Duration;
     use tokio::{net::TcpListener, task::JoinSet};
 
     fn namespace(team: &str) -> Value {

@@ -17,6 +17,10 @@
 - apiGroups: [""]
   resources: ["configmaps"]
   verbs: ["get"]
+{{- /* The label flexmetal.dev/suspend of a namespace. In a Role this is the right to that namespace alone. */}}
+- apiGroups: [""]
+  resources: ["namespaces"]
+  verbs: ["get"]
 {{- end }}
 
 {{- /* patch: the finalizer on the key Secret of an account that is in use. */ -}}

@@ -133,10 +133,7 @@ impl<K, M> Entry<K, M> {
     /// Whether it is of this namespace and names an account of the cluster.
     fn names_from(&self, namespace: &str) -> bool {
         match &self.counted {
-            Some(Counted::User(user)) => {
-                let is_of_cluster = user.account.namespace.is_none();
-                is_of_cluster && user.namespace.as_deref() == Some(namespace)
-            }
+            Some(Counted::User(user)) => user.namespace.as_deref() == Some(namespace),
             _ => false,
         }
     }

@@ -40,6 +40,8 @@ pub struct Facts {
     pub cluster: ClusterId,
     /// Whether this process sees the objects of all namespaces.
     pub all_namespaces: bool,
+    /// Whether the labels of the object's namespace suspend it; None: they are not known.
+    pub is_namespace_suspended: Option<bool>,
     /// Whether the kind itself is being deleted, which turns every object into Retain; None: it cannot be seen.
     pub kind_deleting: Option<bool>,
     /// Since when, by the monotonic clock, this process acts for the object's namespace.
@@ -124,7 +126,7 @@ pub struct ServerKey {
     pub known_by: String,
 }
 
-/// What an account object says at this moment.
+/// What an account object says at this moment, and the namespace of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveAccount {
     /// Its UID.
@@ -133,6 +135,8 @@ pub struct LiveAccount {
     pub lineage: Option<String>,
     /// What its servers do where they do not say it themselves.
     pub defaults: Policies,
+    /// Whether the labels of the namespace suspend its servers.
+    pub is_namespace_suspended: bool,
     /// What it offers the namespace of the object.
     pub terms: Terms,
 }
@@ -237,11 +241,12 @@ impl Facts {
             .unwrap_or_else(|| self.name())
     }
 
-    /// The policies in force: the object's own, else its account's, else the operator's. While the account
-    /// is not known, what was in force last stays; None: nobody knows.
+    /// The policies in force: the object's own, else its namespace's, else its account's, else the operator's. While
+    /// namespace or account are not known, what was in force last stays; None: nobody knows.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
-        let own = self.object.spec.policies();
-        if let Some(defaults) = self.view().and_then(|view| view.defaults) {
+        let own = self.stated_policies();
+        let defaults = self.view().and_then(|view| view.defaults);
+        if let (Some(defaults), Some(_)) = (defaults, self.is_namespace_suspended) {
             return Some(own.or(defaults).over(PoliciesInForce::default()));
         }
         let status = self.object.status.as_ref();
@@ -255,13 +260,28 @@ impl Facts {
 
     /// The policies in force, with the operator's where nobody knows them. Not for what cannot be undone.
     pub fn policies(&self) -> PoliciesInForce {
-        let own = self.object.spec.policies();
+        let own = self.stated_policies();
         let unknown = || own.over(PoliciesInForce::default());
         self.known_policies().unwrap_or_else(unknown)
     }
 
-    /// Takes in what the account object says now.
+    /// The object's own policies, and those of its namespace.
+    fn stated_policies(&self) -> Policies {
+        let of_namespace = Policies {
+            suspend: self.is_namespace_suspended.filter(|suspended| *suspended),
+            ..Policies::default()
+        };
+        self.object.spec.policies().or(of_namespace)
+    }
+
+    /// Whether it is the namespace by which the object is suspended.
+    pub fn is_suspended_by_namespace(&self) -> bool {
+        self.object.spec.suspend.is_none() && self.is_namespace_suspended == Some(true)
+    }
+
+    /// Takes in what the account object and the namespace say now.
     pub fn set_live(&mut self, live: LiveAccount) {
+        self.is_namespace_suspended = Some(live.is_namespace_suspended);
         if let AccountFacts::Found { view, terms } = &mut self.account {
             *terms = live.terms;
             view.defaults = Some(live.defaults);

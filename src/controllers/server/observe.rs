@@ -9,11 +9,12 @@ use super::{
     ssh_keys,
 };
 use crate::{
-    account::{Account, LeftBehind, Terms, view::Sighting},
+    account::{Account, LeftBehind, view::Sighting},
     controllers::{
         account_facts::AccountFacts,
         cause::Cause,
         mark::Mark,
+        namespaces,
         stored_keys::Found,
         writes::{Failure, bounded},
     },
@@ -69,6 +70,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
             .is_some_and(|began| began >= acting_since),
         cluster: ctx.cluster.clone(),
         all_namespaces: ctx.watched.is_all(),
+        is_namespace_suspended: ctx.accounts.is_suspended(&namespace),
         kind_deleting,
         account: account_facts,
         installation,
@@ -154,7 +156,8 @@ impl Known for Outside<'_> {
     }
 }
 
-/// What the account object says now. Asked for right before what costs money or a machine: the watch of the accounts may be behind that of the servers. None: it is not there.
+/// What the account object and the namespace say now. Asked for right before what costs money or a machine: their
+/// watches may be behind that of the servers. None: the account is not there.
 ///
 /// # Errors
 /// When the API server does not give it.
@@ -166,7 +169,17 @@ pub async fn live_account(
     let PinnedAccount { kind, name } = account_of(object);
     let client = ctx.client.clone();
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let is_namespace_suspended = namespaces::is_suspended(ctx, namespace).await?;
     let terms = |entries: Option<&[AllowedNamespaces]>| account.terms_of(entries, namespace);
+    let live = |meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>, terms| {
+        LiveAccount {
+            uid: meta.uid.clone().unwrap_or_default(),
+            lineage: status.and_then(|s| s.lineage.clone()),
+            defaults: spec.defaults.unwrap_or_default(),
+            is_namespace_suspended,
+            terms,
+        }
+    };
     Ok(match kind {
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, object.metadata.namespace.as_deref());
@@ -182,20 +195,6 @@ pub async fn live_account(
             })
         }
     })
-}
-
-fn live(
-    meta: &ObjectMeta,
-    spec: &AccountSpec,
-    status: Option<&AccountStatus>,
-    terms: Terms,
-) -> LiveAccount {
-    LiveAccount {
-        uid: meta.uid.clone().unwrap_or_default(),
-        lineage: status.and_then(|s| s.lineage.clone()),
-        defaults: spec.defaults.unwrap_or_default(),
-        terms,
-    }
 }
 
 /// What a machine is installed with, where it is needed: when the last decision waits for it, and once for each

@@ -187,7 +187,8 @@ impl<'a> Release<'a> {
         ] {
             assert!(!may(&question).await, "{question:?}");
         }
-        assert!(!may(&["get", "namespaces/default"]).await);
+        let reads = may(&["get", "namespaces/default"]).await;
+        assert_eq!(reads, self.watches_all());
         assert!(!may(&["delete", "customresourcedefinitions"]).await);
     }
 

@@ -134,6 +134,10 @@ impl Use {
             resource = next;
             name = parts.next();
         }
+        // Who may read one may do so by a Role in it.
+        if resource == "namespaces" {
+            namespace = name.map(str::to_owned);
+        }
         let resource = match parts.next() {
             Some(part) => format!("{resource}/{part}"),
             None => resource.to_owned(),
@@ -171,7 +175,7 @@ fn requests_are_read_as_the_api_server_reads_them() {
     let get = Method::GET;
     assert_eq!(
         read(get.clone(), "/api/v1/namespaces/kube-system", "").unwrap(),
-        r#"get namespaces. None Some("kube-system")"#
+        r#"get namespaces. Some("kube-system") Some("kube-system")"#
     );
     assert_eq!(
         read(

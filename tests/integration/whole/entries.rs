@@ -43,7 +43,7 @@ fn spec(account: &World, more: Value) -> Value {
 }
 
 /// Sets a label of the namespace of a world.
-async fn label(world: &World, key: &str, value: &Value) {
+pub(super) async fn label(world: &World, key: &str, value: &Value) {
     let namespaces = json!({"apiVersion": "v1", "kind": "Namespace"});
     let change = json!({"metadata": {"labels": {key: value}}});
     api_of(&world.client, None, &namespaces)

@@ -1,10 +1,10 @@
 //! What people ask for: keep a server, protect it, suspend it, give it up half-way.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
-    SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, set_account, stuck,
-    with,
+    SERVERS, SOON, entries::label, held, judge, looks, machine_becomes, machine_of, orders,
+    set_account, stuck, with,
 };
 use lab::rig::{Fault, World, cluster, eventually, server};
 
@@ -95,6 +95,48 @@ async fn policies_hold_orders_and_releases() {
     assert_eq!(orders(&world).await, 3);
     assert_eq!(deletes(&world).await, 2);
     judge(&world).await;
+}
+
+/// A label holds the orders and releases of a whole namespace, from its first moment on, but for servers that say
+/// otherwise themselves.
+pub(super) async fn suspended_namespace(world: &World) {
+    const LABEL: &str = "flexmetal.dev/suspend";
+    world.create(&server("running")).await;
+    let running = world.wait_ready("running", SOON).await;
+    label(world, LABEL, &json!("true")).await;
+    // However late the operator hears of the label.
+    world.delete("running").await;
+    world.create(&server("waiting")).await;
+    let command = format!(
+        "kubectl label namespace {} flexmetal.dev/suspend-",
+        world.namespace
+    );
+    let released = [LABEL, "nothing is released"];
+    let ordered = ["nothing is ordered", &command];
+    tokio::join!(
+        held(world, "running", "Suspended", &released),
+        held(world, "waiting", "Suspended", &ordered),
+    );
+    looks(world, 3).await;
+    assert_eq!(machine_of(world, &running).await["status"], "delivered");
+    assert_eq!((orders(world).await, deletes(world).await), (1, 0));
+    world
+        .create(&with("going", &json!({"suspend": false})))
+        .await;
+    world.wait_ready("going", SOON).await;
+
+    label(world, LABEL, &Value::Null).await;
+    tokio::join!(
+        world.wait_gone("running", SOON),
+        world.wait_ready("waiting", SOON)
+    );
+    assert_eq!((orders(world).await, deletes(world).await), (3, 1));
+    judge(world).await;
+}
+
+#[tokio::test]
+async fn an_operator_of_one_namespace_sees_that_it_is_suspended() {
+    suspended_namespace(&World::start(cluster(), "pause").await).await;
 }
 
 #[tokio::test]

@@ -257,11 +257,12 @@ fn untagged() -> impl Strategy<Value = Case> {
         option::of(any::<bool>()),
     );
     let defaults = option::of(policies());
-    let account = (0..10u8, any::<[bool; 4]>(), 0u64..1000, defaults);
+    let namespace = prop_oneof![6 => Just(Some(false)), 1 => Just(Some(true)), 1 => Just(None)];
+    let account = (0..10u8, any::<[bool; 4]>(), 0u64..1000, defaults, namespace);
     (object, provider, account, memory()).prop_map(|(object, provider, account, memory)| {
         let ([deleting, held, old], own_policies, note, begun, status, ack) = object;
         let ((kept, unlisted), own, recorded, theirs, claimed) = provider;
-        let (state, [proved, known, catalogue, used], began, defaults) = account;
+        let (state, [proved, known, catalogue, used], began, defaults, namespace) = account;
         let mut case = Case::new().beside(&kept).memory(|m| *m = memory);
         if deleting {
             case = case.deleting();
@@ -308,6 +309,7 @@ fn untagged() -> impl Strategy<Value = Case> {
         .facts(|f| {
             f.unlisted = unlisted.into_iter().collect();
             f.is_newcomer = !old;
+            f.is_namespace_suspended = namespace;
             if state == 1 {
                 f.account = unsaid("default");
             }

@@ -708,6 +708,14 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
             deleted(ServerStatus::Delivered).spec(|s| s.suspend = Some(true)),
         ),
         (
+            "suspended by the namespace",
+            deleted(ServerStatus::Delivered).facts(|f| f.is_namespace_suspended = Some(true)),
+        ),
+        (
+            "nobody knows whether the namespace is suspended",
+            deleted(ServerStatus::Delivered).facts(|f| f.is_namespace_suspended = None),
+        ),
+        (
             "the kind is deleted",
             deleted(ServerStatus::Delivered).facts(|f| f.kind_deleting = Some(true)),
         ),
@@ -715,6 +723,7 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
             "retain, as the account says by now",
             deleted(ServerStatus::Delivered).facts(|f| {
                 f.set_live(LiveAccount {
+                    is_namespace_suspended: false,
                     terms: crate::account::Terms::Own,
                     uid: "account-1".into(),
                     lineage: Some(LINEAGE.into()),
