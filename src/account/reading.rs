@@ -2,7 +2,7 @@
 
 use super::{
     live::Core,
-    machines::Place,
+    machines::{Place, orphans::Others},
     room::Held,
     turns::Lane,
     view::Tags,
@@ -128,6 +128,36 @@ impl Core {
             .boxed()
         };
         started_again(read).await
+    }
+
+    /// Counts the machines of the account that are not this cluster's. None of them is kept.
+    pub(crate) async fn count_others(&self, client: &Client) -> Result<Others, Gap> {
+        let filter = &ServerFilter::default();
+        let read = || {
+            async move {
+                let held = Mutex::new(self.room.nothing());
+                let of_pages = &held;
+                let pages = Listing::of_servers(move |page| {
+                    async move {
+                        let servers = self.page(client, filter, page, Lane::OrphanScan).await?;
+                        weigh(of_pages, &servers, |_| SEEN)?;
+                        Ok(servers)
+                    }
+                    .boxed()
+                });
+                let mut pages = self.fitted(pages, is_over);
+                let mut others = Others::default();
+                while let Some(page) = pages.next_page().await? {
+                    let live = page.iter().filter(|s| s.status.is_live());
+                    let of_others = live.filter(|s| !s.has_tag(&self.cluster_tag));
+                    of_others.for_each(|server| others.add(server));
+                }
+                Ok(others)
+            }
+            .boxed()
+        };
+        let (_, others) = started_again(read).await?;
+        Ok(others)
     }
 
     /// Every tag of the account but the operator's own, read to an empty page. Gives the moment of the start and how

@@ -1,6 +1,10 @@
 //! How an account stands, for the status of its object.
 
-use super::{KeyState, machines::orphans::Verdict, view::Proof};
+use super::{
+    KeyState,
+    machines::orphans::{Others, Verdict},
+    view::Proof,
+};
 use crate::kinds::{Reason, account::KnownMachine};
 use std::sync::Arc;
 
@@ -28,4 +32,8 @@ pub struct Counts {
     pub live: usize,
     /// Live ones that were retained by policy.
     pub retained: usize,
+    /// Live ones with the mark of an object that has another one, too.
+    pub duplicates: usize,
+    /// Live machines that are not the cluster's; None before the first count.
+    pub others: Option<Others>,
 }

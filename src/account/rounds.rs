@@ -173,7 +173,34 @@ impl Core {
         for mark in answered {
             self.wake(&Wake::Mark(mark));
         }
-        self.look_up(client, began).await
+        self.look_up(client, began).await?;
+        match lane {
+            Lane::OrphanScan => self.count_others_in_time(client).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts the machines of others, once in the time between two looks for orphans. Nothing rests on that: where it
+    /// fails, the last count stands until the next.
+    async fn count_others_in_time(&self, client: &Client) -> Result<(), Gap> {
+        let now = clock::now().mono;
+        let is_due = {
+            let mut state = self.state();
+            let interval = state.members.times().map(|t| t.orphan_scan_interval);
+            interval.is_some_and(|interval| state.machines.counts_others(now, interval))
+        };
+        if !is_due {
+            return Ok(());
+        }
+        match self.count_others(client).await {
+            Ok(others) => {
+                self.state().machines.set_others(others);
+                self.tell_members();
+            }
+            Err(Gap::Failed(error @ Error::AccessDenied(_))) => return Err(error.into()),
+            Err(gap) => tracing::debug!(%gap, "the machines of others could not be counted"),
+        }
+        Ok(())
     }
 
     /// The machines that bear the cluster's mark.

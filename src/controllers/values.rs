@@ -7,7 +7,7 @@ use super::{
     context::Process,
     writes::{Failure, bounded},
 };
-use crate::kinds::references::{KeySelector, ValueLocation};
+use crate::kinds::references::{KeySelector, ValueLocation, is_object_name};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -130,7 +130,7 @@ impl<'a> ValueSource<'a> {
     fn by_command(&self, command: &str) -> String {
         let KeySelector { name, key } = self.selector();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-        match is_name(name) && key.chars().all(is_plain) {
+        match is_object_name(name) && key.chars().all(is_plain) {
             true => format!(", with the value from FILE: kubectl {command}"),
             false => String::new(),
         }
@@ -185,18 +185,6 @@ pub enum ValueError {
     },
 }
 
-/// Whether an object can have this name (RFC 1123). Any other would become another path.
-fn is_name(name: &str) -> bool {
-    let is_label = |label: &str| {
-        let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        !label.is_empty()
-            && label.bytes().all(is_inner)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
-}
-
 impl Process {
     /// Reads one value of a namespace, of so many bytes at most.
     ///
@@ -248,7 +236,7 @@ impl Process {
                 Ok(data.map(|data| data.into_iter().map(|(key, b)| (key, b.0)).collect()))
             }
             ValueSource::ConfigMap(_) => {
-                if !is_name(name) {
+                if !is_object_name(name) {
                     return Ok(None);
                 }
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
@@ -266,7 +254,7 @@ impl Process {
     /// # Errors
     /// When the API server does not give it.
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Failure> {
-        if !is_name(name) {
+        if !is_object_name(name) {
             return Ok(None);
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);

@@ -4,6 +4,7 @@ use super::{
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
     kind::{Kind, namespaced},
+    orphan::{Orphan, OrphanPolicy},
     policies::Policies,
     references::OBJECT_NAME,
     timing::{Timing, TimingInForce},
@@ -193,6 +194,10 @@ pub struct AccountSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_brake: Option<ReleaseBrake>,
 
+    /// What becomes of live machines of this cluster that no object claims. Default: they are reported. Mutable.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub orphan_policy: OrphanPolicy,
+
     /// Limits on what is ordered through this account. Default: none. Mutable; they stop orders, never releases.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub limits: Limits,
@@ -247,7 +252,7 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release_brake: Option<BrakeStatus>,
 
-    /// Live machines of this cluster that no object claims, the first 20.
+    /// Live machines of this cluster that no object claims, the oldest 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
@@ -287,23 +292,19 @@ pub struct ServerCounts {
     pub retained: i32,
     /// Live machines of this cluster that no object claims.
     pub orphans: i32,
+    /// Live machines of this cluster that bear the mark of an object which has another one, too. Its status names them.
+    #[serde(default)]
+    pub duplicates: i32,
+    /// Live machines in the account that are those of other clusters, by their tags. Unset before the first count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<i32>,
+    /// Live machines in the account that no operator has marked. Unset before the first count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmarked: Option<i32>,
     /// When the listing ended that the machines were counted in, as known when this status was last written: one that
     /// changes nothing is not recorded. While the account shows nothing, these are the last known counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_at: Option<Time>,
-}
-
-/// A live machine that no object claims.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Orphan {
-    /// The provider's identifier.
-    pub uuid: String,
-    /// Host name.
-    pub hostname: String,
-    /// Order tag of the machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub order_tag: Option<String>,
 }
 
 /// Where an account was last seen.

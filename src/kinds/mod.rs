@@ -20,6 +20,7 @@ pub mod kind;
 pub mod lifetime;
 pub mod names;
 pub mod order;
+pub mod orphan;
 pub mod policies;
 pub mod reason;
 pub mod references;

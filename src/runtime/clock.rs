@@ -36,6 +36,14 @@ pub fn wall_at_start() -> i64 {
     started().1
 }
 
+/// The wall clock, without what it was turned forward since the process started: for what must not come too early.
+pub fn steady_wall() -> i64 {
+    let (_, at_start) = started();
+    let Moment { wall, mono } = now();
+    let ran = i64::try_from(mono.as_secs()).unwrap_or(i64::MAX);
+    wall.min(at_start.saturating_add(ran))
+}
+
 /// The present moment by both clocks.
 #[allow(clippy::disallowed_methods)] // This is the one place.
 pub fn now() -> Moment {

@@ -12,7 +12,7 @@ pub(crate) use snapshot::{Place, Put, Snapshot, Touched};
 use super::{report::Counts, room::Held, view::Proof};
 use crate::{kinds::account::KnownMachine, runtime::Moment};
 use hosting::{Server, ServerId};
-use orphans::Verdict;
+use orphans::{Others, Verdict};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// The machines of one live account: each as last seen, and the sums.
@@ -21,6 +21,11 @@ pub(crate) struct Machines {
     proof: Option<Arc<Proof>>,
     verdict: Verdict,
     moving_since: Option<Duration>,
+    /// Machines of the last complete listing beside another one of the same object.
+    duplicates: usize,
+    others: Option<Others>,
+    /// When they were last to be counted.
+    counting: Option<Duration>,
 }
 
 impl Machines {
@@ -31,6 +36,9 @@ impl Machines {
             proof: None,
             verdict: Verdict::NotChecked,
             moving_since: None,
+            duplicates: 0,
+            others: None,
+            counting: None,
         }
     }
 
@@ -54,7 +62,27 @@ impl Machines {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.snapshot.sums().counts()
+        Counts {
+            duplicates: self.duplicates,
+            others: self.others,
+            ..self.snapshot.sums().counts()
+        }
+    }
+
+    /// Whether the machines of others are to be counted now: once in this interval, and not with the first listing,
+    /// for which objects wait.
+    pub(crate) fn counts_others(&mut self, now: Duration, interval: Duration) -> bool {
+        let last = *self.counting.get_or_insert(now);
+        let is_due = now >= last + interval;
+        if is_due {
+            self.counting = Some(now);
+        }
+        is_due
+    }
+
+    /// The machines of others were counted.
+    pub(crate) fn set_others(&mut self, others: Others) {
+        self.others = Some(others);
     }
 
     /// The machines to be known by from now on, given those of before.
@@ -102,6 +130,7 @@ impl Machines {
     /// A complete listing is there. Returns whether it is the first.
     pub(crate) fn prove(&mut self, proof: Arc<Proof>) -> bool {
         self.snapshot.is_listed(&proof.servers);
+        self.duplicates = orphans::duplicates(&proof);
         self.proof.replace(proof).is_none()
     }
 
@@ -127,7 +156,7 @@ impl Machines {
             && let Verdict::Found { count, first } = &verdict
             && *count > 0
         {
-            let first: Vec<&str> = first.iter().map(|o| o.uuid.as_str()).collect();
+            let first: Vec<&str> = first.iter().map(|s| s.id.as_str()).collect();
             tracing::warn!(count, ?first, "machines of this cluster without an object");
         }
         self.verdict = verdict;

@@ -1,9 +1,12 @@
 //! Machines that cost and that nobody claims.
 
 use super::{super::view::Proof, marks};
-use crate::kinds::account::{KnownMachine, Orphan};
+use crate::kinds::account::KnownMachine;
 use hosting::Server;
-use std::collections::HashSet;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 /// Most orphans that are named.
 pub const NAMED: usize = 20;
@@ -13,12 +16,12 @@ pub const NAMED: usize = 20;
 pub enum Verdict {
     /// Not judged: not all namespaces are watched, or no complete listing was compared yet.
     NotChecked,
-    /// Live machines of this cluster that no object claims: how many, and the first of them by identity.
+    /// Live machines of this cluster that no object claims: how many, and the oldest of them.
     Found {
         /// How many there are; zero is the good case.
         count: usize,
-        /// The first [`NAMED`].
-        first: Vec<Orphan>,
+        /// The oldest [`NAMED`].
+        first: Vec<Arc<Server>>,
     },
 }
 
@@ -47,21 +50,43 @@ pub(crate) fn judge(
         marks::object_marks(server)
             .any(|mark| ordering.contains(mark) || (claims.contains(mark) && !is_disowned))
     };
-    let mut orphans: Vec<Orphan> = proof
-        .servers
-        .iter()
-        .filter(|s| s.status.is_live() && !marks::is_retained(s) && !claimed(s))
-        .map(|s| Orphan {
-            uuid: s.id.as_str().to_owned(),
-            hostname: s.name.clone(),
-            order_tag: marks::order_tag(s).map(str::to_owned),
-        })
-        .collect();
-    orphans.sort_by(|a, b| a.uuid.cmp(&b.uuid));
+    let is_orphan = |s: &&Arc<Server>| s.status.is_live() && !marks::is_retained(s) && !claimed(s);
+    let mut orphans: Vec<Arc<Server>> = proof.servers.iter().filter(is_orphan).cloned().collect();
+    // Those that come later do not push out what was named before.
+    orphans.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
     let count = orphans.len();
     orphans.truncate(NAMED);
     Some(Verdict::Found {
         count,
         first: orphans,
     })
+}
+
+/// How many live machines of a complete listing bear a mark that another live one bears, too.
+pub(crate) fn duplicates(proof: &Proof) -> usize {
+    let mut by_mark: HashMap<&str, usize> = HashMap::new();
+    let live = proof.servers.iter().filter(|s| s.status.is_live());
+    for mark in live.flat_map(|server| marks::object_marks(server).take(1)) {
+        *by_mark.entry(mark).or_default() += 1;
+    }
+    by_mark.values().map(|bearing| bearing - 1).sum()
+}
+
+/// Live machines of an account that are not this cluster's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Those of other clusters, by their tags.
+    pub foreign: usize,
+    /// Those that no operator has marked.
+    pub unmarked: usize,
+}
+
+impl Others {
+    /// Counts a live machine, which is not of the cluster with this tag.
+    pub(crate) fn add(&mut self, server: &Server) {
+        match server.tags.iter().any(|tag| marks::is_mark(tag)) {
+            true => self.foreign += 1,
+            false => self.unmarked += 1,
+        }
+    }
 }

@@ -16,7 +16,10 @@ fn found(rig: &Rig) -> Vec<String> {
     match verdict(rig) {
         Verdict::Found { count, first } => {
             assert_eq!(count, first.len());
-            first.into_iter().map(|o| o.uuid).collect()
+            first
+                .into_iter()
+                .map(|s| s.id.as_str().to_owned())
+                .collect()
         }
         Verdict::NotChecked => panic!("not checked"),
     }

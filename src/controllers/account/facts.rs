@@ -17,6 +17,8 @@ use std::time::Duration;
 pub struct Facts {
     /// The monotonic moment of the decision.
     pub now: Duration,
+    /// The wall clock, without what it was turned forward since the process started.
+    pub wall: i64,
     /// Which account object.
     pub key: AccountKey,
     /// Its metadata.

@@ -80,6 +80,7 @@ pub async fn observe<K: AccountObject>(
     let is_shared = secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held);
     let facts = Facts {
         now,
+        wall: clock::steady_wall(),
         in_force,
         on_record,
         missed_since: None,

@@ -2,6 +2,7 @@
 
 mod brake;
 mod lineage;
+mod orphans;
 mod sharing;
 
 use super::{
@@ -21,11 +22,10 @@ use crate::{
     },
     kinds::{
         Reason,
-        account::{
-            AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits, Orphan,
-        },
+        account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits},
         conditions::Type,
         names::{ACCOUNT_FINALIZER, HELD_SECRET},
+        orphan::OrphanPolicy,
         references::AccountKind,
         timing::{Minimum, Timing, TimingInForce},
     },
@@ -101,6 +101,8 @@ fn report_of() -> AccountReport {
         counts: Counts {
             live: 2,
             retained: 1,
+            duplicates: 0,
+            others: None,
         },
         known: vec![],
     }
@@ -110,6 +112,7 @@ fn report_of() -> AccountReport {
 fn facts() -> Facts {
     Facts {
         now: Duration::from_secs(1000),
+        wall: 1_790_000_000,
         key: AccountKey {
             kind: AccountKind::ProviderAccount,
             namespace: Some("n".into()),
@@ -133,6 +136,7 @@ fn facts() -> Facts {
             defaults: None,
             egress_cidrs: Vec::new(),
             limits: Limits::default(),
+            orphan_policy: OrphanPolicy::default(),
         },
         timing: TimingInForce::default(),
         status: AccountStatus {
@@ -551,11 +555,7 @@ fn nothing_is_put_on_what_is_being_deleted() {
 #[test]
 fn orphans_are_counted_named_and_explained() {
     let mut facts = facts();
-    let orphan = Orphan {
-        uuid: known().uuid,
-        hostname: "lost".into(),
-        order_tag: None,
-    };
+    let orphan = Arc::new(machine(1));
     facts.report.as_mut().unwrap().verdict = Verdict::Found {
         count: 30,
         first: vec![orphan.clone()],
@@ -565,7 +565,7 @@ fn orphans_are_counted_named_and_explained() {
     assert!(message.contains("30") && message.contains("release them"));
     let decision = decide(&facts);
     assert_eq!(decision.servers.as_ref().unwrap().orphans, 30);
-    assert_eq!(decision.orphans, Some(vec![orphan.clone()]));
+    assert_eq!(decision.orphans.unwrap().len(), 1);
     facts.report.as_mut().unwrap().verdict = Verdict::Found {
         count: 1,
         first: vec![orphan],
@@ -613,6 +613,8 @@ fn counts_stay_with_their_time_while_no_listing_shows_the_machines() {
         counts: Counts {
             live: 0,
             retained: 0,
+            duplicates: 0,
+            others: None,
         },
         ..report_of()
     });
@@ -690,14 +692,9 @@ pub(crate) fn readings() -> Vec<Reading> {
         ("in use", &|f| error(f, Reason::ProviderUnreachable)),
         ("in use", &|f| error(f, Reason::RateLimited)),
         ("in use, with a lost machine", &|f| {
-            let lost = Orphan {
-                uuid: uuid(3),
-                hostname: "web".into(),
-                order_tag: None,
-            };
             f.report.as_mut().unwrap().verdict = Verdict::Found {
                 count: 1,
-                first: vec![lost],
+                first: vec![Arc::new(machine(3))],
             };
         }),
         ("being deleted", &|f| f.meta.deletion_timestamp = deleted()),

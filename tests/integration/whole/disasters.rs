@@ -7,9 +7,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
-use super::{
-    SOON, account_says, api_of, apply, judge, looks, machine, orders, secret, stuck, told, with,
-};
+use super::{SOON, account_says, api_of, apply, judge, machine, orders, secret, stuck, told, with};
 use lab::rig::{World, condition, eventually, install_kinds, quick_timing, server};
 
 const KIND: &str = "baremetalservers.flexmetal.dev";
@@ -27,8 +25,18 @@ pub(super) async fn orphan(host: &Host) -> World {
     let lost = world.simulator.appear(&lost).await;
     let lost = lost["uuid"].as_str().unwrap();
     let account = account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;
-    let orphans = json!([{"uuid": lost, "hostname": "lost", "orderTag": order_tag}]);
-    assert_eq!(account["status"]["orphans"], orphans, "{account:#}");
+    let orphans = account["status"]["orphans"].clone();
+    let line = &orphans[0];
+    assert_eq!(
+        (&line["uuid"], &line["hostname"], &line["orderTag"]),
+        (&json!(lost), &json!("lost"), &json!(order_tag)),
+        "{account:#}"
+    );
+    assert_eq!(
+        (&line["location"], &line["instanceType"]),
+        (&json!("EU: Rotterdam"), &json!("bm7.std.8")),
+        "{account:#}"
+    );
     assert_eq!(account["status"]["servers"]["orphans"], 1, "{account:#}");
     told(&world, "OrphansFound").await;
     // Other people's machines are not ours.
@@ -36,15 +44,37 @@ pub(super) async fn orphan(host: &Host) -> World {
         .simulator
         .appear(&json!({"name": "stranger", "tags": ["web"]}))
         .await;
-    looks(&world, 4).await;
+    world
+        .simulator
+        .appear(&json!({"name": "elsewhere", "tags": ["fmo-cluster:fedcba9876543210"]}))
+        .await;
+    eventually("the machines of others are counted", SOON, async || {
+        let account = account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;
+        let servers = &account["status"]["servers"];
+        (servers["foreign"] == 1 && servers["unmarked"] == 1).then_some(())
+    })
+    .await;
     let account = account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;
     assert_eq!(account["status"]["orphans"], orphans, "{account:#}");
     assert_eq!(machine(&world, lost).await["status"], "delivered");
 
-    world
-        .simulator
-        .alter(lost, &json!({"status": "releasing"}))
-        .await;
+    // The command of the line gives it an object.
+    let command = line["adopt"].as_str().unwrap();
+    let (echo, rest) = command.split_once(" | ").unwrap();
+    assert_eq!(rest, "kubectl create -f -");
+    let said = std::process::Command::new("sh").args(["-c", echo]).output();
+    let object = String::from_utf8(said.unwrap().stdout).unwrap();
+    let made = host
+        .cluster
+        .kubectl_with_input(&["create", "-f", "-"], &object);
+    let made = made.await;
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let adopted = world.wait_ready("lost", SOON).await;
+    assert_eq!(adopted["status"]["uuid"], *lost);
     let account = account_says(&world, "default", "OrphansFound", "False", "NoOrphans").await;
     assert_eq!(account["status"]["orphans"], Value::Null, "{account:#}");
     judge(&world).await;

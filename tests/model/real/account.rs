@@ -184,6 +184,7 @@ pub fn account(a: &Account) -> Facts {
     let is_forgotten = said == Some(a.connection) && a.status.endpoint == said;
     let mut facts = Facts {
         now: Duration::ZERO,
+        wall: BASE,
         key: AccountKey::named(AccountKind::ProviderAccount, Some("shop"), "default"),
         meta: ObjectMeta {
             uid: Some(ACCOUNT_UID.into()),

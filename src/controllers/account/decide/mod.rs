@@ -4,17 +4,19 @@ mod brake;
 mod conditions;
 mod finalizers;
 pub mod lineage;
+mod orphans;
 mod trouble;
 
 use super::facts::{Facts, SecretFact};
 use crate::{
-    account::{KeyState, orphans::Verdict},
+    account::KeyState,
     controllers::cause::{Cause, Standing},
     kinds::{
         Reason,
-        account::{Endpoint, KnownMachine, Orphan, ServerCounts},
+        account::{Endpoint, KnownMachine, ServerCounts},
         brake::BrakeStatus,
         conditions::Wanted,
+        orphan::Orphan,
     },
 };
 use lineage::{Identity, identity};
@@ -127,10 +129,7 @@ pub fn decide(facts: &Facts) -> Decision {
         effect,
         conditions: conditions::conditions(facts, trouble.as_ref(), accepted, own),
         servers: conditions::counts(facts, own),
-        orphans: own.and_then(|report| match &report.verdict {
-            Verdict::Found { first, .. } => Some(first.clone()),
-            Verdict::NotChecked => None,
-        }),
+        orphans: orphans::lines(facts, own),
         brake: brake::next(facts),
         endpoint,
         lineage: begins.then(|| facts.fresh_word.clone()),

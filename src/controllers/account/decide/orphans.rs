@@ -1,0 +1,174 @@
+//! Machines of this cluster that no object claims: what status says of them.
+
+use super::super::facts::Facts;
+use crate::{
+    account::{AccountReport, marks, orphans::Verdict},
+    kinds::{
+        Reason,
+        conditions::{Type, Wanted},
+        names::RETAINED_PREFIX,
+        orphan::{Orphan, OrphanMode},
+        references::{AccountKind, is_object_name},
+        wording::{counted, listed},
+    },
+};
+use hosting::Server;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+/// Most orphans in a message.
+const MOST_NAMED: usize = 8;
+/// Longest command that status gives.
+const LONGEST_COMMAND: usize = 1000;
+
+/// Whether orphans are told of.
+pub(super) fn are_told(facts: &Facts) -> bool {
+    facts.spec.orphan_policy.mode != OrphanMode::Off
+}
+
+/// The oldest orphans, for status; None: as before.
+pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Orphan>> {
+    if !are_told(facts) {
+        return Some(Vec::new());
+    }
+    match &own?.verdict {
+        Verdict::Found { first, .. } => Some(first.iter().map(|s| line(facts, s)).collect()),
+        Verdict::NotChecked => None,
+    }
+}
+
+fn line(facts: &Facts, server: &Server) -> Orphan {
+    let uuid = server.id.as_str();
+    let before = facts.status.orphans.iter().find(|o| o.uuid == uuid);
+    let since = before.and_then(|orphan| orphan.since.clone());
+    Orphan {
+        uuid: uuid.to_owned(),
+        hostname: server.name.clone(),
+        order_tag: marks::order_tag(server).map(str::to_owned),
+        since: since.or_else(|| Timestamp::from_second(facts.wall).ok().map(Time)),
+        location: server.location.clone(),
+        instance_type: server.instance_type.clone(),
+        adopt: adopt(facts, server),
+    }
+}
+
+/// A command that makes an object for the machine. An account of the cluster lets none take on what bears a mark.
+fn adopt(facts: &Facts, server: &Server) -> Option<String> {
+    if facts.key.kind != AccountKind::ProviderAccount {
+        return None;
+    }
+    // What the provider does not say an object cannot say.
+    if [&server.location, &server.instance_type, &server.os_slug]
+        .iter()
+        .any(|word| word.is_empty())
+    {
+        return None;
+    }
+    let uuid = server.id.as_str();
+    let hostname = server.name.to_ascii_lowercase();
+    let name = match is_object_name(&hostname) {
+        true => hostname,
+        false => format!("machine-{}", uuid.get(..8)?.to_ascii_lowercase()),
+    };
+    let object = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1",
+        "kind": "BareMetalServer",
+        "metadata": { "name": name, "namespace": facts.key.namespace },
+        "spec": {
+            "externalID": uuid,
+            "accountRef": { "name": facts.key.name },
+            "hostname": server.name,
+            "location": server.location,
+            "instanceType": server.instance_type,
+            "os": { "slug": server.os_slug },
+        },
+    });
+    let object = object.to_string();
+    // The provider's words stand between quotes of a shell, whose `echo` may read escapes, and are shown on a terminal.
+    let is_safe = |c: char| c.is_ascii_graphic() && !"'\\".contains(c) || c == ' ';
+    let command = format!("echo '{object}' | kubectl create -f -");
+    (object.chars().all(is_safe) && command.len() <= LONGEST_COMMAND).then_some(command)
+}
+
+/// Whether machines cost money that nobody claims.
+pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
+    let unknown = |message: &str| Wanted {
+        kind: Type::OrphansFound,
+        status: None,
+        reason: Reason::NotChecked,
+        message: message.into(),
+    };
+    if !are_told(facts) {
+        return unknown(
+            "spec.orphanPolicy.mode is Off: machines without an object are not told of",
+        );
+    }
+    match own.map(|report| (report, &report.verdict)) {
+        None | Some((_, Verdict::NotChecked)) => unknown(
+            "not checked: no complete listing was compared yet, or not all namespaces are watched; where all are, it is checked once a complete listing is there",
+        ),
+        Some((report, Verdict::Found { count: 0, .. })) => Wanted::new(
+            Type::OrphansFound,
+            false,
+            Reason::NoOrphans,
+            with_an_object(report),
+        ),
+        Some((_, Verdict::Found { count, first })) => {
+            let shown = first.len().min(MOST_NAMED);
+            let names = listed(first.iter().take(shown).map(|s| s.id.as_str()));
+            let (it, one) = if *count == 1 {
+                ("it", "it")
+            } else {
+                ("them", "one")
+            };
+            let more = match count - shown {
+                0 => String::new(),
+                more => format!(
+                    " and {more} more (status.orphans has the oldest {})",
+                    first.len()
+                ),
+            };
+            Wanted::new(
+                Type::OrphansFound,
+                true,
+                Reason::OrphansFound,
+                format!(
+                    "{} of this cluster without an object, billed all the same: {names}{more}; release {it} at the provider; {}; or, to keep {it} and end this warning, add the tag {RETAINED_PREFIX} there",
+                    counted(*count, "live machine"),
+                    how_to_adopt(facts, one)
+                ),
+            )
+        }
+    }
+}
+
+/// How a machine gets an object, in words.
+fn how_to_adopt(facts: &Facts, one: &str) -> String {
+    match facts.key.kind {
+        AccountKind::ProviderAccount => format!(
+            "to give {one} an object, run its command in status.orphans: {}",
+            facts
+                .key
+                .command("get", "-o jsonpath='{.status.orphans[*].adopt}'")
+        ),
+        AccountKind::ClusterProviderAccount => format!(
+            "to give {one} an object, take its tags that begin with fmo- off there and name it in spec.externalID, where the entry of the namespace says adoption: true"
+        ),
+    }
+}
+
+/// That no machine is lost, and which stay without an object because somebody said so.
+fn with_an_object(report: &AccountReport) -> String {
+    let servers = report.proof.iter().flat_map(|proof| &proof.servers);
+    let retained = servers.filter(|s| s.status.is_live() && marks::is_retained(s));
+    let retained: Vec<&str> = retained.map(|server| server.id.as_str()).collect();
+    match retained.len() {
+        0 => "every live machine of this cluster has an object".to_owned(),
+        count => format!(
+            "every live machine of this cluster has an object, but for {}, billed: {}",
+            counted(count, "retained machine"),
+            listed(retained)
+        ),
+    }
+}

@@ -1,0 +1,113 @@
+//! Machines that no object claims, as the account shows them.
+
+use super::*;
+use crate::{account::orphans::Others, kinds::orphan::OrphanMode};
+
+fn lost() -> Server {
+    Server {
+        name: "web-1".into(),
+        location: "EU: Rotterdam".into(),
+        instance_type: "bm7.std.8".into(),
+        os_slug: "debian-13".into(),
+        ..machine(3)
+    }
+}
+
+fn with(found: &[Server]) -> Facts {
+    let mut facts = facts();
+    facts.report.as_mut().unwrap().verdict = Verdict::Found {
+        count: found.len(),
+        first: found.iter().cloned().map(Arc::new).collect(),
+    };
+    facts
+}
+
+fn adopt(facts: &Facts) -> Option<String> {
+    decide(facts).orphans.unwrap()[0].adopt.clone()
+}
+
+#[test]
+fn a_line_says_since_when_where_and_what_and_keeps_the_time_of_the_first_look() {
+    let mut facts = with(&[lost()]);
+    let first = decide(&facts).orphans.unwrap();
+    let line = &first[0];
+    assert_eq!(
+        (line.uuid.as_str(), line.hostname.as_str()),
+        (&*uuid(3), "web-1")
+    );
+    assert_eq!(
+        (line.location.as_str(), line.instance_type.as_str()),
+        ("EU: Rotterdam", "bm7.std.8")
+    );
+    let since = line.since.clone().unwrap();
+    assert_eq!(since.0.as_second(), facts.wall);
+    facts.status.orphans = first.clone();
+    facts.wall += 3600;
+    assert_eq!(decide(&facts).orphans, Some(first), "it is written once");
+}
+
+#[test]
+fn the_command_gives_the_machine_an_object_in_the_namespace_of_the_account() {
+    let command = adopt(&with(&[lost()])).unwrap();
+    let object = command.strip_prefix("echo '").unwrap();
+    let object = object.strip_suffix("' | kubectl create -f -").unwrap();
+    let object: serde_json::Value = serde_json::from_str(object).unwrap();
+    assert_eq!(
+        object["metadata"],
+        json!({"name": "web-1", "namespace": "n"})
+    );
+    assert_eq!(object["spec"]["externalID"], uuid(3));
+    let of = |change: &dyn Fn(&mut Server)| {
+        let mut server = lost();
+        change(&mut server);
+        adopt(&with(&[server]))
+    };
+    // No name of an object.
+    let odd = of(&|s| s.name = "Web 1!".into()).unwrap();
+    assert!(odd.contains(&format!("machine-{}", &uuid(3)[..8])), "{odd}");
+    // The provider's words must not become a command of their own, nor move a terminal's cursor.
+    assert_eq!(of(&|s| s.name = "a'; rm -rf ~; echo '".into()), None);
+    assert_eq!(of(&|s| s.location = "EU\u{1b}[2J".into()), None);
+    assert_eq!(of(&|s| s.location = "\u{202e}UE".into()), None);
+    assert_eq!(of(&|s| s.name = "n".repeat(2000)), None);
+    assert_eq!(of(&|s| s.os_slug.clear()), None, "an object must name one");
+    // Of the cluster: what bears a mark is taken on in no namespace.
+    let mut facts = with(&[lost()]);
+    facts.key = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
+    assert_eq!(adopt(&facts), None);
+    let (_, _, message) = condition(&facts, Type::OrphansFound);
+    assert!(message.contains("adoption: true"), "{message}");
+}
+
+#[test]
+fn nothing_is_said_of_orphans_where_nobody_wants_to_know() {
+    let mut facts = with(&[lost()]);
+    facts.status.orphans = decide(&facts).orphans.unwrap();
+    facts.spec.orphan_policy.mode = OrphanMode::Off;
+    let (status, reason, message) = condition(&facts, Type::OrphansFound);
+    assert_eq!((status, reason), ("Unknown", Reason::NotChecked));
+    assert!(message.contains("spec.orphanPolicy.mode"), "{message}");
+    let decision = decide(&facts);
+    assert_eq!(decision.orphans, Some(Vec::new()));
+    assert_eq!(decision.servers.unwrap().orphans, 0);
+}
+
+#[test]
+fn machines_of_others_are_counted_and_keep_their_count_until_the_next() {
+    let mut facts = facts();
+    let counts = |facts: &Facts| {
+        let servers = decide(facts).servers.unwrap();
+        (servers.foreign, servers.unmarked, servers.duplicates)
+    };
+    assert_eq!(counts(&facts), (None, None, 0));
+    let shown = &mut facts.report.as_mut().unwrap().counts;
+    shown.duplicates = 1;
+    shown.others = Some(Others {
+        foreign: 2,
+        unmarked: 5,
+    });
+    assert_eq!(counts(&facts), (Some(2), Some(5), 1));
+    facts.status.servers = decide(&facts).servers;
+    facts.report.as_mut().unwrap().counts.others = None;
+    assert_eq!(counts(&facts), (Some(2), Some(5), 1));
+}

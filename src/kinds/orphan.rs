@@ -1,0 +1,50 @@
+//! Machines of this cluster that no object claims: what an account shows of them.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What becomes of live machines of this cluster that no object claims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OrphanPolicy {
+    /// `Report` tells of them: condition, status and event. `Off` does not look for them. Default: Report. Mutable.
+    #[serde(default)]
+    pub mode: OrphanMode,
+}
+
+/// Whether orphans are told of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum OrphanMode {
+    /// Nothing is said of them.
+    Off,
+    /// Condition, status and event tell of them.
+    #[default]
+    Report,
+}
+
+/// A live machine that no object claims.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Orphan {
+    /// The provider's identifier.
+    pub uuid: String,
+    /// Host name.
+    pub hostname: String,
+    /// Order tag of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_tag: Option<String>,
+    /// Since when it was listed without an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// Where it is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub location: String,
+    /// What type of machine it is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instance_type: String,
+    /// A command that makes an object for it: deleting that object releases the machine. Unset where an account of the
+    /// cluster shows it, or the machine's own words do not fit into a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt: Option<String>,
+}
