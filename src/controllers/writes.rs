@@ -2,7 +2,7 @@
 //!
 //! A write whose answer is lost may have been done. Nothing here repeats one.
 
-use super::context::Context;
+use super::context::{Context, Process};
 use crate::kinds::Kind;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -136,9 +136,28 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
         Some(self.settle(written))
     }
 
-    /// Whether the kind itself is being deleted; None: that cannot be seen. Asked for each time, since a yes that
-    /// comes too late ends at the provider what should stay.
+    /// Whether the kind itself is being deleted; None: that cannot be seen.
     pub async fn kind_is_deleting(&self) -> Option<bool> {
+        self.is_deleting::<K>().await
+    }
+
+    fn settle(&self, result: Result<K, Failure>) -> Written<K> {
+        match result {
+            Ok(object) => Written::Done(self.objects.keep(object)),
+            Err(failure) if matches!(failure.code(), Some(404 | 409)) => Written::Stale,
+            Err(failure) => Written::Unknown(failure),
+        }
+    }
+
+    fn api(&self, object: &K) -> Api<K> {
+        K::api(self.client.clone(), object.meta().namespace.as_deref())
+    }
+}
+
+impl Process {
+    /// Whether a kind is being deleted; None: that cannot be seen. Asked for each time, since a yes that comes too late
+    /// ends at the provider what should stay.
+    pub async fn is_deleting<K: Kind>(&self) -> Option<bool> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let name = format!("{}.{}", K::plural(&()), K::group(&()));
         match bounded(api.get_metadata(&name)).await {
@@ -152,18 +171,6 @@ impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
                 None
             }
         }
-    }
-
-    fn settle(&self, result: Result<K, Failure>) -> Written<K> {
-        match result {
-            Ok(object) => Written::Done(self.objects.keep(object)),
-            Err(failure) if matches!(failure.code(), Some(404 | 409)) => Written::Stale,
-            Err(failure) => Written::Unknown(failure),
-        }
-    }
-
-    fn api(&self, object: &K) -> Api<K> {
-        K::api(self.client.clone(), object.meta().namespace.as_deref())
     }
 }
 

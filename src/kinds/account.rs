@@ -4,7 +4,7 @@ use super::{
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
     kind::{Kind, namespaced},
-    orphan::{Orphan, OrphanPolicy},
+    orphan::{Orphan, OrphanPolicy, OrphanRelease, releases_are_braked},
     policies::Policies,
     references::OBJECT_NAME,
     timing::{Timing, TimingInForce},
@@ -75,6 +75,7 @@ use sha2::{Digest as _, Sha256};
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = releases_are_braked())]
 pub struct ProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
@@ -140,6 +141,7 @@ pub struct ProviderAccountSpec {
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = releases_are_braked())]
 pub struct ClusterProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
@@ -256,6 +258,10 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
+
+    /// The orphan whose release may be under way. Unset: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orphan_release: Option<OrphanRelease>,
 
     /// A random word for the machines that were ordered here: a new URL or key keeps it only by showing one of them.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,9 @@ use crate::{
         context::Process,
         writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
     },
-    kinds::names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET},
+    kinds::names::{
+        ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET, RELEASE_ORPHAN,
+    },
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -56,6 +58,7 @@ pub async fn act<K: AccountObject>(
         Effect::LetAccountGo => write_account(ctx, target, None).await,
         Effect::ForgetAcknowledgement => forget(ctx, target, ACKNOWLEDGE_ACCOUNT).await,
         Effect::ForgetReleases => forget(ctx, target, ACKNOWLEDGE_RELEASES).await,
+        Effect::ForgetOrphans => forget(ctx, target, RELEASE_ORPHAN).await,
     }
 }
 

@@ -1,11 +1,15 @@
 //! What a decision on an account rests on, as plain data.
 
+use super::orphans_seen::OrphansSeen;
 use crate::{
     account::{AccountKey, AccountReport, OnRecord, view::Times},
     controllers::patience::Patience,
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
-        names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET},
+        names::{
+            ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET,
+            RELEASE_ORPHAN,
+        },
         timing::TimingInForce,
     },
 };
@@ -59,6 +63,10 @@ pub struct Facts {
     pub failed: Option<(u32, String)>,
     /// What it waits for, and since when.
     pub patience: Patience,
+    /// How long an orphan stays before its release; None: it is not released by policy.
+    pub releases_after: Option<Duration>,
+    /// What is remembered of orphans.
+    pub orphans_seen: OrphansSeen,
 }
 
 /// What the key Secret is.
@@ -136,6 +144,12 @@ impl Facts {
     pub fn acknowledged_releases(&self) -> Option<&str> {
         let annotations = self.meta.annotations.as_ref()?;
         annotations.get(ACKNOWLEDGE_RELEASES).map(String::as_str)
+    }
+
+    /// The orphans whose release a person asks for.
+    pub fn asked_orphans(&self) -> Option<&str> {
+        let annotations = self.meta.annotations.as_ref()?;
+        annotations.get(RELEASE_ORPHAN).map(String::as_str)
     }
 
     /// The connection of which a person says that it is meant.

@@ -1,6 +1,6 @@
 //! What is remembered of an account object between two passes.
 
-use super::secret::Reading;
+use super::{orphans_seen::OrphansSeen, secret::Reading};
 use crate::{
     controllers::patience::Patience,
     kinds::{Reason, account::Endpoint},
@@ -40,6 +40,8 @@ pub struct Memory {
     pub(super) failure: Option<String>,
     /// What it waits for, and since when.
     pub(super) patience: Patience,
+    /// Orphans, and their releases.
+    pub(super) orphans_seen: OrphansSeen,
 }
 
 /// All that a client is made of. The key by its hash.

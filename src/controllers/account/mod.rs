@@ -13,11 +13,13 @@ pub mod decide;
 mod destination;
 pub mod facts;
 pub mod object;
+pub mod orphans_seen;
 
 mod act;
 mod memory;
 mod observe;
 mod pass;
+mod release_orphan;
 mod report;
 mod secret;
 

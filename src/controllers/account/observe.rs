@@ -10,7 +10,9 @@ use super::{
     secret::{self, Reading, Secrets},
 };
 use crate::{
-    account::{AccountKey, Connection, OnRecord, view::Times},
+    account::{
+        AccountKey, AccountReport, Connection, OnRecord, marks, orphans::Verdict, view::Times,
+    },
     controllers::context::Process,
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
@@ -18,9 +20,9 @@ use crate::{
     },
     runtime::clock,
 };
-use hosting::{ApiKey, Client, ClientOptions, Dial};
+use hosting::{ApiKey, Client, ClientOptions, Dial, Server};
 use kube::ResourceExt as _;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Facts, and a new connection where one is due.
 pub struct Gathered {
@@ -78,6 +80,7 @@ pub async fn observe<K: AccountObject>(
     }
     let fresh_word = memory.fresh_word.get_or_insert_with(fresh_word).clone();
     let is_shared = secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held);
+    look_at_orphans(ctx, memory, &key, report.as_ref(), now);
     let facts = Facts {
         now,
         wall: clock::steady_wall(),
@@ -100,6 +103,8 @@ pub async fn observe<K: AccountObject>(
         report,
         failed: memory.failure.clone().map(|why| (failures, why)),
         patience: memory.patience.clone(),
+        releases_after: spec.orphan_policy.releases_after(ctx.minimum),
+        orphans_seen: memory.orphans_seen.clone(),
         secret_namespace,
         key,
     };
@@ -108,6 +113,29 @@ pub async fn observe<K: AccountObject>(
         ..facts
     };
     Gathered { facts, connection }
+}
+
+/// Brings what is remembered of orphans up to this moment.
+fn look_at_orphans(
+    process: &Process,
+    memory: &mut Memory,
+    key: &AccountKey,
+    report: Option<&AccountReport>,
+    now: Duration,
+) {
+    let orphans = &mut memory.orphans_seen;
+    orphans.look(report.map(|report| &report.verdict), now);
+    orphans.is_alone = process.accounts.names_of(key).len() <= 1;
+    orphans.living.clear();
+    if let Some(Verdict::Found { first, .. }) = report.map(|report| &report.verdict) {
+        let lives = |server: &&Arc<Server>| {
+            marks::object_marks(server).any(|mark| process.accounts.is_claimed(mark))
+        };
+        let living = first.iter().filter(lives);
+        orphans
+            .living
+            .extend(living.map(|s| s.id.as_str().to_owned()));
+    }
 }
 
 /// Since when no machine on record is shown over the connection in force.

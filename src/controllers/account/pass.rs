@@ -7,6 +7,7 @@ use super::{
     memory::Memory,
     object::{self, AccountObject},
     observe::{Gathered, observe},
+    release_orphan::{self, Attempt},
     report,
     secret::Secrets,
 };
@@ -22,6 +23,7 @@ use crate::{
     kinds::Reason,
     runtime::clock,
 };
+use hosting::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{ResourceExt as _, core::error_boundary::InvalidObject};
@@ -29,6 +31,8 @@ use std::{sync::Arc, time::Duration};
 
 /// Longest time that counts alone wait to be written.
 const COUNTS: Duration = Duration::from_secs(10);
+/// Before what somebody wrote in between is looked at.
+const STALE: Duration = Duration::from_secs(1);
 /// Longest pause after effects that failed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -133,11 +137,51 @@ async fn tend<K: AccountObject>(
         let written = act::act(ctx, &target, effect).await;
         return settle(ctx, memory, object, &facts, written).await;
     }
+    if let Some(server) = &decision.releases
+        && ctx.may_act(facts.key.namespace.as_deref())
+        && let Some(again) = release(ctx, memory, object, &facts, server).await
+    {
+        return again;
+    }
     let again = say(ctx, memory, object, &facts, &decision).await;
     match (memory.backoff.rest(facts.now), again) {
         (Some(rest), Again::After(delay)) => Again::After(delay.min(rest)),
         (_, again) => again,
     }
+}
+
+/// Releases a machine without an object. None: the account has no turn for it now, and wakes it.
+async fn release<K: AccountObject>(
+    ctx: &AccountContext<K>,
+    memory: &mut Memory,
+    object: &Arc<K>,
+    facts: &Facts,
+    server: &Server,
+) -> Option<Again> {
+    let _calling = ctx.objects.call_provider();
+    let uuid = server.id.as_str();
+    let attempt = Box::pin(release_orphan::attempt(ctx, object, facts, server)).await;
+    let now = clock::now().mono;
+    let orphans = &mut memory.orphans_seen;
+    let (why, note) = match attempt {
+        Attempt::Waits => return None,
+        // What was read in between is judged again.
+        Attempt::Stale => return Some(Again::After(STALE)),
+        Attempt::Sent(note) => {
+            orphans.over.insert(uuid.to_owned());
+            orphans.ended = Some(note);
+            if let Some(account) = ctx.accounts.get(&facts.key) {
+                account.want_proof(facts.uid(), now);
+            }
+            return Some(Again::AtOnce);
+        }
+        Attempt::NotSent(note, why) => (why, note),
+        Attempt::Unknown(why) => (why, None),
+    };
+    tracing::info!(account = %facts.key, uuid, why, "a machine without an object was not released");
+    orphans.ended = note.or(orphans.ended.take());
+    orphans.hold(uuid, why, now + facts.times().absence_grace_period);
+    Some(Again::AtOnce)
 }
 
 /// What the live account is to know of the object.

@@ -32,6 +32,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         known_machines: decision.known.clone(),
         timing: Some(facts.timing),
         release_brake: decision.brake.clone(),
+        orphan_release: decision.orphan_release.clone(),
         last_orphan_scan: before.last_orphan_scan.clone(),
     };
     // The time of a listing alone is not worth a write: it is written with the next change.

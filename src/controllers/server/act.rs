@@ -5,7 +5,7 @@
 use super::{
     ServerContext, answers, brake,
     decide::{Effect, LookUp, fence, metadata, tags},
-    facts::Facts,
+    facts::{Facts, is_same_uuid},
     memory::Observation,
     observe, orders,
     turn::Permission,
@@ -121,6 +121,11 @@ async fn act_there(
         Effect::AddTag { tag, when, .. } => {
             if effect.lets_stay()
                 && let Err(observation) = may_retain(ctx, facts, account, uuid).await
+            {
+                return observation;
+            }
+            if when.takes_on()
+                && let Err(observation) = is_not_released(ctx, facts, account, uuid).await
             {
                 return observation;
             }
@@ -254,6 +259,29 @@ async fn may_retain(
     match fence::may_retain(&fresh, uuid) {
         true => Ok(()),
         false => Err(Observation::Stale),
+    }
+}
+
+/// A machine is not taken on while its account may be releasing it for want of an object. The account is read after the
+/// object was made: whoever releases notes that first, and looks at all objects then.
+async fn is_not_released(
+    ctx: &ServerContext,
+    facts: &Facts,
+    account: &Account,
+    uuid: &str,
+) -> Result<(), Observation> {
+    let releasing = match observe::live_account(ctx, &facts.object, account).await {
+        Ok(Some(live)) => live.releasing,
+        Ok(None) => return Err(Observation::Stale),
+        Err(failure) => {
+            return Err(Observation::Failed(Trouble::of_write(failure.explain())));
+        }
+    };
+    match releasing.is_some_and(|releasing| is_same_uuid(&releasing, uuid)) {
+        true => Err(Observation::Failed(Trouble::unexpected(
+            "the account releases the machine, which no object claimed (status.orphanRelease)",
+        ))),
+        false => Ok(()),
     }
 }
 

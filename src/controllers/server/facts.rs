@@ -139,6 +139,8 @@ pub struct LiveAccount {
     pub is_namespace_suspended: bool,
     /// What it offers the namespace of the object.
     pub terms: Terms,
+    /// The machine without an object whose release may be under way.
+    pub releasing: Option<String>,
 }
 
 /// The limits by which an order is judged.

@@ -4,7 +4,7 @@
 //! an account and a simulator of its own; they run side by side, and the end of
 //! the kind itself comes last.
 
-use super::{disasters, entries, leases, manifests, policies, stock, tenants};
+use super::{disasters, entries, leases, manifests, orphans, policies, stock, tenants};
 use lab::rig::{Cluster, Plan, Simulator, World};
 use std::sync::Mutex;
 use tempfile::TempDir;
@@ -69,7 +69,8 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         manifests::applied_again_after_retain(&host),
         manifests::restored(&host),
         manifests::of_another_cluster(&host),
-        disasters::orphan(&host),
+        orphans::orphan(&host),
+        orphans::released_orphans(&host),
         disasters::namespace_not_allowed(&host),
         leases::left_to_another(&host),
         tenants::others_tags(&host),

@@ -1,5 +1,4 @@
-//! What goes wrong around the objects: machines without one, accounts that they
-//! may not use, a kind that is changed or deleted.
+//! What goes wrong around the objects: accounts that they may not use, a kind that is changed or deleted.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -7,79 +6,10 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::cluster_wide::Host;
-use super::{SOON, account_says, api_of, apply, judge, machine, orders, secret, stuck, told, with};
+use super::{SOON, api_of, apply, judge, orders, secret, stuck, with};
 use lab::rig::{World, condition, eventually, install_kinds, quick_timing, server};
 
 const KIND: &str = "baremetalservers.flexmetal.dev";
-
-/// A machine with our cluster's mark that no object claims is reported, and only reported.
-pub(super) async fn orphan(host: &Host) -> World {
-    let world = host.guest("orphan").await;
-    world.create(&server("one")).await;
-    world.wait_ready("one", SOON).await;
-    account_says(&world, "default", "OrphansFound", "False", "NoOrphans").await;
-    let order_tag = format!("{}{}", super::ORDER_TAG, "f".repeat(32));
-    let lost = json!({
-        "name": "lost", "tags": [format!("fmo-cluster:{}", host.world.cluster_id), order_tag],
-    });
-    let lost = world.simulator.appear(&lost).await;
-    let lost = lost["uuid"].as_str().unwrap();
-    let account = account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;
-    let orphans = account["status"]["orphans"].clone();
-    let line = &orphans[0];
-    assert_eq!(
-        (&line["uuid"], &line["hostname"], &line["orderTag"]),
-        (&json!(lost), &json!("lost"), &json!(order_tag)),
-        "{account:#}"
-    );
-    assert_eq!(
-        (&line["location"], &line["instanceType"]),
-        (&json!("EU: Rotterdam"), &json!("bm7.std.8")),
-        "{account:#}"
-    );
-    assert_eq!(account["status"]["servers"]["orphans"], 1, "{account:#}");
-    told(&world, "OrphansFound").await;
-    // Other people's machines are not ours.
-    world
-        .simulator
-        .appear(&json!({"name": "stranger", "tags": ["web"]}))
-        .await;
-    world
-        .simulator
-        .appear(&json!({"name": "elsewhere", "tags": ["fmo-cluster:fedcba9876543210"]}))
-        .await;
-    eventually("the machines of others are counted", SOON, async || {
-        let account = account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;
-        let servers = &account["status"]["servers"];
-        (servers["foreign"] == 1 && servers["unmarked"] == 1).then_some(())
-    })
-    .await;
-    let account = account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;
-    assert_eq!(account["status"]["orphans"], orphans, "{account:#}");
-    assert_eq!(machine(&world, lost).await["status"], "delivered");
-
-    // The command of the line gives it an object.
-    let command = line["adopt"].as_str().unwrap();
-    let (echo, rest) = command.split_once(" | ").unwrap();
-    assert_eq!(rest, "kubectl create -f -");
-    let said = std::process::Command::new("sh").args(["-c", echo]).output();
-    let object = String::from_utf8(said.unwrap().stdout).unwrap();
-    let made = host
-        .cluster
-        .kubectl_with_input(&["create", "-f", "-"], &object);
-    let made = made.await;
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
-    let adopted = world.wait_ready("lost", SOON).await;
-    assert_eq!(adopted["status"]["uuid"], *lost);
-    let account = account_says(&world, "default", "OrphansFound", "False", "NoOrphans").await;
-    assert_eq!(account["status"]["orphans"], Value::Null, "{account:#}");
-    judge(&world).await;
-    world
-}
 
 /// A cluster account serves the namespaces that it allows, and stops orders only.
 pub(super) async fn namespace_not_allowed(host: &Host) -> World {

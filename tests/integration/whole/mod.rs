@@ -24,6 +24,7 @@ mod memory;
 mod mishaps;
 mod namespace_end;
 mod neighbours;
+mod orphans;
 mod policies;
 mod replaced;
 mod retained;

@@ -9,6 +9,7 @@ use flexmetal_operator::{
         account::{
             decide::lineage as identity,
             facts::{Facts, SecretFact},
+            orphans_seen::OrphansSeen,
         },
         patience::Patience,
         server::claims::on_record,
@@ -235,6 +236,8 @@ pub fn account(a: &Account) -> Facts {
         }),
         failed: None,
         patience: Patience::default(),
+        releases_after: None,
+        orphans_seen: OrphansSeen::default(),
     };
     let missed = a.missed.map(|tick| ticks(tick - a.started));
     facts.missed_since = identity::missed(&facts).map(|began| missed.unwrap_or(began));

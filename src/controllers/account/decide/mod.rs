@@ -4,6 +4,7 @@ mod brake;
 mod conditions;
 mod finalizers;
 pub mod lineage;
+pub mod orphan_release;
 mod orphans;
 mod trouble;
 
@@ -16,11 +17,12 @@ use crate::{
         account::{Endpoint, KnownMachine, ServerCounts},
         brake::BrakeStatus,
         conditions::Wanted,
-        orphan::Orphan,
+        orphan::{Orphan, OrphanRelease},
     },
 };
+use hosting::Server;
 use lineage::{Identity, identity};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Time between two reads of the Secret while all is well.
 const SECRET_AT_REST: Duration = Duration::from_secs(15);
@@ -46,6 +48,10 @@ pub struct Decision {
     pub servers: Option<ServerCounts>,
     /// The first orphans; None: as before.
     pub orphans: Option<Vec<Orphan>>,
+    /// The machine without an object that is to be released now.
+    pub releases: Option<Arc<Server>>,
+    /// The note of a release that may be under way.
+    pub orphan_release: Option<OrphanRelease>,
     /// What the brake on releases has counted.
     pub brake: Option<BrakeStatus>,
     /// Where the account is; None: as before.
@@ -92,6 +98,8 @@ pub enum Effect {
     ForgetAcknowledgement,
     /// The same of the word for the releases that the brake held.
     ForgetReleases,
+    /// The same of the word for the release of orphans.
+    ForgetOrphans,
 }
 
 /// Decides.
@@ -121,6 +129,8 @@ pub fn decide(facts: &Facts) -> Decision {
         is_used_up.then_some(Effect::ForgetAcknowledgement)
     });
     let effect = effect.or_else(|| brake::is_used_up(facts).then_some(Effect::ForgetReleases));
+    let effect =
+        effect.or_else(|| orphan_release::is_used_up(facts, own).then_some(Effect::ForgetOrphans));
     Decision {
         looks_for: looks_for(facts, trouble.as_ref(), block.is_some()),
         block,
@@ -130,6 +140,8 @@ pub fn decide(facts: &Facts) -> Decision {
         conditions: conditions::conditions(facts, trouble.as_ref(), accepted, own),
         servers: conditions::counts(facts, own),
         orphans: orphans::lines(facts, own),
+        releases: orphan_release::next(facts, own).cloned(),
+        orphan_release: orphan_release::note(facts),
         brake: brake::next(facts),
         endpoint,
         lineage: begins.then(|| facts.fresh_word.clone()),

@@ -1,12 +1,12 @@
 //! Machines of this cluster that no object claims: what status says of them.
 
-use super::super::facts::Facts;
+use super::{super::facts::Facts, orphan_release};
 use crate::{
     account::{AccountReport, marks, orphans::Verdict},
     kinds::{
-        Reason,
+        Interval, Reason,
         conditions::{Type, Wanted},
-        names::RETAINED_PREFIX,
+        names::{RELEASE_ORPHAN, RETAINED_PREFIX},
         orphan::{Orphan, OrphanMode},
         references::{AccountKind, is_object_name},
         wording::{counted, listed},
@@ -50,6 +50,7 @@ fn line(facts: &Facts, server: &Server) -> Orphan {
         location: server.location.clone(),
         instance_type: server.instance_type.clone(),
         adopt: adopt(facts, server),
+        release: release(facts, server),
     }
 }
 
@@ -89,6 +90,13 @@ fn adopt(facts: &Facts, server: &Server) -> Option<String> {
     let is_safe = |c: char| c.is_ascii_graphic() && !"'\\".contains(c) || c == ' ';
     let command = format!("echo '{object}' | kubectl create -f -");
     (object.chars().all(is_safe) && command.len() <= LONGEST_COMMAND).then_some(command)
+}
+
+/// A command that asks the operator to release the machine, where it can.
+fn release(facts: &Facts, server: &Server) -> Option<String> {
+    let rest = format!("{RELEASE_ORPHAN}={} --overwrite", server.id);
+    let command = || facts.key.command("annotate", &rest);
+    orphan_release::can_be_released(facts, server).then(command)
 }
 
 /// Whether machines cost money that nobody claims.
@@ -134,26 +142,41 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
                 true,
                 Reason::OrphansFound,
                 format!(
-                    "{} of this cluster without an object, billed all the same: {names}{more}; release {it} at the provider; {}; or, to keep {it} and end this warning, add the tag {RETAINED_PREFIX} there",
+                    "{} of this cluster without an object, billed all the same: {names}{more}{}; {}; or, to keep {it} and end this warning, add the tag {RETAINED_PREFIX} at the provider",
                     counted(*count, "live machine"),
-                    how_to_adopt(facts, one)
+                    releases(facts),
+                    how_to_end(facts, one)
                 ),
             )
         }
     }
 }
 
-/// How a machine gets an object, in words.
-fn how_to_adopt(facts: &Facts, one: &str) -> String {
+/// What the operator does of itself, and what keeps it from that, in words.
+fn releases(facts: &Facts) -> String {
+    let by_policy = facts.releases_after.map(|after| {
+        let after = Interval(after);
+        format!("; spec.orphanPolicy releases each {after} after it was first shown")
+    });
+    let held = facts.orphans_seen.held.iter().next();
+    let held = held.map(|(uuid, held)| format!("; {uuid} is not released now: {}", held.why));
+    [by_policy, held].into_iter().flatten().collect()
+}
+
+/// How a machine gets an object or is released, in words.
+fn how_to_end(facts: &Facts, one: &str) -> String {
+    let show = |fields: &str| {
+        let rest = format!("-o jsonpath='{{range .status.orphans[*]}}{fields}{{\"\\n\"}}{{end}}'");
+        facts.key.command("get", &rest)
+    };
     match facts.key.kind {
         AccountKind::ProviderAccount => format!(
-            "to give {one} an object, run its command in status.orphans: {}",
-            facts
-                .key
-                .command("get", "-o jsonpath='{.status.orphans[*].adopt}'")
+            "to give {one} an object, or to release it, run its command in status.orphans: {}",
+            show("{.adopt}{\"\\n\"}{.release}")
         ),
         AccountKind::ClusterProviderAccount => format!(
-            "to give {one} an object, take its tags that begin with fmo- off there and name it in spec.externalID, where the entry of the namespace says adoption: true"
+            "to give {one} an object, take its tags that begin with fmo- off there and name it in spec.externalID, where the entry of the namespace says adoption: true; to release it, run its command in status.orphans: {}",
+            show("{.release}")
         ),
     }
 }

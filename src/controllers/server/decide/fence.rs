@@ -185,6 +185,11 @@ pub enum TagProof {
 }
 
 impl TagProof {
+    /// Whether the tag makes a machine this object's that was not.
+    pub fn takes_on(&self) -> bool {
+        matches!(self, Self::FormerMark(_) | Self::Unowned)
+    }
+
     /// Whether the record shows it.
     pub fn holds(&self, object: &Facts, record: &Server) -> bool {
         match self {

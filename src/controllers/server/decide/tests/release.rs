@@ -724,6 +724,7 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
             deleted(ServerStatus::Delivered).facts(|f| {
                 f.set_live(LiveAccount {
                     is_namespace_suspended: false,
+                    releasing: None,
                     terms: crate::account::Terms::Own,
                     uid: "account-1".into(),
                     lineage: Some(LINEAGE.into()),

@@ -1,0 +1,338 @@
+//! Machines that no object claims, released by policy or by a person's word.
+
+use super::*;
+use crate::{
+    account::marks,
+    controllers::{
+        account::decide::orphan_release::{Begin, begin, is_due, may_send, speaks_of},
+        mark::ClusterId,
+    },
+    kinds::{
+        Interval, Policies,
+        brake::ReleaseBrake,
+        names::RELEASE_ORPHAN,
+        orphan::{Orphan, OrphanRelease},
+    },
+    runtime::Moment,
+};
+
+const CLUSTER: &str = "0123456789abcdef";
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const WINDOW: Duration = Duration::from_secs(10);
+
+fn lost() -> Server {
+    let mark = marks::mark(CLUSTER, "shop", "web", "uid-web");
+    Server {
+        tags: vec![
+            marks::cluster_tag(CLUSTER),
+            format!("fmo-order:{mark}00000001"),
+        ],
+        ..machine(3)
+    }
+}
+
+fn at(second: i64) -> Time {
+    Time(Timestamp::from_second(second).unwrap())
+}
+
+/// An account whose policy is to release the machine now.
+fn due() -> Facts {
+    let mut facts = facts();
+    facts.report.as_mut().unwrap().verdict = Verdict::Found {
+        count: 1,
+        first: vec![Arc::new(lost())],
+    };
+    facts.releases_after = Some(DAY);
+    facts.spec.release_brake = Some(ReleaseBrake {
+        max_releases: 1,
+        window: Interval::seconds(3600),
+    });
+    facts.status.orphans = vec![Orphan {
+        uuid: uuid(3),
+        hostname: String::new(),
+        order_tag: None,
+        since: Some(at(facts.wall - 24 * 3600)),
+        location: String::new(),
+        instance_type: String::new(),
+        adopt: None,
+        release: None,
+    }];
+    facts
+        .orphans_seen
+        .since
+        .insert(uuid(3), facts.now - Duration::from_secs(600));
+    facts
+}
+
+fn releases(facts: &Facts) -> bool {
+    let next = decide(facts).releases;
+    assert_eq!(
+        next.is_some(),
+        next.is_some_and(|server| is_due(facts, &server))
+    );
+    is_due(facts, &lost()) && decide(facts).releases.is_some()
+}
+
+#[test]
+fn a_machine_is_released_by_policy_only_when_everything_says_so() {
+    assert!(releases(&due()));
+    let note = OrphanRelease {
+        uuid: uuid(9),
+        send_by: at(facts().wall),
+    };
+    type Change<'a> = &'a dyn Fn(&mut Facts);
+    let cases: [(&str, Change); 15] = [
+        ("no policy", &|f| f.releases_after = None),
+        ("no brake", &|f| f.spec.release_brake = None),
+        ("a second early", &|f| f.wall -= 1),
+        ("never shown", &|f| f.status.orphans.clear()),
+        ("not shown since when", &|f| {
+            f.status.orphans[0].since = None
+        }),
+        ("just seen by this process", &|f| {
+            f.orphans_seen
+                .since
+                .insert(uuid(3), f.now - Duration::from_secs(599));
+        }),
+        ("not seen by this process", &|f| {
+            f.orphans_seen.since.clear()
+        }),
+        ("an object of its mark lives", &|f| {
+            f.orphans_seen.living.insert(uuid(3));
+        }),
+        ("another account object is the same account", &|f| {
+            f.orphans_seen.is_alone = false
+        }),
+        ("another release may be under way", &|f| {
+            f.status.orphan_release = Some(note.clone())
+        }),
+        ("tried in vain", &|f| {
+            f.orphans_seen
+                .hold(&uuid(3), "no".into(), f.now + Duration::from_secs(1))
+        }),
+        ("released before", &|f| {
+            f.orphans_seen.over.insert(uuid(3));
+        }),
+        ("the account is suspended", &|f| {
+            f.spec.defaults = Some(Policies {
+                suspend: Some(true),
+                ..Policies::default()
+            });
+        }),
+        ("the account is being deleted", &|f| {
+            f.meta.deletion_timestamp = Some(at(f.wall))
+        }),
+        ("the key is refused", &|f| {
+            f.report.as_mut().unwrap().key = KeyState::Untried;
+        }),
+    ];
+    for (what, change) in cases {
+        let mut facts = due();
+        change(&mut facts);
+        assert!(!releases(&facts), "{what}");
+    }
+}
+
+#[test]
+fn only_a_delivered_machine_of_this_cluster_is_released() {
+    let facts = due();
+    let of = |change: &dyn Fn(&mut Server)| {
+        let mut server = lost();
+        change(&mut server);
+        is_due(&facts, &server)
+    };
+    assert!(of(&|_| {}));
+    assert!(!of(&|s| s.status = ServerStatus::Provisioning));
+    assert!(!of(&|s| s.status = ServerStatus::Failed));
+    assert!(!of(&|s| s.tags.truncate(1)), "nobody's order");
+    assert!(!of(&|s| s.tags.push("fmo-retained".into())));
+    assert!(!of(&|s| s.id = ServerId::parse(&uuid(4)).unwrap()));
+}
+
+#[test]
+fn a_persons_word_needs_neither_policy_nor_time_but_a_while_of_being_seen() {
+    let asked = |word: &str| {
+        let mut facts = due();
+        facts.releases_after = None;
+        facts.spec.release_brake = None;
+        let annotations = facts.meta.annotations.get_or_insert_default();
+        annotations.insert(RELEASE_ORPHAN.into(), word.into());
+        facts
+    };
+    assert!(releases(&asked(&uuid(3))));
+    assert!(releases(&asked(&format!(
+        "{}, {}",
+        uuid(7),
+        uuid(3).to_uppercase()
+    ))));
+    for word in ["", ",", "all", "*", &uuid(7)] {
+        assert!(!releases(&asked(word)), "{word}");
+    }
+    let mut early = asked(&uuid(3));
+    early.orphans_seen.since.clear();
+    assert!(!releases(&early));
+    // It is used up once none of them is an orphan, and not while one may be.
+    let forgets = |facts: &Facts| decide(facts).effect == Some(Effect::ForgetOrphans);
+    assert!(!forgets(&asked(&uuid(3))) && forgets(&asked(&uuid(7))));
+    let verdict = |facts: &mut Facts, verdict| facts.report.as_mut().unwrap().verdict = verdict;
+    let mut unchecked = asked(&uuid(7));
+    verdict(&mut unchecked, Verdict::NotChecked);
+    assert!(!forgets(&unchecked));
+    let mut more = asked(&uuid(7));
+    let first = vec![Arc::new(lost())];
+    verdict(&mut more, Verdict::Found { count: 2, first });
+    assert!(!forgets(&more), "it may be among those that are not named");
+}
+
+#[test]
+fn the_note_counts_at_the_brake_and_ends_with_what_it_speaks_of() {
+    let facts = due();
+    let Begin::Note(note, Some(counted)) = begin(&facts, &lost(), WINDOW) else {
+        panic!("it may begin");
+    };
+    assert_eq!(note.send_by, at(facts.wall + 10));
+    assert!(counted.counts(&uuid(3)));
+    let mut braked = due();
+    let mut full = counted.clone();
+    full.begun[0].uuid = uuid(8);
+    braked.status.release_brake = Some(full);
+    assert!(matches!(
+        begin(&braked, &lost(), WINDOW),
+        Begin::Held(Some(_))
+    ));
+    let mut late = due();
+    late.releases_after = None;
+    assert_eq!(begin(&late, &lost(), WINDOW), Begin::NotDue);
+
+    let mut noted = due();
+    noted.status.orphan_release = Some(note.clone());
+    assert_eq!(decide(&noted).orphan_release, Some(note.clone()));
+    assert_eq!(
+        begin(&noted, &lost(), WINDOW),
+        Begin::NotDue,
+        "one at a time"
+    );
+    let grace = 600;
+    let left = |wall: i64| {
+        let mut facts = noted.clone();
+        facts.wall = wall;
+        decide(&facts).orphan_release.is_some()
+    };
+    let send_by = facts.wall + 10;
+    assert!(left(send_by + grace - 1) && !left(send_by + grace));
+    assert!(left(send_by - 99_999), "a clock that was turned back");
+    noted.orphans_seen.ended = Some(note);
+    assert_eq!(decide(&noted).orphan_release, None);
+}
+
+#[test]
+fn whatever_speaks_of_a_machine_holds_its_release() {
+    let cluster = ClusterId::parse(CLUSTER).unwrap();
+    let meta = |name: &str, uid: &str| ObjectMeta {
+        name: Some(name.into()),
+        namespace: Some("shop".into()),
+        uid: Some(uid.into()),
+        ..ObjectMeta::default()
+    };
+    let speaks = |meta: &ObjectMeta, text: &str| speaks_of(&cluster, meta, text, &lost());
+    assert!(speaks(&meta("web", "uid-web"), "{}"), "its own object");
+    assert!(!speaks(&meta("web", "uid-other"), "{}"));
+    assert!(!speaks(&meta("db", "uid-web"), "{}"));
+    let other = meta("db", "uid-db");
+    assert!(speaks(
+        &other,
+        &format!("{{\"externalID\":\"{}\"}}", uuid(3).to_uppercase())
+    ));
+    let mark = marks::mark(CLUSTER, "shop", "web", "uid-web");
+    assert!(
+        speaks(&other, &format!("{{\\\"mark\\\":\\\"{mark}\\\"}}")),
+        "a restored note"
+    );
+    assert!(!speaks(&other, &uuid(4)));
+}
+
+#[test]
+fn it_is_sent_only_on_a_fresh_record_that_shows_what_was_judged() {
+    let moment = |mono: u64, wall: i64| Moment {
+        mono: Duration::from_secs(mono),
+        wall,
+    };
+    let since = moment(100, 1000);
+    let may = |record: &Server, now| may_send(&lost(), record, since, now, WINDOW);
+    assert!(may(&lost(), moment(109, 1009)));
+    assert!(!may(&lost(), moment(110, 1009)), "late");
+    assert!(!may(&lost(), moment(101, 999)), "a turned clock");
+    let of = |change: &dyn Fn(&mut Server)| {
+        let mut server = lost();
+        change(&mut server);
+        may(&server, moment(101, 1001))
+    };
+    assert!(
+        of(&|s| s.tags.push("web".into())),
+        "people's tags are theirs"
+    );
+    assert!(of(&|s| s.tags.reverse()));
+    assert!(!of(&|s| s.tags.push("fmo-retained".into())));
+    assert!(
+        !of(&|s| s.tags.push(format!("fmo-order:{}", "a".repeat(32)))),
+        "taken on"
+    );
+    assert!(!of(&|s| s.tags.clear()));
+    assert!(!of(&|s| s.status = ServerStatus::Releasing));
+    assert!(!of(&|s| s.id = ServerId::parse(&uuid(4)).unwrap()));
+}
+
+#[test]
+fn being_seen_has_no_breaks() {
+    let found = |numbers: &[usize]| {
+        let first: Vec<Arc<Server>> = numbers.iter().map(|n| Arc::new(machine(*n))).collect();
+        Verdict::Found {
+            count: first.len(),
+            first,
+        }
+    };
+    let secs = Duration::from_secs;
+    let mut memory = OrphansSeen::default();
+    memory.look(Some(&found(&[1, 2])), secs(10));
+    memory.look(Some(&found(&[1])), secs(20));
+    memory.look(Some(&found(&[1, 2])), secs(30));
+    assert_eq!(
+        (memory.since[&uuid(1)], memory.since[&uuid(2)]),
+        (secs(10), secs(30))
+    );
+    memory.look(Some(&Verdict::NotChecked), secs(40));
+    memory.look(Some(&found(&[1])), secs(50));
+    assert_eq!(memory.since[&uuid(1)], secs(50));
+    memory.hold(&uuid(1), "no".into(), secs(99));
+    memory.look(Some(&found(&[])), secs(60));
+    assert!(memory.held.is_empty());
+}
+
+#[test]
+fn a_line_says_how_it_is_released_and_the_message_when_that_happens() {
+    let facts = due();
+    let command = format!(
+        "kubectl annotate provideraccount default -n n flexmetal.dev/release-orphan={} --overwrite",
+        uuid(3)
+    );
+    assert_eq!(decide(&facts).orphans.unwrap()[0].release, Some(command));
+    let mut twin = due();
+    twin.orphans_seen.living.insert(uuid(3));
+    assert_eq!(decide(&twin).orphans.unwrap()[0].release, None);
+    let (_, _, message) = condition(&facts, Type::OrphansFound);
+    assert!(
+        message.contains("24h after it was first shown"),
+        "{message}"
+    );
+    let mut held = due();
+    held.orphans_seen.hold(
+        &uuid(3),
+        "BareMetalServer shop/web speaks of it".into(),
+        held.now + WINDOW,
+    );
+    let (_, _, message) = condition(&held, Type::OrphansFound);
+    assert!(
+        message.contains("not released now: BareMetalServer shop/web"),
+        "{message}"
+    );
+}
