@@ -198,7 +198,7 @@ impl Accounts {
     }
 
     /// Whether the labels of a namespace suspend its servers; None: they are not known.
-    pub fn is_suspended(&self, namespace: &str) -> Option<bool> {
+    pub fn is_namespace_suspended(&self, namespace: &str) -> Option<bool> {
         let labels = self.inner.audience.namespaces.labels(namespace)?;
         Some(policies::suspended_by(&labels))
     }

@@ -17,7 +17,7 @@ const LEAST: Duration = Duration::from_secs(3600);
 #[serde(rename_all = "camelCase")]
 pub struct OrphanPolicy {
     /// `Report` tells of them: condition, status and event. `Release` does, too, and releases those that stay without an
-    /// object. `Off` does not look for them. Default: Report. Mutable.
+    /// object. `Off` neither tells of them nor releases any. Default: Report. Mutable.
     #[serde(default)]
     pub mode: OrphanMode,
     /// With `Release`: how long after it was first shown in status.orphans a machine is released, a span such as `24h`,
@@ -82,8 +82,8 @@ pub struct Orphan {
     /// cluster shows it, or the machine's own words do not fit into a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt: Option<String>,
-    /// A command that releases it. Unset while the operator cannot: the machine is not delivered, or an object with its
-    /// mark lives.
+    /// A command that asks the operator to release it. Unset while it cannot: the machine is not delivered, an object with
+    /// its mark lives, or something keeps it from releasing any, which the condition OrphansFound tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
 }
@@ -94,7 +94,9 @@ pub struct Orphan {
 pub struct OrphanRelease {
     /// The provider's identifier of the machine.
     pub uuid: String,
-    /// No release is sent after this moment.
+    /// A random word of this attempt.
+    pub attempt: String,
+    /// A release of it is sent by then, or not at all.
     pub send_by: Time,
 }
 

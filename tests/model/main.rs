@@ -16,6 +16,7 @@ mod calls;
 mod contest;
 mod faults;
 mod moves;
+mod orphan;
 mod outside;
 mod pass;
 mod people;

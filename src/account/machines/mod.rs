@@ -15,6 +15,9 @@ use hosting::{Server, ServerId};
 use orphans::{Others, Verdict};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+/// Most orphans that a line of the log names.
+const LOGGED: usize = 20;
+
 /// The machines of one live account: each as last seen, and the sums.
 pub(crate) struct Machines {
     snapshot: Snapshot,
@@ -149,14 +152,23 @@ impl Machines {
         disowned: &HashSet<String>,
         ordering: &HashSet<String>,
     ) {
-        let Some(verdict) = orphans::judge(proof, known, claims, disowned, ordering) else {
+        let Some(verdict) = orphans::judge(
+            proof,
+            self.snapshot.cluster_tag(),
+            known,
+            claims,
+            disowned,
+            ordering,
+        ) else {
             return;
         };
         if self.verdict != verdict
-            && let Verdict::Found { count, first } = &verdict
-            && *count > 0
+            && let Verdict::Found(orphans) = &verdict
+            && !orphans.is_empty()
         {
-            let first: Vec<&str> = first.iter().map(|s| s.id.as_str()).collect();
+            let first = orphans.iter().take(LOGGED);
+            let first: Vec<&str> = first.map(|s| s.id.as_str()).collect();
+            let count = orphans.len();
             tracing::warn!(count, ?first, "machines of this cluster without an object");
         }
         self.verdict = verdict;

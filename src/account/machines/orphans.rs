@@ -8,21 +8,13 @@ use std::{
     sync::Arc,
 };
 
-/// Most orphans that are named.
-pub const NAMED: usize = 20;
-
 /// The result of a look for orphans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Not judged: not all namespaces are watched, or no complete listing was compared yet.
     NotChecked,
-    /// Live machines of this cluster that no object claims: how many, and the oldest of them.
-    Found {
-        /// How many there are; zero is the good case.
-        count: usize,
-        /// The oldest [`NAMED`].
-        first: Vec<Arc<Server>>,
-    },
+    /// The live machines of this cluster that no object claims, the oldest first; none is the good case.
+    Found(Vec<Arc<Server>>),
 }
 
 /// Compares a complete listing with the claims, which must have been asked for after it: a machine
@@ -30,9 +22,11 @@ pub enum Verdict {
 ///
 /// `disowned` holds the machines whose mark is of an object that has another one, on another account.
 /// `ordering` holds the marks with an order in flight. None: the listing proves nothing, since it shows
-/// none of the machines that the account is known by.
+/// none of the machines that the account is known by. What does not bear the cluster's tag is not counted, whatever was
+/// asked for.
 pub(crate) fn judge(
     proof: &Proof,
+    cluster_tag: &str,
     known: &[KnownMachine],
     claims: Option<&HashSet<String>>,
     disowned: &HashSet<String>,
@@ -50,16 +44,12 @@ pub(crate) fn judge(
         marks::object_marks(server)
             .any(|mark| ordering.contains(mark) || (claims.contains(mark) && !is_disowned))
     };
-    let is_orphan = |s: &&Arc<Server>| s.status.is_live() && !marks::is_retained(s) && !claimed(s);
+    let is_orphan = |s: &&Arc<Server>| {
+        s.has_tag(cluster_tag) && s.status.is_live() && !marks::is_retained(s) && !claimed(s)
+    };
     let mut orphans: Vec<Arc<Server>> = proof.servers.iter().filter(is_orphan).cloned().collect();
-    // Those that come later do not push out what was named before.
     orphans.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
-    let count = orphans.len();
-    orphans.truncate(NAMED);
-    Some(Verdict::Found {
-        count,
-        first: orphans,
-    })
+    Some(Verdict::Found(orphans))
 }
 
 /// How many live machines of a complete listing bear a mark that another live one bears, too.

@@ -57,6 +57,11 @@ pub(crate) enum Place {
 pub(crate) type Touched = BTreeSet<String>;
 
 impl Snapshot {
+    /// The tag that each machine of the cluster bears.
+    pub(crate) fn cluster_tag(&self) -> &str {
+        &self.cluster_tag
+    }
+
     pub(crate) fn new(cluster_tag: String, held: Held) -> Self {
         Self {
             cluster_tag,

@@ -14,12 +14,9 @@ fn verdict(rig: &Rig) -> Verdict {
 
 fn found(rig: &Rig) -> Vec<String> {
     match verdict(rig) {
-        Verdict::Found { count, first } => {
-            assert_eq!(count, first.len());
-            first
-                .into_iter()
-                .map(|s| s.id.as_str().to_owned())
-                .collect()
+        Verdict::Found(orphans) => {
+            let uuids = orphans.iter().map(|s| s.id.as_str().to_owned());
+            uuids.collect()
         }
         Verdict::NotChecked => panic!("not checked"),
     }

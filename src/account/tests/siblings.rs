@@ -68,7 +68,7 @@ async fn a_machine_that_an_object_of_a_sibling_has_beside_its_own_is_no_orphan()
     })
     .await;
     let orphans = |rig: &Rig| match rig.accounts.report(&shared(), &[]).unwrap().verdict {
-        Verdict::Found { count, .. } => count,
+        Verdict::Found(orphans) => orphans.len(),
         Verdict::NotChecked => panic!("not checked"),
     };
     assert_eq!(orphans(&rig), 0);

@@ -1,9 +1,9 @@
 //! What a decision on an account rests on, as plain data.
 
-use super::orphans_seen::OrphansSeen;
+use super::orphan_memory::OrphanMemory;
 use crate::{
     account::{AccountKey, AccountReport, OnRecord, view::Times},
-    controllers::patience::Patience,
+    controllers::{mark::ClusterId, patience::Patience},
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
         names::{
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// All that one decision may know.
 #[derive(Clone)]
@@ -65,8 +65,17 @@ pub struct Facts {
     pub patience: Patience,
     /// How long an orphan stays before its release; None: it is not released by policy.
     pub releases_after: Option<Duration>,
+    /// Identity of the cluster.
+    pub cluster: ClusterId,
+    /// Whether the labels of its namespace suspend what is there; None: they are not known. An account of the cluster has
+    /// none.
+    pub is_namespace_suspended: Option<bool>,
     /// What is remembered of orphans.
-    pub orphans_seen: OrphansSeen,
+    pub orphan_memory: OrphanMemory,
+    /// The orphans with the mark of an object that lives.
+    pub orphans_of_living: BTreeSet<String>,
+    /// Whether no other account object leads to the same account: what another one lets be taken on is not seen here.
+    pub is_only_account: bool,
 }
 
 /// What the key Secret is.

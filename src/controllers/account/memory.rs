@@ -1,6 +1,6 @@
 //! What is remembered of an account object between two passes.
 
-use super::{orphans_seen::OrphansSeen, secret::Reading};
+use super::{orphan_memory::OrphanMemory, secret::Reading};
 use crate::{
     controllers::patience::Patience,
     kinds::{Reason, account::Endpoint},
@@ -41,7 +41,7 @@ pub struct Memory {
     /// What it waits for, and since when.
     pub(super) patience: Patience,
     /// Orphans, and their releases.
-    pub(super) orphans_seen: OrphansSeen,
+    pub(super) orphan_memory: OrphanMemory,
 }
 
 /// All that a client is made of. The key by its hash.

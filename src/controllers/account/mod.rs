@@ -13,7 +13,7 @@ pub mod decide;
 mod destination;
 pub mod facts;
 pub mod object;
-pub mod orphans_seen;
+pub mod orphan_memory;
 
 mod act;
 mod memory;

@@ -22,7 +22,7 @@ use crate::{
 };
 use hosting::{ApiKey, Client, ClientOptions, Dial, Server};
 use kube::ResourceExt as _;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Facts, and a new connection where one is due.
 pub struct Gathered {
@@ -80,7 +80,10 @@ pub async fn observe<K: AccountObject>(
     }
     let fresh_word = memory.fresh_word.get_or_insert_with(fresh_word).clone();
     let is_shared = secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held);
-    look_at_orphans(ctx, memory, &key, report.as_ref(), now);
+    let verdict = report.as_ref().map(|report| &report.verdict);
+    let note = status.orphan_release.as_ref();
+    memory.orphan_memory.look(verdict, note, now);
+    let of_living = orphans_of_living(ctx, report.as_ref());
     let facts = Facts {
         now,
         wall: clock::steady_wall(),
@@ -104,7 +107,11 @@ pub async fn observe<K: AccountObject>(
         failed: memory.failure.clone().map(|why| (failures, why)),
         patience: memory.patience.clone(),
         releases_after: spec.orphan_policy.releases_after(ctx.minimum),
-        orphans_seen: memory.orphans_seen.clone(),
+        cluster: ctx.cluster.clone(),
+        is_namespace_suspended: is_namespace_suspended(ctx, &key),
+        orphan_memory: memory.orphan_memory.clone(),
+        orphans_of_living: of_living,
+        is_only_account: ctx.accounts.names_of(&key).len() <= 1,
         secret_namespace,
         key,
     };
@@ -115,27 +122,22 @@ pub async fn observe<K: AccountObject>(
     Gathered { facts, connection }
 }
 
-/// Brings what is remembered of orphans up to this moment.
-fn look_at_orphans(
-    process: &Process,
-    memory: &mut Memory,
-    key: &AccountKey,
-    report: Option<&AccountReport>,
-    now: Duration,
-) {
-    let orphans = &mut memory.orphans_seen;
-    orphans.look(report.map(|report| &report.verdict), now);
-    orphans.is_alone = process.accounts.names_of(key).len() <= 1;
-    orphans.living.clear();
-    if let Some(Verdict::Found { first, .. }) = report.map(|report| &report.verdict) {
-        let lives = |server: &&Arc<Server>| {
-            marks::object_marks(server).any(|mark| process.accounts.is_claimed(mark))
-        };
-        let living = first.iter().filter(lives);
-        orphans
-            .living
-            .extend(living.map(|s| s.id.as_str().to_owned()));
-    }
+/// The orphans with the mark of an object that lives.
+fn orphans_of_living(process: &Process, report: Option<&AccountReport>) -> BTreeSet<String> {
+    let Some(Verdict::Found(orphans)) = report.map(|report| &report.verdict) else {
+        return BTreeSet::new();
+    };
+    let lives = |server: &&Arc<Server>| {
+        marks::object_marks(server).any(|mark| process.accounts.is_claimed(mark))
+    };
+    let living = orphans.iter().filter(lives);
+    living.map(|s| s.id.as_str().to_owned()).collect()
+}
+
+/// Whether the namespace of an account is suspended by its labels; None: they are not known.
+fn is_namespace_suspended(process: &Process, key: &AccountKey) -> Option<bool> {
+    let of = |namespace: &String| process.accounts.is_namespace_suspended(namespace);
+    key.namespace.as_ref().map_or(Some(false), of)
 }
 
 /// Since when no machine on record is shown over the connection in force.

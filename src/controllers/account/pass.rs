@@ -162,25 +162,27 @@ async fn release<K: AccountObject>(
     let uuid = server.id.as_str();
     let attempt = Box::pin(release_orphan::attempt(ctx, object, facts, server)).await;
     let now = clock::now().mono;
-    let orphans = &mut memory.orphans_seen;
-    let (why, note) = match attempt {
+    let times = facts.times();
+    let pause = times.absence_grace_period;
+    let (why, note, pause) = match attempt {
         Attempt::Waits => return None,
         // What was read in between is judged again.
         Attempt::Stale => return Some(Again::After(STALE)),
         Attempt::Sent(note) => {
-            orphans.over.insert(uuid.to_owned());
-            orphans.ended = Some(note);
             if let Some(account) = ctx.accounts.get(&facts.key) {
                 account.want_proof(facts.uid(), now);
             }
-            return Some(Again::AtOnce);
+            let why = "its release was taken, and is not shown yet".to_owned();
+            (why, Some(note), pause)
         }
-        Attempt::NotSent(note, why) => (why, note),
-        Attempt::Unknown(why) => (why, None),
+        Attempt::NotSent(note, why) => (why, note, pause),
+        // Longer than its note stands, so that another one gets a turn.
+        Attempt::Unknown(why) => (why, None, times.send_window + 2 * pause),
     };
-    tracing::info!(account = %facts.key, uuid, why, "a machine without an object was not released");
-    orphans.ended = note.or(orphans.ended.take());
-    orphans.hold(uuid, why, now + facts.times().absence_grace_period);
+    tracing::info!(account = %facts.key, uuid, why, "the release of a machine without an object");
+    let memory = &mut memory.orphan_memory;
+    memory.ended = note;
+    memory.hold(uuid, why, now + pause);
     Some(Again::AtOnce)
 }
 

@@ -1,7 +1,7 @@
 //! Releases a machine that no object claims. The rules are those of `decide/orphan_release.rs`.
 
 use super::{
-    decide::orphan_release::{self, Begin},
+    decide::orphan_release::{self, Start},
     facts::Facts,
     object::AccountObject,
     pass::AccountContext,
@@ -11,18 +11,20 @@ use crate::{
     controllers::{
         context::Process,
         events::Severity,
+        namespaces,
         report::News,
         writes::{Failure, Written, bounded},
     },
     kinds::{BareMetalServer, Reason, account::AccountStatus, orphan::OrphanRelease},
-    runtime::clock,
+    runtime::{Moment, clock},
 };
-use hosting::{Error, Server};
+use hosting::Server;
 use kube::{
     Api, ResourceExt as _,
     api::{ApiResource, DynamicObject, ListParams},
 };
 use std::{sync::Arc, time::Duration};
+use tokio::sync::Mutex;
 
 /// How an attempt ended.
 pub(super) enum Attempt {
@@ -32,16 +34,18 @@ pub(super) enum Attempt {
     Stale,
     /// The release was taken; with its note.
     Sent(OrphanRelease),
-    /// Nothing was sent; with the note, where one was written. Says why.
+    /// Nothing was released; with the note, where one was written. Says why.
     NotSent(Option<OrphanRelease>, String),
     /// It is not known whether it was taken. Says why.
     Unknown(String),
 }
 
-/// Most objects of one page of the list.
-const PAGE: u32 = 100;
+/// Objects in one page of the list. Each is whole, and may have half a MiB.
+const PAGE: u32 = 10;
 /// Most pages; more objects than that hold the release.
-const MOST_PAGES: usize = 1000;
+const MOST_PAGES: usize = 5000;
+/// One list at a time in this process.
+static LIST: Mutex<()> = Mutex::const_new(());
 
 /// Releases the machine, where everything that is read right before still says so.
 pub(super) async fn attempt<K: AccountObject>(
@@ -57,25 +61,37 @@ pub(super) async fn attempt<K: AccountObject>(
         uid: facts.uid().to_owned(),
         namespace: facts.key.namespace.clone().unwrap_or_default(),
     };
-    let permit = match account.turn(Lane::Release, 2, &caller) {
+    let mut permit = match account.turn(Lane::Release, CALLS, &caller) {
         Ok(Turn::Now(permit)) => permit,
         Ok(Turn::Queued) | Err(_) => return Attempt::Waits,
     };
     if !account.stands_on(&permit, facts.connection().as_deref()) {
         return Attempt::Stale;
     }
-    // Looked at before as well, so that what is not sent is not counted at the brake.
-    if let Err(why) = is_unspoken_of(ctx, server).await {
-        return Attempt::NotSent(None, why);
-    }
     let window = account.view().times.send_window;
-    let (fresh, note) = match note(ctx, object, facts, server, window).await {
+    // Looked at before as well, so that what is not sent is not counted at the brake. What takes longer than half of the
+    // window would not fit into it after the note.
+    let first = tokio::time::timeout(window / 2, look(ctx, &mut permit, server));
+    match Box::pin(first).await {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => return Attempt::NotSent(None, why),
+        Err(_) => {
+            let why = "the objects of the cluster, and the machine, could not be read in time";
+            return Attempt::NotSent(None, why.to_owned());
+        }
+    }
+    let since = clock::now();
+    let (fresh, note) = match put_on_record(ctx, object, facts, server, window).await {
         Ok(noted) => noted,
         Err(attempt) => return attempt,
     };
-    match Box::pin(send(ctx, &account, permit, server, window)).await {
+    match Box::pin(send(ctx, &account, permit, server, (since, window))).await {
         Ok(()) => {
-            tracing::warn!(account = %facts.key, uuid = server.id.as_str(), "released a machine without an object");
+            tracing::warn!(
+                account = %facts.key,
+                uuid = server.id.as_str(),
+                "released a machine without an object"
+            );
             ctx.publish(&*fresh, released(server)).await;
             Attempt::Sent(note)
         }
@@ -84,19 +100,28 @@ pub(super) async fn attempt<K: AccountObject>(
     }
 }
 
+/// The calls of one attempt: two reads and the release.
+const CALLS: u32 = 3;
+
 /// Puts the release on record, and counts it at the brake with the same write.
-async fn note<K: AccountObject>(
+async fn put_on_record<K: AccountObject>(
     ctx: &AccountContext<K>,
     object: &Arc<K>,
     facts: &Facts,
     server: &Server,
     window: Duration,
 ) -> Result<(Arc<K>, OrphanRelease), Attempt> {
+    let kept = |failure: &Failure| Attempt::NotSent(None, failure.explain());
     let fresh = match ctx.read(&**object).await {
         Ok(Some(fresh)) => fresh,
         Ok(None) => return Err(Attempt::Stale),
-        Err(failure) => return Err(Attempt::NotSent(None, failure.explain())),
+        Err(failure) => return Err(kept(&failure)),
     };
+    let is_namespace_suspended = match &facts.key.namespace {
+        Some(namespace) => namespaces::is_suspended(ctx, namespace).await,
+        None => Ok(false),
+    };
+    let is_namespace_suspended = is_namespace_suspended.map_err(|failure| kept(&failure))?;
     let status = fresh.status().cloned().unwrap_or_default();
     let spec = fresh.spec().clone();
     let now = Facts {
@@ -107,6 +132,7 @@ async fn note<K: AccountObject>(
         timing: spec.timing.in_force(ctx.minimum),
         spec,
         status: status.clone(),
+        is_namespace_suspended: Some(is_namespace_suspended),
         ..facts.clone()
     };
     let write = async |next: AccountStatus| match ctx.write_status(&*fresh, &next).await {
@@ -114,9 +140,10 @@ async fn note<K: AccountObject>(
         None | Some(Written::Stale) => Err(Attempt::Stale),
         Some(Written::Unknown(failure)) => Err(Attempt::Unknown(failure.explain())),
     };
-    match orphan_release::begin(&now, server, window) {
-        Begin::NotDue => Err(Attempt::Stale),
-        Begin::Held(counted) => {
+    let attempt = uuid::Uuid::new_v4().simple().to_string();
+    match orphan_release::start(&now, server, &attempt, window) {
+        Start::NotDue => Err(Attempt::Stale),
+        Start::Held(counted) => {
             if let Some(counted) = counted {
                 let release_brake = Some(counted);
                 write(AccountStatus {
@@ -128,7 +155,7 @@ async fn note<K: AccountObject>(
             let why = "the release brake of the account holds it".to_owned();
             Err(Attempt::NotSent(None, why))
         }
-        Begin::Note(note, counted) => {
+        Start::Note(note, counted) => {
             let next = AccountStatus {
                 orphan_release: Some(note.clone()),
                 release_brake: counted.or(status.release_brake),
@@ -141,38 +168,35 @@ async fn note<K: AccountObject>(
 
 /// Why nothing is known to be released.
 enum Unsent {
-    /// Nothing was sent.
+    /// Nothing was released.
     Kept(String),
     /// Whether it was taken is not known.
     Unknown(String),
 }
 
-/// Looks at all objects and at the machine once more, and sends the release.
+/// Looks at all objects and at the machine once more, and sends the release, within the window from the moment before the
+/// note.
 async fn send<K: AccountObject>(
     ctx: &AccountContext<K>,
     account: &Account,
     mut permit: Permit,
     server: &Server,
-    window: Duration,
+    (since, window): (Moment, Duration),
 ) -> Result<(), Unsent> {
     let kept = |why: &str| Err(Unsent::Kept(why.to_owned()));
-    let noted = clock::now();
-    is_unspoken_of(ctx, server).await.map_err(Unsent::Kept)?;
     match ctx.is_deleting::<BareMetalServer>().await {
         Some(false) => {}
         Some(true) => return kept("the kind BareMetalServer is being deleted"),
         None => return kept("it cannot be seen whether the kind BareMetalServer is being deleted"),
     }
-    let record = match permit.read(&server.id).await {
-        Ok(record) => record,
-        Err(error) => return Err(Unsent::Kept(error.explain())),
-    };
-    let namespace = account.key().namespace.as_deref();
-    if !orphan_release::may_send(server, &record, noted, clock::now(), window) {
-        return kept("a read of the machine right before did not show in time what was judged");
-    }
-    if !ctx.may_act(namespace) || ctx.accounts.names_of(account.key()).len() > 1 {
+    look(ctx, &mut permit, server).await.map_err(Unsent::Kept)?;
+    if !ctx.may_act(account.key().namespace.as_deref())
+        || ctx.accounts.names_of(account.key()).len() > 1
+    {
         return kept("another operator, or another account object, acts for the account");
+    }
+    if !orphan_release::is_in_time(since, clock::now(), window) {
+        return kept("the last look at the objects and the machine took too long");
     }
     let answer = permit.call(async |client| client.release(&server.id).await);
     match answer.await {
@@ -180,17 +204,23 @@ async fn send<K: AccountObject>(
             permit.learn(server);
             Ok(())
         }
-        Err(Error::NotFound(_)) => Ok(()),
-        Err(error) => Err(Unsent::Unknown(error.explain())),
+        Err(error) if error.may_have_taken_effect() => Err(Unsent::Unknown(error.explain())),
+        Err(error) => Err(Unsent::Kept(error.explain())),
     }
 }
 
-/// Whether no server object speaks of the machine; else which one, or why that is not known.
-async fn is_unspoken_of(process: &Process, server: &Server) -> Result<(), String> {
+/// Looks at all objects, and at the machine; an error says what stands against its release.
+async fn look(process: &Process, permit: &mut Permit, server: &Server) -> Result<(), String> {
     match spoken_of(process, server).await {
-        Ok(None) => Ok(()),
-        Ok(Some(object)) => Err(format!("{object} speaks of it")),
-        Err(failure) => Err(failure.explain()),
+        Ok(None) => {}
+        Ok(Some(object)) => return Err(format!("{object} speaks of it")),
+        Err(failure) => return Err(failure.explain()),
+    }
+    let record = permit.read(&server.id).await;
+    let record = record.map_err(|error| error.explain())?;
+    match orphan_release::is_unchanged(server, &record) {
+        true => Ok(()),
+        false => Err("a read of the machine does not show what was judged".to_owned()),
     }
 }
 
@@ -198,6 +228,7 @@ async fn is_unspoken_of(process: &Process, server: &Server) -> Result<(), String
 async fn spoken_of(process: &Process, server: &Server) -> Result<Option<String>, Failure> {
     let resource = ApiResource::erase::<BareMetalServer>(&());
     let api: Api<DynamicObject> = Api::all_with(process.client.clone(), &resource);
+    let _turn = LIST.lock().await;
     let mut params = ListParams::default().limit(PAGE);
     for _ in 0..MOST_PAGES {
         let page = bounded(api.list(&params)).await?;

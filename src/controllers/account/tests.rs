@@ -10,7 +10,7 @@ use super::{
     decide::{Effect, decide},
     facts::{Facts, KeyFault, SecretFact},
     memory::Memory,
-    orphans_seen::OrphansSeen,
+    orphan_memory::OrphanMemory,
     report,
 };
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
         view::Proof,
     },
     controllers::{
+        mark::ClusterId,
         patience::{PATIENCE, Patience},
         readings::Reading,
     },
@@ -36,7 +37,7 @@ use hosting::{Refusal, Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The lineage on record, and the next one.
 const LINEAGE: &str = "11111111aaaa";
@@ -96,10 +97,7 @@ fn report_of() -> AccountReport {
             ended: Duration::from_secs(91),
             servers: vec![],
         })),
-        verdict: Verdict::Found {
-            count: 0,
-            first: vec![],
-        },
+        verdict: Verdict::Found(Vec::new()),
         counts: Counts {
             live: 2,
             retained: 1,
@@ -166,10 +164,11 @@ fn facts() -> Facts {
         failed: None,
         patience: Patience::default(),
         releases_after: None,
-        orphans_seen: OrphansSeen {
-            is_alone: true,
-            ..OrphansSeen::default()
-        },
+        cluster: ClusterId::parse("0123456789abcdef").unwrap(),
+        is_namespace_suspended: Some(false),
+        orphan_memory: OrphanMemory::default(),
+        orphans_of_living: BTreeSet::new(),
+        is_only_account: true,
     }
 }
 
@@ -563,20 +562,15 @@ fn nothing_is_put_on_what_is_being_deleted() {
 fn orphans_are_counted_named_and_explained() {
     let mut facts = facts();
     let orphan = Arc::new(machine(1));
-    facts.report.as_mut().unwrap().verdict = Verdict::Found {
-        count: 30,
-        first: vec![orphan.clone()],
-    };
+    let many = (1..=30).map(|number| Arc::new(machine(number)));
+    facts.report.as_mut().unwrap().verdict = Verdict::Found(many.collect());
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
     assert_eq!((status, reason), ("True", Reason::OrphansFound));
     assert!(message.contains("30 live machines"), "{message}");
     let decision = decide(&facts);
     assert_eq!(decision.servers.as_ref().unwrap().orphans, 30);
-    assert_eq!(decision.orphans.unwrap().len(), 1);
-    facts.report.as_mut().unwrap().verdict = Verdict::Found {
-        count: 1,
-        first: vec![orphan],
-    };
+    assert_eq!(decision.orphans.unwrap().len(), 20);
+    facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![orphan]);
     let (_, _, message) = condition(&facts, Type::OrphansFound);
     assert!(
         message.contains("to release it, run its command"),
@@ -702,10 +696,7 @@ pub(crate) fn readings() -> Vec<Reading> {
         ("in use", &|f| error(f, Reason::ProviderUnreachable)),
         ("in use", &|f| error(f, Reason::RateLimited)),
         ("in use, with a lost machine", &|f| {
-            f.report.as_mut().unwrap().verdict = Verdict::Found {
-                count: 1,
-                first: vec![Arc::new(machine(3))],
-            };
+            f.report.as_mut().unwrap().verdict = Verdict::Found(vec![Arc::new(machine(3))]);
         }),
         ("being deleted", &|f| f.meta.deletion_timestamp = deleted()),
         ("being deleted", &|f| {

@@ -130,8 +130,8 @@ impl<K, M> Entry<K, M> {
         self.names().cloned()
     }
 
-    /// Whether it is of this namespace and names an account of the cluster.
-    fn names_from(&self, namespace: &str) -> bool {
+    /// Whether it is of this namespace.
+    fn is_in(&self, namespace: &str) -> bool {
         match &self.counted {
             Some(Counted::User(user)) => user.namespace.as_deref() == Some(namespace),
             _ => false,
@@ -223,7 +223,7 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
             Wake::Namespace(namespace) => {
                 let inner = self.lock();
                 let all = inner.entries.iter();
-                let all = all.filter(|(_, entry)| entry.names_from(namespace));
+                let all = all.filter(|(_, entry)| entry.is_in(namespace));
                 all.map(|(uid, _)| uid.clone()).collect()
             }
             Wake::Account(account) | Wake::List(account, _) => {

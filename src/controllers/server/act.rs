@@ -5,7 +5,7 @@
 use super::{
     ServerContext, answers, brake,
     decide::{Effect, LookUp, fence, metadata, tags},
-    facts::{Facts, is_same_uuid},
+    facts::Facts,
     memory::Observation,
     observe, orders,
     turn::Permission,
@@ -125,7 +125,7 @@ async fn act_there(
                 return observation;
             }
             if when.takes_on()
-                && let Err(observation) = is_not_released(ctx, facts, account, uuid).await
+                && let Err(observation) = may_take_on(ctx, facts, account, uuid).await
             {
                 return observation;
             }
@@ -144,7 +144,7 @@ async fn act_there(
         Effect::BeginRelease { .. } => {
             Box::pin(begin_release(ctx, facts, account, permit, &id)).await
         }
-        Effect::Release { .. } => release(facts, permit, &id).await,
+        Effect::Release { .. } => Box::pin(release(ctx, facts, account, permit, &id)).await,
         Effect::ReleaseFailed { .. } => {
             Box::pin(release_failed(ctx, facts, account, permit, &id)).await
         }
@@ -264,24 +264,19 @@ async fn may_retain(
 
 /// A machine is not taken on while its account may be releasing it for want of an object. The account is read after the
 /// object was made: whoever releases notes that first, and looks at all objects then.
-async fn is_not_released(
+async fn may_take_on(
     ctx: &ServerContext,
     facts: &Facts,
     account: &Account,
     uuid: &str,
 ) -> Result<(), Observation> {
-    let releasing = match observe::live_account(ctx, &facts.object, account).await {
-        Ok(Some(live)) => live.releasing,
-        Ok(None) => return Err(Observation::Stale),
-        Err(failure) => {
-            return Err(Observation::Failed(Trouble::of_write(failure.explain())));
-        }
-    };
-    match releasing.is_some_and(|releasing| is_same_uuid(&releasing, uuid)) {
-        true => Err(Observation::Failed(Trouble::unexpected(
+    match observe::live_account(ctx, &facts.object, account).await {
+        Ok(Some(live)) if fence::may_take_on(&live, uuid) => Ok(()),
+        Ok(Some(_)) => Err(Observation::Failed(Trouble::unexpected(
             "the account releases the machine, which no object claimed (status.orphanRelease)",
         ))),
-        false => Ok(()),
+        Ok(None) => Err(Observation::Stale),
+        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
     }
 }
 
@@ -417,12 +412,26 @@ pub(super) async fn with_live_account(
     }
 }
 
-/// The release of a machine whose release was noted before.
-async fn release(facts: &Facts, mut permit: Permit, id: &ServerId) -> Observation {
+/// The release of a machine whose release was noted before. What holds it may have been said since.
+async fn release(
+    ctx: &ServerContext,
+    facts: &Facts,
+    account: &Account,
+    mut permit: Permit,
+    id: &ServerId,
+) -> Observation {
+    let fresh = match reread(ctx, facts).await {
+        Ok(fresh) => fresh,
+        Err(observation) => return observation,
+    };
+    let fresh = match with_live_policies(ctx, account, fresh).await {
+        Ok(fresh) => fresh,
+        Err(observation) => return observation,
+    };
     let since = clock::now();
     match permit.read(id).await {
         Ok(record) if fence::is_over(&record) => Observation::Done,
-        Ok(record) => send_release(facts, permit, &record, since).await,
+        Ok(record) => send_release(&fresh, permit, &record, since).await,
         Err(error) => refused(&error, "a machine could not be read"),
     }
 }

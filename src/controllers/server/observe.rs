@@ -70,7 +70,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
             .is_some_and(|began| began >= acting_since),
         cluster: ctx.cluster.clone(),
         all_namespaces: ctx.watched.is_all(),
-        is_namespace_suspended: ctx.accounts.is_suspended(&namespace),
+        is_namespace_suspended: ctx.accounts.is_namespace_suspended(&namespace),
         kind_deleting,
         account: account_facts,
         installation,

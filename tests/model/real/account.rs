@@ -9,7 +9,7 @@ use flexmetal_operator::{
         account::{
             decide::lineage as identity,
             facts::{Facts, SecretFact},
-            orphans_seen::OrphansSeen,
+            orphan_memory::OrphanMemory,
         },
         patience::Patience,
         server::claims::on_record,
@@ -24,7 +24,7 @@ use flexmetal_operator::{
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// UID of the account object.
 pub const ACCOUNT_UID: &str = "uid-account";
@@ -237,7 +237,11 @@ pub fn account(a: &Account) -> Facts {
         failed: None,
         patience: Patience::default(),
         releases_after: None,
-        orphans_seen: OrphansSeen::default(),
+        cluster: cluster(),
+        is_namespace_suspended: Some(false),
+        orphan_memory: OrphanMemory::default(),
+        orphans_of_living: BTreeSet::new(),
+        is_only_account: true,
     };
     let missed = a.missed.map(|tick| ticks(tick - a.started));
     facts.missed_since = identity::missed(&facts).map(|began| missed.unwrap_or(began));

@@ -93,7 +93,7 @@ pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<Serve
         retained: int(report.counts.retained),
         orphans: match &report.verdict {
             _ if !orphans::are_told(facts) => 0,
-            Verdict::Found { count, .. } => int(*count),
+            Verdict::Found(orphans) => int(orphans.len()),
             Verdict::NotChecked => last.map_or(0, |s| s.orphans),
         },
         duplicates: int(report.counts.duplicates),

@@ -48,7 +48,8 @@ pub struct Decision {
     pub servers: Option<ServerCounts>,
     /// The first orphans; None: as before.
     pub orphans: Option<Vec<Orphan>>,
-    /// The machine without an object that is to be released now.
+    /// The machine without an object that is to be released now. It is no effect beside the other: that is done first, and
+    /// the pass ends with it.
     pub releases: Option<Arc<Server>>,
     /// The note of a release that may be under way.
     pub orphan_release: Option<OrphanRelease>,

@@ -4,13 +4,13 @@
 //! are all objects listed once more, live: an object that takes the machine on reads the account after it was made, so
 //! either it is listed or it sees the note.
 
-use super::super::facts::Facts;
+use super::{super::facts::Facts, orphans};
 use crate::{
     account::{AccountReport, KeyState, marks, orphans::Verdict},
     controllers::mark::ClusterId,
     kinds::{
         brake::{BrakeStatus, Braking},
-        names::RESERVED_PREFIX,
+        names::{CLUSTER_TAG, RESERVED_PREFIX, SUSPEND_LABEL},
         orphan::OrphanRelease,
     },
     runtime::Moment,
@@ -23,45 +23,63 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 /// The oldest machine that is to be released now.
 pub(super) fn next<'a>(facts: &Facts, own: Option<&'a AccountReport>) -> Option<&'a Arc<Server>> {
     let report = own.filter(|report| report.key == KeyState::Accepted)?;
-    let Verdict::Found { first, .. } = &report.verdict else {
+    let Verdict::Found(orphans) = &report.verdict else {
         return None;
     };
-    first.iter().find(|server| is_due(facts, server))
+    orphans.iter().find(|server| is_due(facts, server))
 }
 
 /// Whether this machine, which no object claimed when that was last judged, is to be released now.
 pub fn is_due(facts: &Facts, server: &Server) -> bool {
     let uuid = server.id.as_str();
-    let is_suspended = facts.spec.defaults.and_then(|d| d.suspend) == Some(true);
-    let is_held = facts
-        .orphans_seen
+    let memory = &facts.orphan_memory;
+    let is_held = memory
         .held
         .get(uuid)
         .is_some_and(|held| facts.now < held.until);
-    let may_begin = facts.status.orphan_release.is_none()
-        && !facts.deleting()
-        && !is_suspended
-        && facts.orphans_seen.is_alone
-        && !facts.orphans_seen.over.contains(uuid)
-        && !is_held;
-    // As long as an order of unknown outcome is not believed absent: what this process has heard of the objects is
-    // older than that.
+    // An order of unknown outcome, or an object that this process has not heard of yet, may still claim it.
     let grace = facts.times().absence_grace_period;
-    let seen = facts.orphans_seen.since.get(uuid);
-    let is_settled = seen.is_some_and(|since| facts.now.saturating_sub(*since) >= grace);
-    may_begin
+    let since = memory.since.get(uuid);
+    let is_settled = since.is_some_and(|since| facts.now.saturating_sub(*since) >= grace);
+    facts.status.orphan_release.is_none()
+        && hindrance(facts).is_none()
+        && !is_held
         && is_settled
         && can_be_released(facts, server)
         && (is_asked_for(facts, uuid) || is_overdue(facts, uuid))
 }
 
-/// Whether the operator may release such a machine at all: it is delivered, was ordered by an object of this cluster,
-/// and no object of its mark lives.
+/// What keeps the operator from releasing any orphan of the account, in words.
+pub(super) fn hindrance(facts: &Facts) -> Option<String> {
+    if !orphans::are_told(facts) {
+        return Some("spec.orphanPolicy.mode is Off".to_owned());
+    }
+    if facts.deleting() {
+        return Some("the account is being deleted".to_owned());
+    }
+    if facts.spec.defaults.and_then(|d| d.suspend) == Some(true) {
+        return Some("suspend is true in spec.defaults".to_owned());
+    }
+    match facts.is_namespace_suspended {
+        Some(false) => {}
+        Some(true) => return Some(format!("the namespace has the label {SUSPEND_LABEL}")),
+        None => return Some("the labels of the namespace were not read yet".to_owned()),
+    }
+    (!facts.is_only_account)
+        .then(|| "another account object leads to the same account of the provider".to_owned())
+}
+
+/// Whether the operator may release such a machine at all: it is delivered, bears this cluster's tag, no other
+/// cluster's and the mark of an object, and no object of its marks lives.
 pub(super) fn can_be_released(facts: &Facts, server: &Server) -> bool {
+    let cluster_tag = facts.cluster.tag();
+    let is_of_cluster = |tag: &String| !tag.starts_with(CLUSTER_TAG) || *tag == cluster_tag;
     server.status == ServerStatus::Delivered
+        && server.has_tag(&cluster_tag)
+        && server.tags.iter().all(is_of_cluster)
         && marks::order_tag(server).is_some()
         && !marks::is_retained(server)
-        && !facts.orphans_seen.living.contains(server.id.as_str())
+        && !facts.orphans_of_living.contains(server.id.as_str())
 }
 
 /// Whether a person asks for the release.
@@ -69,25 +87,26 @@ fn is_asked_for(facts: &Facts, uuid: &str) -> bool {
     asked_for(facts).any(|asked| asked.eq_ignore_ascii_case(uuid))
 }
 
-fn asked_for(facts: &Facts) -> impl Iterator<Item = &str> {
-    let asked = facts.asked_orphans().unwrap_or_default();
-    asked
-        .split(',')
-        .map(str::trim)
-        .filter(|uuid| !uuid.is_empty())
+/// The machines whose release a person asks for.
+pub(super) fn asked_for(facts: &Facts) -> impl Iterator<Item = &str> {
+    let asked = facts.asked_orphans().unwrap_or_default().split(',');
+    asked.map(str::trim).filter(|uuid| !uuid.is_empty())
+}
+
+/// How long after it was first shown a machine is released by policy; None: it is not. An account without a brake
+/// releases nothing by itself.
+pub(super) fn by_policy(facts: &Facts) -> Option<Duration> {
+    facts
+        .releases_after
+        .filter(|_| facts.spec.release_brake.is_some())
 }
 
 /// Whether it has been on record as an orphan for as long as the policy says, by the wall clock, as far as that was not
-/// turned forward. An account without a brake releases nothing by itself.
+/// turned forward.
 fn is_overdue(facts: &Facts, uuid: &str) -> bool {
-    let Some(after) = facts
-        .releases_after
-        .filter(|_| facts.spec.release_brake.is_some())
-    else {
-        return false;
-    };
     let line = facts.status.orphans.iter().find(|o| o.uuid == uuid);
-    let Some(since) = line.and_then(|line| line.since.as_ref()) else {
+    let since = line.and_then(|line| line.since.as_ref());
+    let Some((after, since)) = by_policy(facts).zip(since) else {
         return false;
     };
     let after = i64::try_from(after.as_secs()).unwrap_or(i64::MAX);
@@ -96,38 +115,37 @@ fn is_overdue(facts: &Facts, uuid: &str) -> bool {
 
 /// What is to be put on record before the release of a machine is sent: on a fresh account object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Begin {
+pub enum Start {
     /// It is not due any more.
     NotDue,
     /// The brake holds it; with what it has to remember, where that is new.
     Held(Option<BrakeStatus>),
-    /// It may be sent until the moment of the note, once both are on record.
+    /// It may be sent within the window, once both are on record.
     Note(OrphanRelease, Option<BrakeStatus>),
 }
 
-/// What a fresh account object says of the release, which is sent within the window.
-pub fn begin(fresh: &Facts, server: &Server, window: Duration) -> Begin {
+/// What a fresh account object says of the release, which is sent within the window. `attempt`: a word that no other note
+/// has, so that nobody takes the end of one for that of another.
+pub fn start(fresh: &Facts, server: &Server, attempt: &str, window: Duration) -> Start {
     if !is_due(fresh, server) {
-        return Begin::NotDue;
+        return Start::NotDue;
     }
     let uuid = server.id.as_str();
     let counted = fresh.status.release_brake.clone().unwrap_or_default();
-    let counted = match fresh
-        .spec
-        .release_brake
-        .map(|b| b.judge(&counted, uuid, fresh.wall))
-    {
+    let brake = fresh.spec.release_brake;
+    let counted = match brake.map(|brake| brake.judge(&counted, uuid, fresh.wall)) {
         None | Some(Braking::Counted) => None,
         Some(Braking::Count(next)) => Some(next),
-        Some(Braking::Hold(next)) => return Begin::Held(next),
+        Some(Braking::Hold(next)) => return Start::Held(next),
     };
     let window = i64::try_from(window.as_secs().max(1)).unwrap_or(i64::MAX);
     let send_by = Timestamp::from_second(fresh.wall.saturating_add(window));
     let note = OrphanRelease {
         uuid: uuid.to_owned(),
+        attempt: attempt.to_owned(),
         send_by: Time(send_by.unwrap_or_default()),
     };
-    Begin::Note(note, counted)
+    Start::Note(note, counted)
 }
 
 /// Whether an object stands for a machine, or speaks of it anywhere. `text` is all of it.
@@ -140,54 +158,52 @@ pub fn speaks_of(cluster: &ClusterId, meta: &ObjectMeta, text: &str, server: &Se
         || marks::object_marks(server).any(|mark| mark == own.as_str() || text.contains(mark))
 }
 
-/// Whether the release of this machine may be sent: a record that was asked for at `since` shows what was judged, within
-/// the window.
-pub fn may_send(
-    judged: &Server,
-    record: &Server,
-    since: Moment,
-    now: Moment,
-    window: Duration,
-) -> bool {
-    record.id == judged.id
-        && record.status == ServerStatus::Delivered
-        && bears_the_same(judged, record)
-        && !marks::is_retained(record)
-        && now.since(since.mono) < window
-        && now.wall >= since.wall
-}
-
-fn bears_the_same(judged: &Server, record: &Server) -> bool {
+/// Whether a fresh record still shows the machine that was judged.
+pub fn is_unchanged(judged: &Server, record: &Server) -> bool {
     let operators = |server: &Server| -> BTreeSet<String> {
         let tags = server.tags.iter();
-        tags.filter(|tag| tag.starts_with(RESERVED_PREFIX))
-            .cloned()
-            .collect()
+        let operators = tags.filter(|tag| tag.starts_with(RESERVED_PREFIX));
+        operators.cloned().collect()
     };
-    operators(judged) == operators(record)
+    record.id == judged.id
+        && record.status == ServerStatus::Delivered
+        && !marks::is_retained(record)
+        && operators(judged) == operators(record)
 }
 
-/// The note that stays in status: until this process knows how its release ended, or nobody can send it any more.
-pub(super) fn note(facts: &Facts) -> Option<OrphanRelease> {
+/// Whether the release may be sent at this moment, by what was decided on at `since`.
+pub fn is_in_time(since: Moment, now: Moment, window: Duration) -> bool {
+    now.since(since.mono) < window && now.wall >= since.wall
+}
+
+/// The note that stays in status: until this process knows how its release ended, or nobody can send it any more, by
+/// the wall clock or because this process has seen it for so long.
+pub fn note(facts: &Facts) -> Option<OrphanRelease> {
     let note = facts.status.orphan_release.as_ref()?;
-    let grace = facts.times().absence_grace_period.as_secs();
-    let grace = i64::try_from(grace).unwrap_or(i64::MAX);
+    let times = facts.times();
+    let grace = i64::try_from(times.absence_grace_period.as_secs()).unwrap_or(i64::MAX);
     let until = note.send_by.0.as_second().saturating_add(grace);
-    let is_over = facts.orphans_seen.ended.as_ref() == Some(note) || facts.wall >= until;
+    let longest = times.send_window + times.absence_grace_period;
+    let memory = &facts.orphan_memory;
+    let is_old = |(noted, since): &(OrphanRelease, Duration)| {
+        noted == note && facts.now.saturating_sub(*since) > longest
+    };
+    let is_over = memory.ended.as_ref() == Some(note)
+        || facts.wall >= until
+        || memory.noted.as_ref().is_some_and(is_old);
     (!is_over).then(|| note.clone())
 }
 
 /// Whether a person's word is used up: none of the machines is an orphan any more.
 pub(super) fn is_used_up(facts: &Facts, own: Option<&AccountReport>) -> bool {
-    let Some(Verdict::Found { count, first }) = own.map(|report| &report.verdict) else {
+    let Some(Verdict::Found(orphans)) = own.map(|report| &report.verdict) else {
         return false;
     };
     let is_left = |asked: &str| {
         let is_it = |s: &Arc<Server>| s.id.as_str().eq_ignore_ascii_case(asked);
-        first.iter().any(is_it)
+        orphans.iter().any(is_it)
     };
     facts.asked_orphans().is_some()
         && facts.status.orphan_release.is_none()
-        && *count == first.len()
         && !asked_for(facts).any(is_left)
 }

@@ -16,9 +16,14 @@ use hosting::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
+use std::sync::Arc;
 
 /// Most orphans in a message.
 const MOST_NAMED: usize = 8;
+/// Most orphans in status.
+const MOST_LINES: usize = 20;
+/// Most reasons in a message why one is not released.
+const MOST_HELD: usize = 2;
 /// Longest command that status gives.
 const LONGEST_COMMAND: usize = 1000;
 
@@ -33,7 +38,13 @@ pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Or
         return Some(Vec::new());
     }
     match &own?.verdict {
-        Verdict::Found { first, .. } => Some(first.iter().map(|s| line(facts, s)).collect()),
+        Verdict::Found(orphans) => {
+            let mut orphans: Vec<&Arc<Server>> = orphans.iter().collect();
+            // The policy goes by what is on record here, so what it cannot release takes no place from what it can.
+            orphans.sort_by_key(|server| !orphan_release::can_be_released(facts, server));
+            let lines = orphans.into_iter().take(MOST_LINES);
+            Some(lines.map(|server| line(facts, server)).collect())
+        }
         Verdict::NotChecked => None,
     }
 }
@@ -41,7 +52,13 @@ pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Or
 fn line(facts: &Facts, server: &Server) -> Orphan {
     let uuid = server.id.as_str();
     let before = facts.status.orphans.iter().find(|o| o.uuid == uuid);
-    let since = before.and_then(|orphan| orphan.since.clone());
+    // What a clock that was ahead has written was not, and what one that was behind has written not before the machine.
+    let is_past = |since: &Time| since.0.as_second() <= facts.wall;
+    let since = before
+        .and_then(|orphan| orphan.since.clone())
+        .filter(is_past);
+    let created = server.created_at.unwrap_or(i64::MIN);
+    let since = since.filter(|since| since.0.as_second() >= created);
     Orphan {
         uuid: uuid.to_owned(),
         hostname: server.name.clone(),
@@ -94,9 +111,14 @@ fn adopt(facts: &Facts, server: &Server) -> Option<String> {
 
 /// A command that asks the operator to release the machine, where it can.
 fn release(facts: &Facts, server: &Server) -> Option<String> {
-    let rest = format!("{RELEASE_ORPHAN}={} --overwrite", server.id);
-    let command = || facts.key.command("annotate", &rest);
-    orphan_release::can_be_released(facts, server).then(command)
+    let uuid = server.id.as_str();
+    // With those that are asked for already: the word is one for all.
+    let asked = orphan_release::asked_for(facts).filter(|asked| !asked.eq_ignore_ascii_case(uuid));
+    let asked: Vec<&str> = asked.take(MOST_NAMED).chain([uuid]).collect();
+    let rest = format!("{RELEASE_ORPHAN}={} --overwrite", asked.join(","));
+    let is_possible = orphan_release::hindrance(facts).is_none()
+        && orphan_release::can_be_released(facts, server);
+    is_possible.then(|| facts.key.command("annotate", &rest))
 }
 
 /// Whether machines cost money that nobody claims.
@@ -116,26 +138,24 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
         None | Some((_, Verdict::NotChecked)) => unknown(
             "not checked: no complete listing was compared yet, or not all namespaces are watched; where all are, it is checked once a complete listing is there",
         ),
-        Some((report, Verdict::Found { count: 0, .. })) => Wanted::new(
+        Some((report, Verdict::Found(orphans))) if orphans.is_empty() => Wanted::new(
             Type::OrphansFound,
             false,
             Reason::NoOrphans,
             with_an_object(report),
         ),
-        Some((_, Verdict::Found { count, first })) => {
-            let shown = first.len().min(MOST_NAMED);
-            let names = listed(first.iter().take(shown).map(|s| s.id.as_str()));
-            let (it, one) = if *count == 1 {
+        Some((_, Verdict::Found(orphans))) => {
+            let count = orphans.len();
+            let shown = count.min(MOST_NAMED);
+            let names = listed(orphans.iter().take(shown).map(|s| s.id.as_str()));
+            let (it, one) = if count == 1 {
                 ("it", "it")
             } else {
                 ("them", "one")
             };
             let more = match count - shown {
                 0 => String::new(),
-                more => format!(
-                    " and {more} more (status.orphans has the oldest {})",
-                    first.len()
-                ),
+                more => format!(" and {more} more (status.orphans has {MOST_LINES} at most)"),
             };
             Wanted::new(
                 Type::OrphansFound,
@@ -143,7 +163,7 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
                 Reason::OrphansFound,
                 format!(
                     "{} of this cluster without an object, billed all the same: {names}{more}{}; {}; or, to keep {it} and end this warning, add the tag {RETAINED_PREFIX} at the provider",
-                    counted(*count, "live machine"),
+                    counted(count, "live machine"),
                     releases(facts),
                     how_to_end(facts, one)
                 ),
@@ -154,13 +174,21 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
 
 /// What the operator does of itself, and what keeps it from that, in words.
 fn releases(facts: &Facts) -> String {
-    let by_policy = facts.releases_after.map(|after| {
+    let by_policy = orphan_release::by_policy(facts);
+    let is_asked = orphan_release::asked_for(facts).next().is_some();
+    if by_policy.is_none() && !is_asked {
+        return String::new();
+    }
+    if let Some(why) = orphan_release::hindrance(facts) {
+        return format!("; none is released now: {why}");
+    }
+    let by_policy = by_policy.map(|after| {
         let after = Interval(after);
         format!("; spec.orphanPolicy releases each {after} after it was first shown")
     });
-    let held = facts.orphans_seen.held.iter().next();
+    let held = facts.orphan_memory.held.iter().take(MOST_HELD);
     let held = held.map(|(uuid, held)| format!("; {uuid} is not released now: {}", held.why));
-    [by_policy, held].into_iter().flatten().collect()
+    by_policy.into_iter().chain(held).collect()
 }
 
 /// How a machine gets an object or is released, in words.

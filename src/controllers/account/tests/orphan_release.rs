@@ -4,14 +4,16 @@ use super::*;
 use crate::{
     account::marks,
     controllers::{
-        account::decide::orphan_release::{Begin, begin, is_due, may_send, speaks_of},
+        account::decide::orphan_release::{
+            Start, is_due, is_in_time, is_unchanged, speaks_of, start,
+        },
         mark::ClusterId,
     },
     kinds::{
         Interval, Policies,
         brake::ReleaseBrake,
         names::RELEASE_ORPHAN,
-        orphan::{Orphan, OrphanRelease},
+        orphan::{Orphan, OrphanMode, OrphanRelease},
     },
     runtime::Moment,
 };
@@ -38,10 +40,7 @@ fn at(second: i64) -> Time {
 /// An account whose policy is to release the machine now.
 fn due() -> Facts {
     let mut facts = facts();
-    facts.report.as_mut().unwrap().verdict = Verdict::Found {
-        count: 1,
-        first: vec![Arc::new(lost())],
-    };
+    facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![Arc::new(lost())]);
     facts.releases_after = Some(DAY);
     facts.spec.release_brake = Some(ReleaseBrake {
         max_releases: 1,
@@ -58,7 +57,7 @@ fn due() -> Facts {
         release: None,
     }];
     facts
-        .orphans_seen
+        .orphan_memory
         .since
         .insert(uuid(3), facts.now - Duration::from_secs(600));
     facts
@@ -66,11 +65,7 @@ fn due() -> Facts {
 
 fn releases(facts: &Facts) -> bool {
     let next = decide(facts).releases;
-    assert_eq!(
-        next.is_some(),
-        next.is_some_and(|server| is_due(facts, &server))
-    );
-    is_due(facts, &lost()) && decide(facts).releases.is_some()
+    next.is_some_and(|server| server.id == lost().id)
 }
 
 #[test]
@@ -78,10 +73,11 @@ fn a_machine_is_released_by_policy_only_when_everything_says_so() {
     assert!(releases(&due()));
     let note = OrphanRelease {
         uuid: uuid(9),
+        attempt: "a9".into(),
         send_by: at(facts().wall),
     };
     type Change<'a> = &'a dyn Fn(&mut Facts);
-    let cases: [(&str, Change); 15] = [
+    let cases: [(&str, Change); 18] = [
         ("no policy", &|f| f.releases_after = None),
         ("no brake", &|f| f.spec.release_brake = None),
         ("a second early", &|f| f.wall -= 1),
@@ -90,28 +86,34 @@ fn a_machine_is_released_by_policy_only_when_everything_says_so() {
             f.status.orphans[0].since = None
         }),
         ("just seen by this process", &|f| {
-            f.orphans_seen
+            f.orphan_memory
                 .since
                 .insert(uuid(3), f.now - Duration::from_secs(599));
         }),
         ("not seen by this process", &|f| {
-            f.orphans_seen.since.clear()
+            f.orphan_memory.since.clear()
         }),
         ("an object of its mark lives", &|f| {
-            f.orphans_seen.living.insert(uuid(3));
+            f.orphans_of_living.insert(uuid(3));
         }),
         ("another account object is the same account", &|f| {
-            f.orphans_seen.is_alone = false
+            f.is_only_account = false
         }),
         ("another release may be under way", &|f| {
             f.status.orphan_release = Some(note.clone())
         }),
         ("tried in vain", &|f| {
-            f.orphans_seen
+            f.orphan_memory
                 .hold(&uuid(3), "no".into(), f.now + Duration::from_secs(1))
         }),
-        ("released before", &|f| {
-            f.orphans_seen.over.insert(uuid(3));
+        ("nobody wants to know of orphans", &|f| {
+            f.spec.orphan_policy.mode = OrphanMode::Off
+        }),
+        ("the namespace is suspended", &|f| {
+            f.is_namespace_suspended = Some(true)
+        }),
+        ("the namespace was not read", &|f| {
+            f.is_namespace_suspended = None
         }),
         ("the account is suspended", &|f| {
             f.spec.defaults = Some(Policies {
@@ -122,8 +124,11 @@ fn a_machine_is_released_by_policy_only_when_everything_says_so() {
         ("the account is being deleted", &|f| {
             f.meta.deletion_timestamp = Some(at(f.wall))
         }),
-        ("the key is refused", &|f| {
+        ("the key was not tried", &|f| {
             f.report.as_mut().unwrap().key = KeyState::Untried;
+        }),
+        ("the key is refused", &|f| {
+            f.report.as_mut().unwrap().key = rejected();
         }),
     ];
     for (what, change) in cases {
@@ -145,6 +150,10 @@ fn only_a_delivered_machine_of_this_cluster_is_released() {
     assert!(!of(&|s| s.status = ServerStatus::Provisioning));
     assert!(!of(&|s| s.status = ServerStatus::Failed));
     assert!(!of(&|s| s.tags.truncate(1)), "nobody's order");
+    assert!(!of(&|s| drop(s.tags.remove(0))), "no cluster's");
+    let foreign = || marks::cluster_tag("fedcba9876543210");
+    assert!(!of(&|s| s.tags[0] = foreign()), "another cluster's");
+    assert!(!of(&|s| s.tags.push(foreign())), "another cluster's, too");
     assert!(!of(&|s| s.tags.push("fmo-retained".into())));
     assert!(!of(&|s| s.id = ServerId::parse(&uuid(4)).unwrap()));
 }
@@ -169,7 +178,7 @@ fn a_persons_word_needs_neither_policy_nor_time_but_a_while_of_being_seen() {
         assert!(!releases(&asked(word)), "{word}");
     }
     let mut early = asked(&uuid(3));
-    early.orphans_seen.since.clear();
+    early.orphan_memory.since.clear();
     assert!(!releases(&early));
     // It is used up once none of them is an orphan, and not while one may be.
     let forgets = |facts: &Facts| decide(facts).effect == Some(Effect::ForgetOrphans);
@@ -178,16 +187,45 @@ fn a_persons_word_needs_neither_policy_nor_time_but_a_while_of_being_seen() {
     let mut unchecked = asked(&uuid(7));
     verdict(&mut unchecked, Verdict::NotChecked);
     assert!(!forgets(&unchecked));
-    let mut more = asked(&uuid(7));
-    let first = vec![Arc::new(lost())];
-    verdict(&mut more, Verdict::Found { count: 2, first });
-    assert!(!forgets(&more), "it may be among those that are not named");
+}
+
+#[test]
+fn those_that_cannot_be_released_are_in_nobodys_way() {
+    let mut facts = due();
+    let stuck = (10..40).map(|number| {
+        Arc::new(Server {
+            status: ServerStatus::Provisioning,
+            ..Server {
+                id: ServerId::parse(&uuid(number)).unwrap(),
+                ..lost()
+            }
+        })
+    });
+    let all = stuck.chain([Arc::new(lost())]).collect();
+    facts.report.as_mut().unwrap().verdict = Verdict::Found(all);
+    assert!(releases(&facts));
+    let lines = decide(&facts).orphans.unwrap();
+    assert_eq!((lines.len(), lines[0].uuid.clone()), (20, uuid(3)));
+    // The oldest first, and the next while that one is held.
+    let mut younger = lost();
+    younger.id = ServerId::parse(&uuid(50)).unwrap();
+    let both = vec![Arc::new(lost()), Arc::new(younger)];
+    facts.report.as_mut().unwrap().verdict = Verdict::Found(both);
+    let mut line = facts.status.orphans[0].clone();
+    line.uuid = uuid(50);
+    facts.status.orphans.push(line);
+    let since = facts.now - Duration::from_secs(600);
+    facts.orphan_memory.since.insert(uuid(50), since);
+    assert!(releases(&facts));
+    let until = facts.now + WINDOW;
+    facts.orphan_memory.hold(&uuid(3), "no".into(), until);
+    assert_eq!(decide(&facts).releases.unwrap().id.as_str(), uuid(50));
 }
 
 #[test]
 fn the_note_counts_at_the_brake_and_ends_with_what_it_speaks_of() {
     let facts = due();
-    let Begin::Note(note, Some(counted)) = begin(&facts, &lost(), WINDOW) else {
+    let Start::Note(note, Some(counted)) = start(&facts, &lost(), "a1", WINDOW) else {
         panic!("it may begin");
     };
     assert_eq!(note.send_by, at(facts.wall + 10));
@@ -197,19 +235,19 @@ fn the_note_counts_at_the_brake_and_ends_with_what_it_speaks_of() {
     full.begun[0].uuid = uuid(8);
     braked.status.release_brake = Some(full);
     assert!(matches!(
-        begin(&braked, &lost(), WINDOW),
-        Begin::Held(Some(_))
+        start(&braked, &lost(), "a1", WINDOW),
+        Start::Held(Some(_))
     ));
     let mut late = due();
     late.releases_after = None;
-    assert_eq!(begin(&late, &lost(), WINDOW), Begin::NotDue);
+    assert_eq!(start(&late, &lost(), "a1", WINDOW), Start::NotDue);
 
     let mut noted = due();
     noted.status.orphan_release = Some(note.clone());
     assert_eq!(decide(&noted).orphan_release, Some(note.clone()));
     assert_eq!(
-        begin(&noted, &lost(), WINDOW),
-        Begin::NotDue,
+        start(&noted, &lost(), "a1", WINDOW),
+        Start::NotDue,
         "one at a time"
     );
     let grace = 600;
@@ -221,7 +259,24 @@ fn the_note_counts_at_the_brake_and_ends_with_what_it_speaks_of() {
     let send_by = facts.wall + 10;
     assert!(left(send_by + grace - 1) && !left(send_by + grace));
     assert!(left(send_by - 99_999), "a clock that was turned back");
-    noted.orphans_seen.ended = Some(note);
+    // By a clock that was ahead: this process has seen it for long enough.
+    let mut seen = noted.clone();
+    seen.wall = send_by - 99_999;
+    let longest = seen.times().send_window + Duration::from_secs(600);
+    seen.orphan_memory.noted = Some((note.clone(), seen.now - longest));
+    assert!(decide(&seen).orphan_release.is_some());
+    seen.now += Duration::from_secs(1);
+    assert_eq!(decide(&seen).orphan_release, None);
+    let another = OrphanRelease {
+        attempt: "a2".into(),
+        ..note.clone()
+    };
+    noted.orphan_memory.ended = Some(another);
+    assert!(
+        decide(&noted).orphan_release.is_some(),
+        "of the same second"
+    );
+    noted.orphan_memory.ended = Some(note);
     assert_eq!(decide(&noted).orphan_release, None);
 }
 
@@ -258,14 +313,14 @@ fn it_is_sent_only_on_a_fresh_record_that_shows_what_was_judged() {
         wall,
     };
     let since = moment(100, 1000);
-    let may = |record: &Server, now| may_send(&lost(), record, since, now, WINDOW);
-    assert!(may(&lost(), moment(109, 1009)));
-    assert!(!may(&lost(), moment(110, 1009)), "late");
-    assert!(!may(&lost(), moment(101, 999)), "a turned clock");
+    let may = |now| is_in_time(since, now, WINDOW);
+    assert!(may(moment(109, 1009)));
+    assert!(!may(moment(110, 1009)), "late");
+    assert!(!may(moment(101, 999)), "a turned clock");
     let of = |change: &dyn Fn(&mut Server)| {
         let mut server = lost();
         change(&mut server);
-        may(&server, moment(101, 1001))
+        is_unchanged(&lost(), &server)
     };
     assert!(
         of(&|s| s.tags.push("web".into())),
@@ -285,26 +340,32 @@ fn it_is_sent_only_on_a_fresh_record_that_shows_what_was_judged() {
 #[test]
 fn being_seen_has_no_breaks() {
     let found = |numbers: &[usize]| {
-        let first: Vec<Arc<Server>> = numbers.iter().map(|n| Arc::new(machine(*n))).collect();
-        Verdict::Found {
-            count: first.len(),
-            first,
-        }
+        let servers = numbers.iter().map(|number| Arc::new(machine(*number)));
+        Verdict::Found(servers.collect())
     };
     let secs = Duration::from_secs;
-    let mut memory = OrphansSeen::default();
-    memory.look(Some(&found(&[1, 2])), secs(10));
-    memory.look(Some(&found(&[1])), secs(20));
-    memory.look(Some(&found(&[1, 2])), secs(30));
+    let mut memory = OrphanMemory::default();
+    let note = OrphanRelease {
+        uuid: uuid(1),
+        attempt: "a1".into(),
+        send_by: at(1),
+    };
+    memory.look(Some(&found(&[1, 2])), None, secs(10));
+    memory.look(Some(&found(&[1])), Some(&note), secs(20));
+    memory.look(Some(&found(&[1, 2])), Some(&note), secs(30));
     assert_eq!(
         (memory.since[&uuid(1)], memory.since[&uuid(2)]),
         (secs(10), secs(30))
     );
-    memory.look(Some(&Verdict::NotChecked), secs(40));
-    memory.look(Some(&found(&[1])), secs(50));
-    assert_eq!(memory.since[&uuid(1)], secs(50));
+    assert_eq!(memory.noted, Some((note, secs(20))));
+    for (nobody_knows, at) in [(Some(&Verdict::NotChecked), 40), (None, 60)] {
+        memory.look(nobody_knows, None, secs(at));
+        memory.look(Some(&found(&[1])), None, secs(at + 10));
+        assert_eq!(memory.since[&uuid(1)], secs(at + 10));
+    }
+    assert_eq!(memory.noted, None);
     memory.hold(&uuid(1), "no".into(), secs(99));
-    memory.look(Some(&found(&[])), secs(60));
+    memory.look(Some(&found(&[])), None, secs(80));
     assert!(memory.held.is_empty());
 }
 
@@ -317,7 +378,7 @@ fn a_line_says_how_it_is_released_and_the_message_when_that_happens() {
     );
     assert_eq!(decide(&facts).orphans.unwrap()[0].release, Some(command));
     let mut twin = due();
-    twin.orphans_seen.living.insert(uuid(3));
+    twin.orphans_of_living.insert(uuid(3));
     assert_eq!(decide(&twin).orphans.unwrap()[0].release, None);
     let (_, _, message) = condition(&facts, Type::OrphansFound);
     assert!(
@@ -325,7 +386,7 @@ fn a_line_says_how_it_is_released_and_the_message_when_that_happens() {
         "{message}"
     );
     let mut held = due();
-    held.orphans_seen.hold(
+    held.orphan_memory.hold(
         &uuid(3),
         "BareMetalServer shop/web speaks of it".into(),
         held.now + WINDOW,
@@ -335,4 +396,43 @@ fn a_line_says_how_it_is_released_and_the_message_when_that_happens() {
         message.contains("not released now: BareMetalServer shop/web"),
         "{message}"
     );
+    // What holds all of them is told once, and nothing is promised or offered beside it.
+    let mut shared = due();
+    shared.is_only_account = false;
+    let (_, _, message) = condition(&shared, Type::OrphansFound);
+    assert!(
+        message.contains("none is released now: another account object"),
+        "{message}"
+    );
+    assert!(!message.contains("24h"), "{message}");
+    assert_eq!(decide(&shared).orphans.unwrap()[0].release, None);
+    // A second command keeps the first word.
+    let mut asked = due();
+    let annotations = asked.meta.annotations.get_or_insert_default();
+    annotations.insert(RELEASE_ORPHAN.into(), uuid(7));
+    let command = decide(&asked).orphans.unwrap()[0].release.clone().unwrap();
+    assert!(
+        command.contains(&format!("{},{} ", uuid(7), uuid(3))),
+        "{command}"
+    );
+}
+
+#[test]
+fn since_when_is_never_told_from_a_clock_that_was_wrong() {
+    let since = |recorded: i64, created: Option<i64>| {
+        let mut facts = due();
+        facts.status.orphans[0].since = Some(at(recorded));
+        let server = Server {
+            created_at: created,
+            ..lost()
+        };
+        facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![Arc::new(server)]);
+        let line = decide(&facts).orphans.unwrap().remove(0);
+        line.since.unwrap().0.as_second() - facts.wall
+    };
+    let now = facts().wall;
+    assert_eq!(since(now - 60, None), -60);
+    assert_eq!(since(now + 60, None), 0, "it was ahead");
+    assert_eq!(since(now - 60, Some(now - 30)), 0, "it was behind");
+    assert_eq!(since(now - 60, Some(now - 90)), -60);
 }

@@ -15,10 +15,8 @@ fn lost() -> Server {
 
 fn with(found: &[Server]) -> Facts {
     let mut facts = facts();
-    facts.report.as_mut().unwrap().verdict = Verdict::Found {
-        count: found.len(),
-        first: found.iter().cloned().map(Arc::new).collect(),
-    };
+    let found = found.iter().cloned().map(Arc::new).collect();
+    facts.report.as_mut().unwrap().verdict = Verdict::Found(found);
     facts
 }
 

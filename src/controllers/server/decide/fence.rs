@@ -3,7 +3,7 @@
 //! Pure, and used by the model check as well as by `act`: what is proved there holds here.
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
+    super::facts::{Facts, LiveAccount, is_same_uuid},
     Effect, NewOrder, decide,
     evidence::evidence,
     expiry, external,
@@ -147,6 +147,12 @@ pub fn may_release_failed(fresh: &Facts, record: &Server, since: Moment, now: Mo
         && !marks::is_retained(record)
         && window.is_some_and(|window| now.since(since.mono) < window)
         && now.wall >= since.wall
+}
+
+/// Whether a machine may be taken on, as its account says now: it does not release it for want of an object.
+pub fn may_take_on(live: &LiveAccount, uuid: &str) -> bool {
+    let releasing = live.releasing.as_deref();
+    releasing.is_none_or(|releasing| !is_same_uuid(releasing, uuid))
 }
 
 /// How far the provider's clock may be from ours, in seconds.

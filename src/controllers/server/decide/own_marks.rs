@@ -1,4 +1,4 @@
-//! The marks that a kept machine should bear and does not, or bears and should not.
+//! The marks that the machine on record should bear and does not, or bears and should not.
 
 use super::{super::facts::Facts, Effect, fence::TagProof};
 use crate::{account::marks, controllers::mark::marks_of, kinds::server::OrderRecord};

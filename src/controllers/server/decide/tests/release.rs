@@ -759,6 +759,41 @@ fn tags_are_changed_only_on_what_is_ours() {
 }
 
 #[test]
+fn nothing_is_taken_on_that_its_account_releases() {
+    let live = |releasing: Option<String>| LiveAccount {
+        is_namespace_suspended: false,
+        releasing,
+        terms: crate::account::Terms::Own,
+        uid: "account-1".into(),
+        lineage: None,
+        defaults: Policies::default(),
+    };
+    assert!(fence::may_take_on(&live(None), &uuid(1)));
+    assert!(fence::may_take_on(&live(Some(uuid(2))), &uuid(1)));
+    assert!(!fence::may_take_on(&live(Some(uuid(1))), &uuid(1)));
+    assert!(!fence::may_take_on(
+        &live(Some(uuid(1).to_uppercase())),
+        &uuid(1)
+    ));
+    let takes_on = |proof: TagProof| match proof {
+        TagProof::FormerMark(_) | TagProof::Unowned => true,
+        TagProof::OwnMark | TagProof::Bears(_) | TagProof::ClusterMarkOnly | TagProof::GivesWay => {
+            false
+        }
+    };
+    for proof in [
+        TagProof::OwnMark,
+        TagProof::Bears("a".into()),
+        TagProof::FormerMark(mark()),
+        TagProof::ClusterMarkOnly,
+        TagProof::Unowned,
+        TagProof::GivesWay,
+    ] {
+        assert_eq!(proof.takes_on(), takes_on(proof.clone()), "{proof:?}");
+    }
+}
+
+#[test]
 fn a_machine_is_let_go_only_while_its_release_is_not_noted() {
     let may = |case: Case| fence::may_retain(&case.0, &uuid(1));
     let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
