@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     SOON, apply, held, judge, looks, machine, machine_becomes, stuck, tags, text, told, with,
+    with_other_account,
 };
 use lab::rig::{Health, Plan, World, cluster, condition, eventually, health, quick_timing, server};
 
@@ -185,6 +186,19 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     let orders_or_releases = counts.iter().any(|(call, _)| !call.contains("/tag/"));
     assert!(!orders_or_releases, "{counts:?}");
     judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_machine_of_another_account_is_none_of_this_one() {
+    let (world, other) = with_other_account("theirs").await;
+    let theirs = other.appear(&json!({"name": "theirs"})).await;
+    let theirs = text(&theirs["uuid"]);
+    world.create(&naming("mine", &theirs)).await;
+    let words = ["spec.externalID", theirs.as_str()];
+    stuck(&world, "mine", "MachineNotFound", &words).await;
+    looks(&world, 3).await;
+    assert_eq!(changes(&world).await, []);
+    assert!(other.counts().await.is_empty(), "nobody calls there");
 }
 
 #[tokio::test]

@@ -77,6 +77,7 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         tenants::others_keys(&host),
         tenants::whitelist_outside(&host),
         entries::limits(&host),
+        entries::adoption(&host),
         entries::outsiders(&host),
         stock::raised_entry(&host),
         suspended_namespace(&host),

@@ -56,6 +56,30 @@ pub(super) async fn label(world: &World, key: &str, value: &Value) {
         .unwrap();
 }
 
+/// Through an account of the cluster a machine that was there is taken on only where the entry says so.
+pub(super) async fn adoption(host: &Host) -> World {
+    let world = host.guest("taken").await;
+    let entries = |adoption: bool| {
+        json!([{
+            "name": "team", "names": [world.namespace], "adoption": adoption,
+        }])
+    };
+    account(host, &world, &entries(false)).await;
+    let there = json!({"name": "there", "tags": ["web"]});
+    let there = text(&world.simulator.appear(&there).await["uuid"]);
+    let wish = json!({"externalID": there, "hostname": "there"});
+    world.create(&with("there", &spec(&world, wish))).await;
+    let words = ["spec.externalID", "adoption: true"];
+    stuck(&world, "there", "NotAllowed", &words).await;
+    assert_eq!(orders(&world).await, 0);
+    account(host, &world, &entries(true)).await;
+    let object = world.wait_ready("there", SOON).await;
+    assert_eq!(object["status"]["uuid"], *there);
+    assert_eq!(orders(&world).await, 0);
+    judge(&world).await;
+    world
+}
+
 /// The limits of an entry hold for its namespaces together, and labels say which those are.
 pub(super) async fn limits(host: &Host) -> (World, World) {
     let (one, other) = tokio::join!(host.guest("entry"), host.guest("entry"));
