@@ -213,7 +213,9 @@ impl Scene {
             is_namespace_suspended: Some(false),
             orphan_memory: OrphanMemory {
                 since: [(MACHINE.to_owned(), Duration::ZERO)].into(),
-                ended: state.processes[process].ended.map(release),
+                ended: state.processes[process]
+                    .ended
+                    .map(|note| (release(note), true)),
                 ..OrphanMemory::default()
             },
             orphans_of_living: BTreeSet::new(),

@@ -3,6 +3,9 @@
 use crate::{account::orphans::Verdict, kinds::orphan::OrphanRelease};
 use std::{collections::BTreeMap, time::Duration};
 
+/// How often a pause doubles.
+const MOST_DOUBLED: u32 = 4;
+
 /// What this process remembers of orphans, and of their releases.
 #[derive(Clone, Debug, Default)]
 pub struct OrphanMemory {
@@ -10,8 +13,13 @@ pub struct OrphanMemory {
     pub since: BTreeMap<String, Duration>,
     /// Those whose release was tried, and why they are there still.
     pub held: BTreeMap<String, Held>,
-    /// The note of a release of which it is known how it ended.
-    pub ended: Option<OrphanRelease>,
+    /// The note of a release of which it is known how it ended, and whether the machine was kept: such a one does not
+    /// count at the brake.
+    pub ended: Option<(OrphanRelease, bool)>,
+    /// No release is tried before this moment.
+    pub rest: Duration,
+    /// How many in a row were tried in vain.
+    pub failures: u32,
     /// The note that stands in status, and when this process first saw it.
     pub noted: Option<(OrphanRelease, Duration)>,
 }
@@ -23,6 +31,8 @@ pub struct Held {
     pub until: Duration,
     /// In words.
     pub why: String,
+    /// How often it was tried.
+    pub tries: u32,
 }
 
 impl OrphanMemory {
@@ -47,8 +57,21 @@ impl OrphanMemory {
         }
     }
 
-    /// A release that was not sent, not taken, or is not shown yet. It is tried again after a pause.
-    pub fn hold(&mut self, uuid: &str, why: String, until: Duration) {
-        self.held.insert(uuid.to_owned(), Held { until, why });
+    /// A release that was not sent, not taken, or is not shown yet. It is tried again after a pause, which doubles.
+    pub fn hold(&mut self, uuid: &str, why: String, now: Duration, pause: Duration) {
+        let before = self.held.get(uuid).map_or(0, |held| held.tries);
+        let until = now + pause * 2_u32.pow(before.min(MOST_DOUBLED));
+        let tries = before.saturating_add(1);
+        self.held
+            .insert(uuid.to_owned(), Held { until, why, tries });
+    }
+
+    /// One was tried. The next one waits, the longer the more were tried in vain: each takes a list of all objects.
+    pub fn rest(&mut self, now: Duration, pause: Duration, is_vain: bool) {
+        self.failures = match is_vain {
+            true => self.failures.saturating_add(1),
+            false => 0,
+        };
+        self.rest = now + pause * 2_u32.pow(self.failures.min(MOST_DOUBLED));
     }
 }

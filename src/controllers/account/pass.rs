@@ -164,25 +164,32 @@ async fn release<K: AccountObject>(
     let now = clock::now().mono;
     let times = facts.times();
     let pause = times.absence_grace_period;
-    let (why, note, pause) = match attempt {
+    let is_vain = !matches!(attempt, Attempt::Sent(_));
+    let (why, ended, pause) = match attempt {
         Attempt::Waits => return None,
         // What was read in between is judged again.
-        Attempt::Stale => return Some(Again::After(STALE)),
+        Attempt::Stale => {
+            let memory = &mut memory.orphan_memory;
+            memory.rest(now, times.active_poll_interval, true);
+            return Some(Again::After(STALE));
+        }
         Attempt::Sent(note) => {
             if let Some(account) = ctx.accounts.get(&facts.key) {
                 account.want_proof(facts.uid(), now);
             }
             let why = "its release was taken, and is not shown yet".to_owned();
-            (why, Some(note), pause)
+            (why, Some((note, false)), pause)
         }
-        Attempt::NotSent(note, why) => (why, note, pause),
+        Attempt::NotSent(note, why) => (why, note.map(|note| (note, true)), pause),
         // Longer than its note stands, so that another one gets a turn.
         Attempt::Unknown(why) => (why, None, times.send_window + 2 * pause),
     };
     tracing::info!(account = %facts.key, uuid, why, "the release of a machine without an object");
     let memory = &mut memory.orphan_memory;
-    memory.ended = note;
-    memory.hold(uuid, why, now + pause);
+    memory.ended = ended;
+    memory.hold(uuid, why, now, pause);
+    // The next pass reports: whatever a person is to know, or has said, comes before the next attempt.
+    memory.rest(now, times.active_poll_interval, is_vain);
     Some(Again::AtOnce)
 }
 

@@ -44,8 +44,8 @@ pub(super) enum Attempt {
 const PAGE: u32 = 10;
 /// Most pages; more objects than that hold the release.
 const MOST_PAGES: usize = 5000;
-/// One list at a time in this process.
-static LIST: Mutex<()> = Mutex::const_new(());
+/// One attempt at a time in this process: each lists all objects, twice.
+static ATTEMPT: Mutex<()> = Mutex::const_new(());
 
 /// Releases the machine, where everything that is read right before still says so.
 pub(super) async fn attempt<K: AccountObject>(
@@ -56,6 +56,9 @@ pub(super) async fn attempt<K: AccountObject>(
 ) -> Attempt {
     let Some(account) = ctx.accounts.get(&facts.key) else {
         return Attempt::Stale;
+    };
+    let Ok(_one) = ATTEMPT.try_lock() else {
+        return Attempt::Waits;
     };
     let caller = Caller {
         uid: facts.uid().to_owned(),
@@ -69,9 +72,10 @@ pub(super) async fn attempt<K: AccountObject>(
         return Attempt::Stale;
     }
     let window = account.view().times.send_window;
+    let namespace = facts.key.namespace.as_deref();
     // Looked at before as well, so that what is not sent is not counted at the brake. What takes longer than half of the
     // window would not fit into it after the note.
-    let first = tokio::time::timeout(window / 2, look(ctx, &mut permit, server));
+    let first = tokio::time::timeout(window / 2, look(ctx, &mut permit, server, namespace));
     match Box::pin(first).await {
         Ok(Ok(())) => {}
         Ok(Err(why)) => return Attempt::NotSent(None, why),
@@ -92,7 +96,10 @@ pub(super) async fn attempt<K: AccountObject>(
                 uuid = server.id.as_str(),
                 "released a machine without an object"
             );
-            ctx.publish(&*fresh, released(server)).await;
+            // Told once, however often it has to be sent.
+            if !facts.orphan_memory.held.contains_key(server.id.as_str()) {
+                ctx.publish(&*fresh, released(server)).await;
+            }
             Attempt::Sent(note)
         }
         Err(Unsent::Kept(why)) => Attempt::NotSent(Some(note), why),
@@ -184,15 +191,18 @@ async fn send<K: AccountObject>(
     (since, window): (Moment, Duration),
 ) -> Result<(), Unsent> {
     let kept = |why: &str| Err(Unsent::Kept(why.to_owned()));
+    let namespace = account.key().namespace.as_deref();
     match ctx.is_deleting::<BareMetalServer>().await {
         Some(false) => {}
         Some(true) => return kept("the kind BareMetalServer is being deleted"),
         None => return kept("it cannot be seen whether the kind BareMetalServer is being deleted"),
     }
-    look(ctx, &mut permit, server).await.map_err(Unsent::Kept)?;
-    if !ctx.may_act(account.key().namespace.as_deref())
-        || ctx.accounts.names_of(account.key()).len() > 1
-    {
+    let left = window.saturating_sub(clock::now().since(since.mono));
+    match tokio::time::timeout(left, look(ctx, &mut permit, server, namespace)).await {
+        Ok(looked) => looked.map_err(Unsent::Kept)?,
+        Err(_) => return kept("the last look at the objects and the machine took too long"),
+    }
+    if !ctx.may_act(namespace) || ctx.accounts.names_of(account.key()).len() > 1 {
         return kept("another operator, or another account object, acts for the account");
     }
     if !orphan_release::is_in_time(since, clock::now(), window) {
@@ -210,10 +220,21 @@ async fn send<K: AccountObject>(
 }
 
 /// Looks at all objects, and at the machine; an error says what stands against its release.
-async fn look(process: &Process, permit: &mut Permit, server: &Server) -> Result<(), String> {
+/// `namespace`: that of the account, which is told no names of others.
+async fn look(
+    process: &Process,
+    permit: &mut Permit,
+    server: &Server,
+    namespace: Option<&str>,
+) -> Result<(), String> {
     match spoken_of(process, server).await {
         Ok(None) => {}
-        Ok(Some(object)) => return Err(format!("{object} speaks of it")),
+        Ok(Some((of, name))) => {
+            return Err(match namespace.is_none_or(|namespace| namespace == of) {
+                true => format!("BareMetalServer {of}/{name} speaks of it"),
+                false => "a BareMetalServer of another namespace speaks of it".to_owned(),
+            });
+        }
         Err(failure) => return Err(failure.explain()),
     }
     let record = permit.read(&server.id).await;
@@ -224,11 +245,13 @@ async fn look(process: &Process, permit: &mut Permit, server: &Server) -> Result
     }
 }
 
-/// The first server object that speaks of the machine, as the API server has them now, whatever their form.
-async fn spoken_of(process: &Process, server: &Server) -> Result<Option<String>, Failure> {
+/// Namespace and name of the first server object that speaks of the machine, as the API server has them now, whatever their form.
+async fn spoken_of(
+    process: &Process,
+    server: &Server,
+) -> Result<Option<(String, String)>, Failure> {
     let resource = ApiResource::erase::<BareMetalServer>(&());
     let api: Api<DynamicObject> = Api::all_with(process.client.clone(), &resource);
-    let _turn = LIST.lock().await;
     let mut params = ListParams::default().limit(PAGE);
     for _ in 0..MOST_PAGES {
         let page = bounded(api.list(&params)).await?;
@@ -236,8 +259,7 @@ async fn spoken_of(process: &Process, server: &Server) -> Result<Option<String>,
             let text = serde_json::to_string(object).map_err(|_| Failure::Garbled)?;
             if orphan_release::speaks_of(&process.cluster, &object.metadata, &text, server) {
                 let namespace = object.namespace().unwrap_or_default();
-                let name = object.name_any();
-                return Ok(Some(format!("BareMetalServer {namespace}/{name}")));
+                return Ok(Some((namespace, object.name_any())));
             }
         }
         match page.metadata.continue_ {

@@ -20,6 +20,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+/// How long this process has seen an orphan at least that it releases by policy, where that is not to be sooner.
+const LEAST_SEEN: Duration = Duration::from_secs(3600);
+
 /// The oldest machine that is to be released now.
 pub(super) fn next<'a>(facts: &Facts, own: Option<&'a AccountReport>) -> Option<&'a Arc<Server>> {
     let report = own.filter(|report| report.key == KeyState::Accepted)?;
@@ -43,10 +46,21 @@ pub fn is_due(facts: &Facts, server: &Server) -> bool {
     let is_settled = since.is_some_and(|since| facts.now.saturating_sub(*since) >= grace);
     facts.status.orphan_release.is_none()
         && hindrance(facts).is_none()
+        && facts.now >= memory.rest
+        && !is_braked(facts, uuid)
         && !is_held
         && is_settled
         && can_be_released(facts, server)
         && (is_asked_for(facts, uuid) || is_overdue(facts, uuid))
+}
+
+/// Whether the brake is engaged, and this release not among those that it counts.
+fn is_braked(facts: &Facts, uuid: &str) -> bool {
+    let counted = facts.status.release_brake.as_ref();
+    let Some((brake, counted)) = facts.spec.release_brake.zip(counted) else {
+        return false;
+    };
+    brake.holds(counted) && !counted.counts(uuid)
 }
 
 /// What keeps the operator from releasing any orphan of the account, in words.
@@ -109,8 +123,11 @@ fn is_overdue(facts: &Facts, uuid: &str) -> bool {
     let Some((after, since)) = by_policy(facts).zip(since) else {
         return false;
     };
+    // The wall clock may have been wrong when this process started.
+    let seen = facts.orphan_memory.since.get(uuid).copied();
+    let is_seen = seen.is_some_and(|seen| facts.now.saturating_sub(seen) >= after.min(LEAST_SEEN));
     let after = i64::try_from(after.as_secs()).unwrap_or(i64::MAX);
-    facts.wall >= since.0.as_second().saturating_add(after)
+    is_seen && facts.wall >= since.0.as_second().saturating_add(after)
 }
 
 /// What is to be put on record before the release of a machine is sent: on a fresh account object.
@@ -188,10 +205,25 @@ pub fn note(facts: &Facts) -> Option<OrphanRelease> {
     let is_old = |(noted, since): &(OrphanRelease, Duration)| {
         noted == note && facts.now.saturating_sub(*since) > longest
     };
-    let is_over = memory.ended.as_ref() == Some(note)
+    let is_over = memory
+        .ended
+        .as_ref()
+        .is_some_and(|(ended, _)| ended == note)
         || facts.wall >= until
         || memory.noted.as_ref().is_some_and(is_old);
     (!is_over).then(|| note.clone())
+}
+
+/// What the brake has counted, without a release that came to nothing: in the write that takes its note off.
+pub(super) fn counted(facts: &Facts, mut brake: BrakeStatus) -> BrakeStatus {
+    let note = facts.status.orphan_release.as_ref();
+    if let Some((ended, is_kept)) = &facts.orphan_memory.ended
+        && *is_kept
+        && note == Some(ended)
+    {
+        brake.begun.retain(|begun| begun.uuid != ended.uuid);
+    }
+    brake
 }
 
 /// Whether a person's word is used up: none of the machines is an orphan any more.

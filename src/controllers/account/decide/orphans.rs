@@ -41,7 +41,10 @@ pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Or
         Verdict::Found(orphans) => {
             let mut orphans: Vec<&Arc<Server>> = orphans.iter().collect();
             // The policy goes by what is on record here, so what it cannot release takes no place from what it can.
-            orphans.sort_by_key(|server| !orphan_release::can_be_released(facts, server));
+            orphans.sort_by_key(|server| {
+                let was_tried = facts.orphan_memory.held.contains_key(server.id.as_str());
+                (!orphan_release::can_be_released(facts, server), was_tried)
+            });
             let lines = orphans.into_iter().take(MOST_LINES);
             Some(lines.map(|server| line(facts, server)).collect())
         }

@@ -11,7 +11,7 @@ use crate::{
     },
     kinds::{
         Interval, Policies,
-        brake::ReleaseBrake,
+        brake::{BegunRelease, BrakeStatus, ReleaseBrake},
         names::RELEASE_ORPHAN,
         orphan::{Orphan, OrphanMode, OrphanRelease},
     },
@@ -20,6 +20,7 @@ use crate::{
 
 const CLUSTER: &str = "0123456789abcdef";
 const DAY: Duration = Duration::from_secs(24 * 3600);
+const HOUR: Duration = Duration::from_secs(3600);
 const WINDOW: Duration = Duration::from_secs(10);
 
 fn lost() -> Server {
@@ -56,11 +57,20 @@ fn due() -> Facts {
         adopt: None,
         release: None,
     }];
+    facts.now += 3 * HOUR;
+    facts.orphan_memory.since.insert(uuid(3), facts.now - HOUR);
     facts
-        .orphan_memory
-        .since
-        .insert(uuid(3), facts.now - Duration::from_secs(600));
-    facts
+}
+
+/// A brake that holds what comes after a release that was counted.
+fn engaged() -> BrakeStatus {
+    BrakeStatus {
+        begun: vec![BegunRelease {
+            uuid: uuid(8),
+            at: at(facts().wall),
+        }],
+        engaged_since: Some(at(facts().wall)),
+    }
 }
 
 fn releases(facts: &Facts) -> bool {
@@ -77,7 +87,7 @@ fn a_machine_is_released_by_policy_only_when_everything_says_so() {
         send_by: at(facts().wall),
     };
     type Change<'a> = &'a dyn Fn(&mut Facts);
-    let cases: [(&str, Change); 18] = [
+    let cases: [(&str, Change); 20] = [
         ("no policy", &|f| f.releases_after = None),
         ("no brake", &|f| f.spec.release_brake = None),
         ("a second early", &|f| f.wall -= 1),
@@ -88,7 +98,7 @@ fn a_machine_is_released_by_policy_only_when_everything_says_so() {
         ("just seen by this process", &|f| {
             f.orphan_memory
                 .since
-                .insert(uuid(3), f.now - Duration::from_secs(599));
+                .insert(uuid(3), f.now - HOUR + Duration::from_secs(1));
         }),
         ("not seen by this process", &|f| {
             f.orphan_memory.since.clear()
@@ -104,7 +114,7 @@ fn a_machine_is_released_by_policy_only_when_everything_says_so() {
         }),
         ("tried in vain", &|f| {
             f.orphan_memory
-                .hold(&uuid(3), "no".into(), f.now + Duration::from_secs(1))
+                .hold(&uuid(3), "no".into(), f.now, Duration::from_secs(1))
         }),
         ("nobody wants to know of orphans", &|f| {
             f.spec.orphan_policy.mode = OrphanMode::Off
@@ -114,6 +124,12 @@ fn a_machine_is_released_by_policy_only_when_everything_says_so() {
         }),
         ("the namespace was not read", &|f| {
             f.is_namespace_suspended = None
+        }),
+        ("another was tried just now", &|f| {
+            f.orphan_memory.rest = f.now + Duration::from_secs(1)
+        }),
+        ("the brake is engaged", &|f| {
+            f.status.release_brake = Some(engaged())
         }),
         ("the account is suspended", &|f| {
             f.spec.defaults = Some(Policies {
@@ -177,9 +193,13 @@ fn a_persons_word_needs_neither_policy_nor_time_but_a_while_of_being_seen() {
     for word in ["", ",", "all", "*", &uuid(7)] {
         assert!(!releases(&asked(word)), "{word}");
     }
-    let mut early = asked(&uuid(3));
-    early.orphan_memory.since.clear();
-    assert!(!releases(&early));
+    let seen = |ago: u64| {
+        let mut facts = asked(&uuid(3));
+        let since = facts.now - Duration::from_secs(ago);
+        facts.orphan_memory.since.insert(uuid(3), since);
+        releases(&facts)
+    };
+    assert!(seen(600) && !seen(599));
     // It is used up once none of them is an orphan, and not while one may be.
     let forgets = |facts: &Facts| decide(facts).effect == Some(Effect::ForgetOrphans);
     assert!(!forgets(&asked(&uuid(3))) && forgets(&asked(&uuid(7))));
@@ -214,11 +234,11 @@ fn those_that_cannot_be_released_are_in_nobodys_way() {
     let mut line = facts.status.orphans[0].clone();
     line.uuid = uuid(50);
     facts.status.orphans.push(line);
-    let since = facts.now - Duration::from_secs(600);
+    let since = facts.now - HOUR;
     facts.orphan_memory.since.insert(uuid(50), since);
     assert!(releases(&facts));
-    let until = facts.now + WINDOW;
-    facts.orphan_memory.hold(&uuid(3), "no".into(), until);
+    let now = facts.now;
+    facts.orphan_memory.hold(&uuid(3), "no".into(), now, WINDOW);
     assert_eq!(decide(&facts).releases.unwrap().id.as_str(), uuid(50));
 }
 
@@ -271,12 +291,12 @@ fn the_note_counts_at_the_brake_and_ends_with_what_it_speaks_of() {
         attempt: "a2".into(),
         ..note.clone()
     };
-    noted.orphan_memory.ended = Some(another);
+    noted.orphan_memory.ended = Some((another, true));
     assert!(
         decide(&noted).orphan_release.is_some(),
         "of the same second"
     );
-    noted.orphan_memory.ended = Some(note);
+    noted.orphan_memory.ended = Some((note, false));
     assert_eq!(decide(&noted).orphan_release, None);
 }
 
@@ -364,7 +384,10 @@ fn being_seen_has_no_breaks() {
         assert_eq!(memory.since[&uuid(1)], secs(at + 10));
     }
     assert_eq!(memory.noted, None);
-    memory.hold(&uuid(1), "no".into(), secs(99));
+    memory.hold(&uuid(1), "no".into(), secs(70), secs(9));
+    assert_eq!(memory.held[&uuid(1)].until, secs(79));
+    memory.hold(&uuid(1), "no".into(), secs(70), secs(9));
+    assert_eq!(memory.held[&uuid(1)].until, secs(88), "it doubles");
     memory.look(Some(&found(&[])), None, secs(80));
     assert!(memory.held.is_empty());
 }
@@ -389,7 +412,8 @@ fn a_line_says_how_it_is_released_and_the_message_when_that_happens() {
     held.orphan_memory.hold(
         &uuid(3),
         "BareMetalServer shop/web speaks of it".into(),
-        held.now + WINDOW,
+        held.now,
+        WINDOW,
     );
     let (_, _, message) = condition(&held, Type::OrphansFound);
     assert!(
@@ -435,4 +459,54 @@ fn since_when_is_never_told_from_a_clock_that_was_wrong() {
     assert_eq!(since(now + 60, None), 0, "it was ahead");
     assert_eq!(since(now - 60, Some(now - 30)), 0, "it was behind");
     assert_eq!(since(now - 60, Some(now - 90)), -60);
+}
+
+#[test]
+fn a_release_that_came_to_nothing_does_not_count_at_the_brake() {
+    let mut facts = due();
+    let Start::Note(note, Some(counted)) = start(&facts, &lost(), "a1", WINDOW) else {
+        panic!("it may start");
+    };
+    facts.status.orphan_release = Some(note.clone());
+    facts.status.release_brake = Some(counted.clone());
+    let counts = |facts: &Facts| decide(facts).brake.unwrap().begun.len();
+    assert_eq!(counts(&facts), 1, "it may be on its way");
+    facts.orphan_memory.ended = Some((note.clone(), false));
+    assert_eq!(counts(&facts), 1, "it was taken");
+    facts.orphan_memory.ended = Some((note, true));
+    let decision = decide(&facts);
+    assert_eq!((decision.orphan_release, counts(&facts)), (None, 0));
+    // Once the note is off nothing is taken off again.
+    facts.status.orphan_release = None;
+    assert_eq!(counts(&facts), 1);
+}
+
+#[test]
+fn attempts_in_vain_come_more_and_more_rarely_and_let_others_have_their_line() {
+    let mut memory = OrphanMemory::default();
+    let secs = Duration::from_secs;
+    let rests: Vec<Duration> = (0..6)
+        .map(|_| {
+            memory.rest(secs(0), secs(30), true);
+            memory.rest
+        })
+        .collect();
+    assert_eq!(rests, [60, 120, 240, 480, 480, 480].map(secs));
+    memory.rest(secs(0), secs(30), false);
+    assert_eq!(memory.rest, secs(30));
+    // Those that were tried in vain make room in status, also when their pause is over.
+    let mut facts = due();
+    let many = (10..40).map(|number| Server {
+        id: ServerId::parse(&uuid(number)).unwrap(),
+        ..lost()
+    });
+    for server in many.clone() {
+        let uuid = server.id.as_str();
+        facts
+            .orphan_memory
+            .hold(uuid, "no".into(), secs(0), secs(1));
+    }
+    let all = many.chain([lost()]).map(Arc::new).collect();
+    facts.report.as_mut().unwrap().verdict = Verdict::Found(all);
+    assert_eq!(decide(&facts).orphans.unwrap()[0].uuid, uuid(3));
 }
