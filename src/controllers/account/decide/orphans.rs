@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// Most orphans in a message.
 const MOST_NAMED: usize = 8;
+/// How far the provider's clock may be ahead of ours, in seconds.
+const CLOCK_SLACK: i64 = 3600;
 /// Most orphans in status.
 const MOST_LINES: usize = 20;
 /// Most reasons in a message why one is not released.
@@ -61,7 +63,7 @@ fn line(facts: &Facts, server: &Server) -> Orphan {
         .and_then(|orphan| orphan.since.clone())
         .filter(is_past);
     let created = server.created_at.unwrap_or(i64::MIN);
-    let since = since.filter(|since| since.0.as_second() >= created);
+    let since = since.filter(|since| since.0.as_second() >= created.saturating_sub(CLOCK_SLACK));
     Orphan {
         uuid: uuid.to_owned(),
         hostname: server.name.clone(),
