@@ -349,11 +349,7 @@ async fn begin_release(
     mut permit: Permit,
     id: &ServerId,
 ) -> Observation {
-    let fresh = match reread(ctx, facts).await {
-        Ok(fresh) => fresh,
-        Err(observation) => return observation,
-    };
-    let fresh = match with_live_policies(ctx, account, fresh).await {
+    let fresh = match reread_with_policies(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
@@ -379,6 +375,15 @@ async fn begin_release(
         }
         other => written(other),
     }
+}
+
+/// The object as it is now, with the policies that are in force for it now.
+async fn reread_with_policies(
+    ctx: &ServerContext,
+    facts: &Facts,
+    account: &Account,
+) -> Result<Facts, Observation> {
+    with_live_policies(ctx, account, reread(ctx, facts).await?).await
 }
 
 /// The facts with the policies that the account gives now, where the object leaves one to it.
@@ -420,11 +425,7 @@ async fn release(
     mut permit: Permit,
     id: &ServerId,
 ) -> Observation {
-    let fresh = match reread(ctx, facts).await {
-        Ok(fresh) => fresh,
-        Err(observation) => return observation,
-    };
-    let fresh = match with_live_policies(ctx, account, fresh).await {
+    let fresh = match reread_with_policies(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
@@ -470,9 +471,9 @@ async fn expire(
     account: Option<&Account>,
     at: i64,
 ) -> Observation {
-    let fresh = match (reread(ctx, facts).await, account) {
-        (Ok(fresh), Some(account)) => with_live_policies(ctx, account, fresh).await,
-        (fresh, _) => fresh,
+    let fresh = match account {
+        Some(account) => reread_with_policies(ctx, facts, account).await,
+        None => reread(ctx, facts).await,
     };
     let object = match fresh {
         Ok(fresh) if fence::may_expire(&fresh, at) => fresh.object,
