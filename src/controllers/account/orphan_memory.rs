@@ -1,7 +1,10 @@
 //! What is remembered of orphans, and of their releases, between two passes.
 
 use crate::{account::orphans::Verdict, kinds::orphan::OrphanRelease};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 /// How often a pause doubles.
 const MOST_DOUBLED: u32 = 4;
@@ -46,11 +49,11 @@ impl OrphanMemory {
             self.since.clear();
             return;
         };
-        let is_one = |uuid: &str| orphans.iter().any(|server| server.id.as_str() == uuid);
-        self.since.retain(|uuid, _| is_one(uuid));
-        self.held.retain(|uuid, _| is_one(uuid));
-        for server in orphans {
-            let uuid = server.id.as_str();
+        // Where the objects are lost there are thousands, and this is done in each pass.
+        let uuids: HashSet<&str> = orphans.iter().map(|server| server.id.as_str()).collect();
+        self.since.retain(|uuid, _| uuids.contains(uuid.as_str()));
+        self.held.retain(|uuid, _| uuids.contains(uuid.as_str()));
+        for uuid in uuids {
             if !self.since.contains_key(uuid) {
                 self.since.insert(uuid.to_owned(), now);
             }

@@ -245,7 +245,8 @@ async fn look(
     }
 }
 
-/// Namespace and name of the first server object that speaks of the machine, as the API server has them now, whatever their form.
+/// Namespace and name of the first server object that speaks of the machine, as the API server has them now, whatever
+/// their form.
 async fn spoken_of(
     process: &Process,
     server: &Server,
