@@ -198,6 +198,7 @@ impl Core {
         if !member.known().is_empty() {
             state.schedule.mark_in_use();
         }
+        state.machines.recall_deliveries(member.deliveries());
         state.members.join(key, member);
         drop(state);
         self.plan_again();

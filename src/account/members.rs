@@ -1,7 +1,7 @@
 //! The account objects that stand on one live account.
 
 use super::{AccountKey, Settings, limits::Reservations, view::Times};
-use crate::kinds::account::KnownMachine;
+use crate::kinds::{account::KnownMachine, delivery::DeliveryTimes};
 use hosting::Client;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -37,6 +37,11 @@ impl Member {
             settings,
             reservations,
         }
+    }
+
+    /// What the account object has on record of deliveries.
+    pub(super) fn deliveries(&self) -> &[DeliveryTimes] {
+        &self.settings.deliveries
     }
 
     /// The machines that the account object is known by.

@@ -1,6 +1,7 @@
 //! When to look at an account next, and how closely. Pure.
 
 use super::{KeyState, view::Times};
+use crate::kinds::delivery::Usual;
 use std::time::Duration;
 
 /// One look at an account.
@@ -33,14 +34,17 @@ pub(crate) struct Pace {
     pub(crate) spaced: Option<Duration>,
     /// When the last round ended that looked at machines.
     pub(crate) looked: Option<Duration>,
-    /// Since when machines are in motion.
-    pub(crate) moving_since: Option<Duration>,
+    /// When what is in motion is to be looked at: see [`pause`].
+    pub(crate) motion: Option<Duration>,
     /// Whether there are machines that are not released.
     pub(crate) machines: bool,
     pub(crate) times: Times,
-    /// Between 0.8 and 1.2.
+    /// From [`LEAST_JITTER`] to as much above 1.
     pub(crate) jitter: f64,
 }
+
+/// The least that a pause is multiplied by, so that accounts do not fall into step.
+pub(crate) const LEAST_JITTER: f64 = 0.8;
 
 /// Wishes that come one after the other wait so long for each other at most.
 const TOGETHER: Duration = Duration::from_secs(5);
@@ -52,6 +56,20 @@ const SHARE: u32 = 4;
 /// `cost`: how long it takes at the rate of the account.
 pub(crate) fn spaced(began: Duration, times: Times, cost: Duration) -> Duration {
     began + TOGETHER.min(times.active_poll_interval).max(cost * SHARE)
+}
+
+/// How long after its last look a machine in motion is looked at again: closely when its delivery is to be expected, and
+/// rarely while it cannot be there, or long after it should have been. `age`: since its order, at that look.
+pub(crate) fn pause(age: Duration, usual: Option<Usual>, times: Times) -> Duration {
+    let (close, rare) = (times.active_poll_interval, times.idle_poll_interval);
+    let Some(Usual { soonest, latest }) = usual else {
+        return close;
+    };
+    let near = soonest * 4 / 5;
+    let late = age.saturating_sub(latest);
+    // It comes as likely in the next minute as in the one before: the later it is, the less a look would tell.
+    let pause = near.saturating_sub(age).max(late / 4);
+    pause.min(rare).max(close)
 }
 
 /// The next round and its moment, which may lie in the past.
@@ -75,13 +93,10 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
     let poll = pace.machines.then(|| {
         let looked = pace.looked.unwrap_or(pace.started);
         let still = looked + pace.times.idle_poll_interval.mul_f64(pace.jitter);
-        match pace.moving_since {
-            // From the start of the motion on, not from a look long ago: nothing moves within a moment.
-            Some(since) => {
-                still.min(looked.max(since) + pace.times.active_poll_interval.mul_f64(pace.jitter))
-            }
-            None => still,
-        }
+        let active = pace.times.active_poll_interval.mul_f64(pace.jitter);
+        // Whatever a look does not show, the next one comes no sooner.
+        pace.motion
+            .map_or(still, |motion| still.min(motion.max(looked + active)))
     });
     let (due, round) = match poll {
         Some(poll) if poll < proof => (poll, Round::Poll),
@@ -109,7 +124,7 @@ mod tests {
             wanted: None,
             spaced: None,
             looked: Some(secs(20)),
-            moving_since: None,
+            motion: None,
             machines: true,
             times: Times::default(),
             jitter: 1.0,
@@ -119,17 +134,43 @@ mod tests {
     #[test]
     fn slow_at_rest_fast_in_motion() {
         assert_eq!(next(&pace()), (secs(320), Round::Poll));
-        let moving = Pace {
-            moving_since: Some(secs(15)),
-            ..pace()
+        for (motion, due) in [(15, 50), (50, 50), (230, 230), (900, 320)] {
+            let moving = Pace {
+                motion: Some(secs(motion)),
+                ..pace()
+            };
+            assert_eq!(next(&moving), (secs(due), Round::Poll), "{motion}");
+        }
+    }
+
+    #[test]
+    fn a_machine_is_looked_at_closely_when_its_delivery_is_near_and_rarely_else() {
+        let usual = Some(Usual {
+            soonest: secs(700),
+            latest: secs(960),
+        });
+        let times = Times::default();
+        for (age, rest) in [
+            // It may fail at any time, so it is never out of sight for longer than one at rest.
+            (0, 300),
+            (300, 260),
+            (540, 30),
+            (700, 30),
+            (960, 30),
+            (1080, 30),
+            (1360, 100),
+            (90_000, 300),
+        ] {
+            assert_eq!(pause(secs(age), usual, times), secs(rest), "{age}");
+            assert_eq!(pause(secs(age), None, times), secs(30), "nothing is known");
+        }
+        // However it is set, it is never looked at more often than the account allows.
+        let odd = Times {
+            active_poll_interval: secs(60),
+            idle_poll_interval: secs(30),
+            ..times
         };
-        assert_eq!(next(&moving), (secs(50), Round::Poll));
-        // A motion that has just started is not looked at at once.
-        let fresh = Pace {
-            moving_since: Some(secs(200)),
-            ..pace()
-        };
-        assert_eq!(next(&fresh), (secs(230), Round::Poll));
+        assert_eq!(pause(secs(0), usual, odd), secs(60));
     }
 
     #[test]

@@ -45,8 +45,7 @@ impl Core {
         asked_for: Duration,
     ) -> Result<Arc<Server>, Error> {
         if let Err(Error::NotFound(_)) = &answer {
-            let now = clock::now();
-            let touched = self.state().machines.drop_unknown(id, asked_for, now);
+            let touched = self.state().machines.drop_unknown(id, asked_for);
             self.tell_touched(touched);
         }
         answer.map(|server| self.take_in_one(server, asked_for))
@@ -54,8 +53,7 @@ impl Core {
 
     /// Takes records in that were asked for at `seen`, and wakes whom they concern.
     fn take_in(&self, servers: Vec<Server>, seen: Duration) -> Vec<(Arc<Server>, Place)> {
-        let now = clock::now();
-        let (touched, kept) = self.state().machines.take_in(servers, seen, now);
+        let (touched, kept) = self.state().machines.take_in(servers, seen);
         self.tell_touched(touched);
         kept
     }

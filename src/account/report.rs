@@ -5,7 +5,7 @@ use super::{
     machines::orphans::{Others, Verdict},
     view::Proof,
 };
-use crate::kinds::{Reason, account::KnownMachine};
+use crate::kinds::{Reason, account::KnownMachine, delivery::Deliveries};
 use std::sync::Arc;
 
 /// How an account stands, for its status.
@@ -21,6 +21,8 @@ pub struct AccountReport {
     pub verdict: Verdict,
     /// How many machines there are.
     pub counts: Counts,
+    /// How long deliveries took.
+    pub deliveries: Arc<Deliveries>,
     /// The machines to remember from now on.
     pub known: Vec<KnownMachine>,
 }

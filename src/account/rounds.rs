@@ -11,7 +11,8 @@ use super::{
 use crate::runtime::clock;
 use futures::{FutureExt as _, TryFutureExt as _};
 use hosting::{
-    Client, Error, Page, ServerFilter, ServerStatus, StatusFilter, error::NotSent, listing::Gap,
+    Client, Error, Page, ServerFilter, ServerId, ServerStatus, StatusFilter, error::NotSent,
+    listing::Gap,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -74,9 +75,10 @@ impl Core {
             Some(times) => {
                 let shown = state.machines.proof().map_or(0, |p| p.servers.len());
                 let cost = self.turns.time_for(calls_of(shown));
+                let now = clock::now();
                 state
                     .schedule
-                    .next(&state.key, &state.machines, times, cost)
+                    .next(&state.key, &state.machines, times, (now, cost))
             }
             None => (clock::now().mono + NO_MEMBER, Round::Probe),
         }
@@ -85,7 +87,6 @@ impl Core {
     fn conclude(&self, round: Round, result: Result<(), Gap>) {
         let now = clock::now();
         let mut state = self.state();
-        state.machines.note_motion(now);
         if matches!(result, Err(Gap::NoRoom)) {
             state.machines.recount();
         }
@@ -97,20 +98,21 @@ impl Core {
         }
     }
 
-    /// A poll: what is delivered by one listing, the others one by one. When there are many others,
-    /// one listing of all shows more for less.
+    /// A poll: what is delivered by one listing, the others one by one, but for those that cannot have moved much. When
+    /// there are many others, one listing of all shows more for less.
     async fn poll(&self, client: &Client) -> Result<(), Gap> {
         let started = clock::now();
-        let (moving, delivered) = {
+        let (due, resting, delivered) = {
             let state = self.state();
+            let times = state.members.times().unwrap_or_default();
+            let resting = state.machines.resting(started, times);
             let snapshot = state.machines.snapshot();
             let is_delivered = |s: &&Sighting| s.server.status == ServerStatus::Delivered;
-            (
-                snapshot.moving(started.wall).count(),
-                snapshot.present().filter(is_delivered).count(),
-            )
+            let delivered = snapshot.present().filter(is_delivered).count();
+            let moving = snapshot.moving(started.wall).count();
+            (moving - resting.len(), resting, delivered)
         };
-        if moving > ONE_BY_ONE {
+        if due > ONE_BY_ONE {
             return self.prove(client).await;
         }
         if delivered > 0 {
@@ -118,11 +120,12 @@ impl Core {
             let listing = || self.machines(client, delivered, Lane::Poll);
             started_again(|| listing().glance().boxed()).await?;
         }
-        let unseen = self.unseen_since(started.mono);
+        let mut unseen = self.unseen_since(started.mono);
+        unseen.retain(|id| !resting.contains(id));
         if unseen.len() > ONE_BY_ONE {
             return self.prove(client).await;
         }
-        self.look_up(client, started.mono).await
+        self.look_up(client, &unseen).await
     }
 
     /// A proof listing: every machine of the cluster, complete or worthless.
@@ -173,7 +176,7 @@ impl Core {
         for mark in answered {
             self.wake(&Wake::Mark(mark));
         }
-        self.look_up(client, began).await?;
+        self.look_up(client, &self.unseen_since(began)).await?;
         match lane {
             Lane::OrphanScan => self.count_others_in_time(client).await,
             _ => Ok(()),
@@ -213,9 +216,9 @@ impl Core {
 
     /// Reads machines that a listing should have shown and did not, oldest look first. Only a read of
     /// the machine itself tells that it is gone.
-    async fn look_up(&self, client: &Client, since: Duration) -> Result<(), Gap> {
+    async fn look_up(&self, client: &Client, unseen: &[ServerId]) -> Result<(), Gap> {
         let mut failure = None;
-        for id in self.unseen_since(since).iter().take(ONE_BY_ONE) {
+        for id in unseen.iter().take(ONE_BY_ONE) {
             match self.read(client, id, Lane::Poll).await {
                 Ok(_) | Err(Error::NotFound(_)) => {}
                 Err(error @ Error::AccessDenied(_)) => return Err(error.into()),
@@ -225,7 +228,7 @@ impl Core {
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn unseen_since(&self, since: Duration) -> Vec<hosting::ServerId> {
+    fn unseen_since(&self, since: Duration) -> Vec<ServerId> {
         self.state().machines.snapshot().unseen_since(since)
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     kinds::{Interval, Reason},
-    runtime::Backoff,
+    runtime::{Backoff, Moment},
 };
 use hosting::{Error, listing::Gap};
 use std::{collections::HashMap, time::Duration};
@@ -56,7 +56,7 @@ impl Schedule {
         key: &Breaker,
         machines: &Machines,
         times: Times,
-        cost: Duration,
+        (now, cost): (Moment, Duration),
     ) -> (Duration, Round) {
         pace::next(&Pace {
             key: key.state().clone(),
@@ -68,7 +68,7 @@ impl Schedule {
             wanted: self.wants.values().min().copied(),
             spaced: machines.proof().map(|p| pace::spaced(p.began, times, cost)),
             looked: self.looked,
-            moving_since: machines.moving_since(),
+            motion: machines.next_motion(now, times, self.jitter),
             machines: machines.snapshot().present().next().is_some(),
             times,
             jitter: self.jitter,
@@ -127,7 +127,7 @@ impl Schedule {
         now: Duration,
         is_untried: bool,
     ) -> bool {
-        self.jitter = rand::random_range(0.8..=1.2);
+        self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
         let before = self.error.as_ref().map(|(reason, _)| *reason);
         match result {
             Ok(()) => {

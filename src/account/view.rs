@@ -5,6 +5,7 @@ use crate::kinds::{
     Reason,
     account::{KnownMachine, Limits},
     brake::{BrakeStatus, ReleaseBrake},
+    delivery::Deliveries,
     policies::Policies,
     timing::TimingInForce,
 };
@@ -65,6 +66,8 @@ pub struct View {
     pub brake: Option<(ReleaseBrake, BrakeStatus)>,
     /// The addresses from which the operator calls, as CIDRs; none: they are not known.
     pub egress: Vec<String>,
+    /// How long deliveries took, by place and type.
+    pub deliveries: Arc<Deliveries>,
 }
 
 impl View {
@@ -100,6 +103,7 @@ impl View {
             defaults: Some(Policies::default()),
             brake: None,
             egress: Vec::new(),
+            deliveries: Arc::default(),
         }
     }
 }

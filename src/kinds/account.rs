@@ -3,6 +3,7 @@
 use super::{
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
+    delivery::DeliveryTimes,
     kind::{Kind, namespaced},
     orphan::{Orphan, OrphanPolicy, OrphanRelease, releases_are_braked},
     policies::Policies,
@@ -275,6 +276,12 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
     pub known_machines: Vec<KnownMachine>,
+
+    /// How long the last deliveries took, by place and type, for at most 24 of these: what `Provisioning` says of a machine,
+    /// and when it is looked at closely. Written again where that says something else.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 24), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["location", "instanceType"]))]
+    pub delivery_times: Vec<DeliveryTimes>,
 
     /// The times in force: what `spec.timing` says or else the defaults, each within its bounds.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,6 +14,7 @@ pub mod address;
 pub mod allowed;
 pub mod brake;
 pub mod conditions;
+pub mod delivery;
 pub mod installation;
 pub mod interval;
 pub mod kind;

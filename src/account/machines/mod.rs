@@ -9,9 +9,20 @@ pub(super) mod sums;
 
 pub(crate) use snapshot::{Place, Put, Snapshot, Touched};
 
-use super::{report::Counts, room::Held, view::Proof};
-use crate::{kinds::account::KnownMachine, runtime::Moment};
-use hosting::{Server, ServerId};
+use super::{
+    pace,
+    report::Counts,
+    room::Held,
+    view::{Proof, Sighting, Times},
+};
+use crate::{
+    kinds::{
+        account::KnownMachine,
+        delivery::{Deliveries, DeliveryTimes},
+    },
+    runtime::Moment,
+};
+use hosting::{Server, ServerId, ServerStatus};
 use orphans::{Others, Verdict};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -23,7 +34,7 @@ pub(crate) struct Machines {
     snapshot: Snapshot,
     proof: Option<Arc<Proof>>,
     verdict: Verdict,
-    moving_since: Option<Duration>,
+    deliveries: Arc<Deliveries>,
     /// Machines of the last complete listing beside another one of the same object.
     duplicates: usize,
     others: Option<Others>,
@@ -38,7 +49,7 @@ impl Machines {
             snapshot: Snapshot::new(cluster_tag, held),
             proof: None,
             verdict: Verdict::NotChecked,
-            moving_since: None,
+            deliveries: Arc::default(),
             duplicates: 0,
             others: None,
             counting: None,
@@ -59,9 +70,55 @@ impl Machines {
         &self.verdict
     }
 
-    /// Since when machines are in motion.
-    pub(crate) fn moving_since(&self) -> Option<Duration> {
-        self.moving_since
+    /// How long deliveries took.
+    pub(crate) fn deliveries(&self) -> &Arc<Deliveries> {
+        &self.deliveries
+    }
+
+    /// Takes in what is on record of deliveries.
+    pub(crate) fn recall_deliveries(&mut self, record: &[DeliveryTimes]) {
+        // The usual case writes nothing: all of it is known.
+        let mut known = (*self.deliveries).clone();
+        known.recall(record);
+        if known != *self.deliveries {
+            self.deliveries = Arc::new(known);
+        }
+    }
+
+    /// When what is in motion is to be looked at again, with each pause multiplied by this; None: nothing is in motion.
+    pub(crate) fn next_motion(&self, now: Moment, times: Times, factor: f64) -> Option<Duration> {
+        let moving = self.snapshot.moving(now.wall);
+        let due = moving.map(|s| s.seen + self.pause(s, now, times).mul_f64(factor));
+        due.min()
+    }
+
+    /// What is in motion and need not be looked at yet.
+    pub(crate) fn resting(&self, now: Moment, times: Times) -> HashSet<ServerId> {
+        let moving = self.snapshot.moving(now.wall);
+        let rests = |s: &&Sighting| {
+            s.seen + self.pause(s, now, times).mul_f64(pace::LEAST_JITTER) > now.mono
+        };
+        moving.filter(rests).map(|s| s.server.id.clone()).collect()
+    }
+
+    /// How long after its last look a machine in motion is looked at again.
+    fn pause(&self, sighting: &Sighting, now: Moment, times: Times) -> Duration {
+        let server = &sighting.server;
+        let is_awaited = !matches!(
+            server.status,
+            ServerStatus::Delivered | ServerStatus::Releasing
+        );
+        let usual = is_awaited.then(|| {
+            let known = &self.deliveries;
+            known.usual(&server.location, &server.instance_type)
+        });
+        let seen = now.mono.saturating_sub(sighting.seen).as_secs();
+        let seen = now
+            .wall
+            .saturating_sub(i64::try_from(seen).unwrap_or(i64::MAX));
+        let age = sums::made_at(server).map_or(0, |made| seen.saturating_sub(made));
+        let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
+        pace::pause(age, usual.flatten(), times)
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -99,35 +156,26 @@ impl Machines {
         &mut self,
         servers: Vec<Server>,
         seen: Duration,
-        now: Moment,
     ) -> (Touched, Vec<(Arc<Server>, Place)>) {
         let mut touched = Touched::new();
         let mut put = |server| {
             let put: Put = self.snapshot.put(server, seen);
+            if !put.touched.is_empty() {
+                note_delivery(&mut self.deliveries, &put.kept);
+            }
             touched.extend(put.touched);
             (put.kept, put.place)
         };
         let kept = servers.into_iter().map(&mut put).collect();
-        if !touched.is_empty() {
-            self.note_motion(now);
-        }
         (touched, kept)
     }
 
     /// The API did not know this machine when it was asked at `seen`. Who has seen it since knows better.
-    pub(crate) fn drop_unknown(&mut self, id: &ServerId, seen: Duration, now: Moment) -> Touched {
+    pub(crate) fn drop_unknown(&mut self, id: &ServerId, seen: Duration) -> Touched {
         if self.snapshot.get(id).is_none_or(|s| s.seen > seen) {
             return Touched::new();
         }
-        let touched = self.snapshot.remove(id);
-        self.note_motion(now);
-        touched
-    }
-
-    /// Keeps since when machines are in motion.
-    pub(crate) fn note_motion(&mut self, now: Moment) {
-        let moving = self.snapshot.moving(now.wall).next().is_some();
-        self.moving_since = moving.then(|| self.moving_since.unwrap_or(now.mono));
+        self.snapshot.remove(id)
     }
 
     /// A complete listing is there. Returns whether it is the first.
@@ -172,5 +220,13 @@ impl Machines {
             tracing::warn!(count, ?first, "machines of this cluster without an object");
         }
         self.verdict = verdict;
+    }
+}
+
+/// Keeps how long a delivery took, where the record tells.
+fn note_delivery(known: &mut Arc<Deliveries>, server: &Server) {
+    if let Some((created, delivered)) = server.created_at.zip(server.delivered_at) {
+        let (location, instance_type) = (&server.location, &server.instance_type);
+        Arc::make_mut(known).note(location, instance_type, created, delivered);
     }
 }

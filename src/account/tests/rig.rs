@@ -221,6 +221,7 @@ impl Rig {
             defaults: Some(Policies::default()),
             egress: Vec::new(),
             known: Vec::new(),
+            deliveries: Vec::new(),
             may_keep: false,
             lineage: Some("lineage".into()),
             open_elsewhere: false,

@@ -208,6 +208,7 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         }),
         egress: facts.spec.egress_cidrs.clone(),
         known: decision.known.clone(),
+        deliveries: facts.status.delivery_times.clone(),
         may_keep: facts
             .status
             .servers

@@ -24,7 +24,10 @@ use flexmetal_operator::{
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// UID of the account object.
 pub const ACCOUNT_UID: &str = "uid-account";
@@ -229,6 +232,7 @@ pub fn account(a: &Account) -> Facts {
             proof,
             verdict: Verdict::NotChecked,
             counts: Counts::default(),
+            deliveries: Arc::default(),
             known: known(match is_forgotten {
                 true => shown,
                 false => a.status.known | shown,

@@ -17,6 +17,7 @@ use crate::{
         account::{Endpoint, KnownMachine, ServerCounts},
         brake::BrakeStatus,
         conditions::Wanted,
+        delivery::DeliveryTimes,
         orphan::{Orphan, OrphanRelease},
     },
 };
@@ -63,6 +64,8 @@ pub struct Decision {
     pub lineage_in_force: Option<String>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
+    /// How long the last deliveries took.
+    pub deliveries: Vec<DeliveryTimes>,
     /// What the account waits for with [`Patience`](crate::controllers::patience::Patience).
     pub patience_for: Option<Reason>,
     /// When to look again.
@@ -148,6 +151,10 @@ pub fn decide(facts: &Facts) -> Decision {
         lineage: begins.then(|| facts.fresh_word.clone()),
         lineage_in_force: own.and(facts.status.lineage.clone()),
         known,
+        deliveries: {
+            let before = &facts.status.delivery_times;
+            own.map_or_else(|| before.clone(), |own| own.deliveries.record(before))
+        },
         patience_for,
         again: again(facts, trouble.as_ref()),
         wants_proof: (!identity.is_settled()).then(|| {
