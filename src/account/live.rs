@@ -6,6 +6,7 @@ use super::{
     lists::Lists,
     machines::{Machines, Touched, marks},
     members::{Member, Members},
+    reading::steady_now,
     room::Part,
     schedule::Schedule,
     supply::Refusals,
@@ -195,11 +196,16 @@ impl Core {
     /// An account object stands on this account from here on, or has other settings.
     pub(crate) fn join(&self, key: &AccountKey, member: Member) {
         let mut state = self.state();
+        let times = state.members.times();
         if !member.known().is_empty() {
             state.schedule.mark_in_use();
         }
         state.machines.recall_deliveries(member.deliveries());
         state.members.join(key, member);
+        let now = state.members.times();
+        if let Some(now) = now.filter(|_| now != times) {
+            state.machines.plan_motion(steady_now(), now);
+        }
         drop(state);
         self.plan_again();
     }

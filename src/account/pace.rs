@@ -58,10 +58,14 @@ pub(crate) fn spaced(began: Duration, times: Times, cost: Duration) -> Duration 
     began + TOGETHER.min(times.active_poll_interval).max(cost * SHARE)
 }
 
+/// A machine that is on its way may fail at any time, so it is looked at within this, however rarely one at rest is.
+const RAREST: Duration = Duration::from_secs(300);
+
 /// How long after its last look a machine in motion is looked at again: closely when its delivery is to be expected, and
 /// rarely while it cannot be there, or long after it should have been. `age`: since its order, at that look.
 pub(crate) fn pause(age: Duration, usual: Option<Usual>, times: Times) -> Duration {
-    let (close, rare) = (times.active_poll_interval, times.idle_poll_interval);
+    let close = times.active_poll_interval;
+    let rare = times.idle_poll_interval.min(RAREST);
     let Some(Usual { soonest, latest }) = usual else {
         return close;
     };
@@ -151,7 +155,6 @@ mod tests {
         });
         let times = Times::default();
         for (age, rest) in [
-            // It may fail at any time, so it is never out of sight for longer than one at rest.
             (0, 300),
             (300, 260),
             (540, 30),
@@ -171,6 +174,11 @@ mod tests {
             ..times
         };
         assert_eq!(pause(secs(0), usual, odd), secs(60));
+        let still = Times {
+            idle_poll_interval: secs(3600),
+            ..times
+        };
+        assert_eq!(pause(secs(0), usual, still), RAREST);
     }
 
     #[test]

@@ -8,7 +8,10 @@ use super::{
     view::Tags,
     weights::{self, SEEN},
 };
-use crate::{kinds::names::RESERVED_PREFIX, runtime::clock};
+use crate::{
+    kinds::names::RESERVED_PREFIX,
+    runtime::{Moment, clock},
+};
 use futures::{FutureExt as _, future::BoxFuture};
 use hosting::{
     Client, Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord,
@@ -53,7 +56,11 @@ impl Core {
 
     /// Takes records in that were asked for at `seen`, and wakes whom they concern.
     fn take_in(&self, servers: Vec<Server>, seen: Duration) -> Vec<(Arc<Server>, Place)> {
-        let (touched, kept) = self.state().machines.take_in(servers, seen);
+        let now = steady_now();
+        let mut state = self.state();
+        let times = state.members.times().unwrap_or_default();
+        let (touched, kept) = state.machines.take_in(servers, seen, (now, times));
+        drop(state);
         self.tell_touched(touched);
         kept
     }
@@ -226,6 +233,14 @@ impl Core {
     ) -> Listing<'a, T> {
         let limit = self.page_limit.load(Ordering::Relaxed);
         pages.with_known_limit(limit).leaving_out(is_over).growing()
+    }
+}
+
+/// The present moment, by a wall clock that was not turned forward since the process started.
+pub(crate) fn steady_now() -> Moment {
+    Moment {
+        wall: clock::steady_wall(),
+        ..clock::now()
     }
 }
 

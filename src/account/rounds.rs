@@ -4,7 +4,7 @@ use super::{
     AccountKey, KeyState, Wake,
     live::Core,
     pace::Round,
-    reading::started_again,
+    reading::{started_again, steady_now},
     turns::Lane,
     view::{Proof, Sighting},
 };
@@ -75,10 +75,9 @@ impl Core {
             Some(times) => {
                 let shown = state.machines.proof().map_or(0, |p| p.servers.len());
                 let cost = self.turns.time_for(calls_of(shown));
-                let now = clock::now();
                 state
                     .schedule
-                    .next(&state.key, &state.machines, times, (now, cost))
+                    .next(&state.key, &state.machines, times, cost)
             }
             None => (clock::now().mono + NO_MEMBER, Round::Probe),
         }
@@ -87,6 +86,9 @@ impl Core {
     fn conclude(&self, round: Round, result: Result<(), Gap>) {
         let now = clock::now();
         let mut state = self.state();
+        if let Some(times) = state.members.times() {
+            state.machines.plan_motion(steady_now(), times);
+        }
         if matches!(result, Err(Gap::NoRoom)) {
             state.machines.recount();
         }
@@ -101,7 +103,7 @@ impl Core {
     /// A poll: what is delivered by one listing, the others one by one, but for those that cannot have moved much. When
     /// there are many others, one listing of all shows more for less.
     async fn poll(&self, client: &Client) -> Result<(), Gap> {
-        let started = clock::now();
+        let started = steady_now();
         let (due, resting, delivered) = {
             let state = self.state();
             let times = state.members.times().unwrap_or_default();
@@ -120,8 +122,16 @@ impl Core {
             let listing = || self.machines(client, delivered, Lane::Poll);
             started_again(|| listing().glance().boxed()).await?;
         }
-        let mut unseen = self.unseen_since(started.mono);
-        unseen.retain(|id| !resting.contains(id));
+        let all = self.unseen_since(started.mono);
+        let mut unseen: Vec<ServerId> = all
+            .iter()
+            .filter(|id| !resting.contains(*id))
+            .cloned()
+            .collect();
+        if delivered == 0 && unseen.is_empty() {
+            // A round without a call would say of an account that it works.
+            unseen.extend(all.into_iter().next());
+        }
         if unseen.len() > ONE_BY_ONE {
             return self.prove(client).await;
         }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     kinds::{Interval, Reason},
-    runtime::{Backoff, Moment},
+    runtime::Backoff,
 };
 use hosting::{Error, listing::Gap};
 use std::{collections::HashMap, time::Duration};
@@ -56,7 +56,7 @@ impl Schedule {
         key: &Breaker,
         machines: &Machines,
         times: Times,
-        (now, cost): (Moment, Duration),
+        cost: Duration,
     ) -> (Duration, Round) {
         pace::next(&Pace {
             key: key.state().clone(),
@@ -68,7 +68,7 @@ impl Schedule {
             wanted: self.wants.values().min().copied(),
             spaced: machines.proof().map(|p| pace::spaced(p.began, times, cost)),
             looked: self.looked,
-            motion: machines.next_motion(now, times, self.jitter),
+            motion: machines.next_motion(self.jitter),
             machines: machines.snapshot().present().next().is_some(),
             times,
             jitter: self.jitter,

@@ -19,6 +19,10 @@ const ENOUGH: usize = 3;
 const MANY: usize = 5;
 /// What takes longer is no delivery: a record whose times mean something else.
 const LONGEST: i64 = 24 * 3600;
+/// So far ahead of ours the provider's clock may be, in seconds. What says more is no moment that has come.
+const CLOCK_SLACK: i64 = 300;
+/// A place and type of which nothing was delivered for so long gives way to another one, in seconds.
+const STALE: i64 = 30 * 24 * 3600;
 /// Longest name of a place or a type, in bytes, as in the spec of a server.
 const LONGEST_NAME: usize = 128;
 
@@ -63,7 +67,7 @@ impl fmt::Display for Usual {
             120.. => (60, "minutes"),
             _ => (1, "seconds"),
         };
-        let from = self.soonest.as_secs() / size;
+        let from = (self.soonest.as_secs() / size).max(1);
         match self.latest.as_secs().div_ceil(size) {
             to if from == to => write!(f, "{to} {unit}"),
             to => write!(f, "{from} to {to} {unit}"),
@@ -108,21 +112,24 @@ impl DeliveryTimes {
 pub struct Deliveries(Vec<DeliveryTimes>);
 
 impl Deliveries {
-    /// Takes in a delivery, by the Unix seconds of both ends. Returns whether that is news.
-    pub fn note(&mut self, location: &str, instance_type: &str, created: i64, at: i64) -> bool {
-        let is_name = |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME;
-        let took = at.checked_sub(created);
-        let Some(seconds) = took.filter(|took| (1..=LONGEST).contains(took)) else {
+    /// Takes in a delivery, by the Unix seconds of both ends and of now. Returns whether that is news.
+    pub fn note(
+        &mut self,
+        (location, instance_type): (&str, &str),
+        (created, at): (i64, i64),
+        now: i64,
+    ) -> bool {
+        if created <= 0 || at > now.saturating_add(CLOCK_SLACK) {
             return false;
-        };
+        }
         let Ok(delivered_at) = Timestamp::from_second(at).map(Time) else {
             return false;
         };
         let delivery = Delivery {
             delivered_at,
-            seconds,
+            seconds: at.saturating_sub(created),
         };
-        is_name(location) && is_name(instance_type) && self.put(location, instance_type, delivery)
+        self.put(location, instance_type, delivery)
     }
 
     /// Takes in what was on record.
@@ -156,11 +163,26 @@ impl Deliveries {
     }
 
     fn put(&mut self, location: &str, instance_type: &str, delivery: Delivery) -> bool {
+        let is_name = |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME;
+        let is_sane = is_name(location)
+            && is_name(instance_type)
+            && (1..=LONGEST).contains(&delivery.seconds)
+            && delivery.delivered_at.0.as_second() > 0;
+        if !is_sane {
+            return false;
+        }
         let place = |line: &DeliveryTimes| {
             let key = (line.location.as_str(), line.instance_type.as_str());
             key.cmp(&(location, instance_type))
         };
-        let at = match self.0.binary_search_by(place) {
+        let mut found = self.0.binary_search_by(place);
+        if found.is_err() {
+            if !self.has_room(&delivery) {
+                return false;
+            }
+            found = self.0.binary_search_by(place);
+        }
+        let at = match found {
             Ok(at) => at,
             Err(at) => {
                 let line = DeliveryTimes {
@@ -185,20 +207,21 @@ impl Deliveries {
                 known.remove(0);
             }
         }
-        self.forget_one_too_many();
         is_new
     }
 
-    /// The line whose last delivery is the longest ago.
-    fn forget_one_too_many(&mut self) {
-        if self.0.len() <= MOST_LINES {
-            return;
+    /// Whether there is room for one line more. One that is long out of use gives way; what is in use never does, or more
+    /// than fit would drive each other out before any of them tells something.
+    fn has_room(&mut self, delivery: &Delivery) -> bool {
+        let now = delivery.delivered_at.0.as_second();
+        let is_in_use = |line: &DeliveryTimes| {
+            let latest = line.latest().map_or(i64::MIN, |time| time.0.as_second());
+            now.saturating_sub(latest) < STALE
+        };
+        if self.0.len() >= MOST_LINES {
+            self.0.retain(is_in_use);
         }
-        let oldest = self.0.iter().enumerate();
-        let oldest = oldest.min_by_key(|(_, line)| line.latest().map(|time| time.0));
-        if let Some((at, _)) = oldest {
-            self.0.remove(at);
-        }
+        self.0.len() < MOST_LINES
     }
 }
 
@@ -206,12 +229,15 @@ impl Deliveries {
 mod tests {
     use super::*;
 
+    const WHAT: (&str, &str) = ("EU: Rotterdam", "bm7.std.8");
+    const NOW: i64 = 1_800_000_000;
+
     /// Deliveries of one type at one place, an hour apart, that took so long.
     fn of(seconds: &[i64]) -> Deliveries {
         let mut known = Deliveries::default();
         for (n, took) in seconds.iter().enumerate() {
             let at = 1_700_000_000 + 3600 * i64::try_from(n).unwrap();
-            assert!(known.note("EU: Rotterdam", "bm7.std.8", at - took, at));
+            assert!(known.note(WHAT, (at - took, at), NOW));
         }
         known
     }
@@ -230,6 +256,7 @@ mod tests {
             (&[600, 600, 600], Some("10 minutes")),
             (&[20, 40, 33], Some("20 to 40 seconds")),
             (&[3, 3, 3], Some("3 seconds")),
+            (&[59, 90, 130], Some("1 to 3 minutes")),
         ] {
             assert_eq!(words(&of(seconds)).as_deref(), told, "{seconds:?}");
         }
@@ -241,16 +268,10 @@ mod tests {
         let mut known = of(&[60, 120, 180, 240, 300, 360, 420, 480]);
         let before = known.clone();
         let at = 1_700_000_000;
-        assert!(
-            !known.note("EU: Rotterdam", "bm7.std.8", at - 60, at),
-            "seen again"
-        );
-        assert!(
-            !known.note("EU: Rotterdam", "bm7.std.8", at - 900, at - 1),
-            "older than all"
-        );
+        assert!(!known.note(WHAT, (at - 60, at), NOW), "seen again");
+        assert!(!known.note(WHAT, (at - 900, at - 1), NOW), "older than all");
         assert_eq!(known, before);
-        assert!(known.note("EU: Rotterdam", "bm7.std.8", at + 90_000, at + 90_600));
+        assert!(known.note(WHAT, (at + 90_000, at + 90_600), NOW));
         assert_eq!(known.0[0].deliveries.len(), MOST_DELIVERIES);
         assert_eq!(words(&known).as_deref(), Some("3 to 8 minutes"));
     }
@@ -261,25 +282,43 @@ mod tests {
         for (location, created, at) in [
             ("EU: Rotterdam", 100, 100),
             ("EU: Rotterdam", 200, 100),
-            ("EU: Rotterdam", 0, LONGEST + 1),
+            ("EU: Rotterdam", 1, LONGEST + 2),
+            ("EU: Rotterdam", -700, -100),
+            ("EU: Rotterdam", NOW, NOW + 301),
             ("EU: Rotterdam", i64::MIN, i64::MAX),
             ("EU: Rotterdam", i64::MAX - 9, i64::MAX),
             ("", 100, 200),
             (&"x".repeat(129), 100, 200),
         ] {
-            assert!(!known.note(location, "bm7.std.8", created, at));
+            assert!(!known.note((location, "bm7.std.8"), (created, at), NOW));
         }
+        // Nor where it is on record: a status may be written by others.
+        let mut record = of(&[60, 60, 60]).record(&[]);
+        for delivery in &mut record[0].deliveries {
+            delivery.seconds = i64::MAX;
+        }
+        known.recall(&record);
         assert_eq!(known, Deliveries::default());
     }
 
     #[test]
     fn an_account_that_names_ever_new_places_is_remembered_within_bounds() {
         let mut known = Deliveries::default();
-        for n in 0..1000 {
-            known.note(&format!("place {n}"), "bm7.std.8", n, n + 60);
+        let mut deliver = |place: i64, at: i64| {
+            let place = format!("place {place}");
+            known.note((&place, "bm7.std.8"), (at - 60, at), NOW)
+        };
+        // More than fit, in turns: those that are in use tell something all the same.
+        for round in 1..4 {
+            for place in 0..1000 {
+                assert_eq!(deliver(place, 1000 * round + place), place < 24, "{place}");
+            }
         }
-        assert_eq!(known.0.len(), MOST_LINES);
-        assert!(known.0.iter().any(|line| line.location == "place 999"));
+        assert!(
+            deliver(2000, 5000 + STALE),
+            "in the place of what is long out of use"
+        );
+        assert_eq!(known.0.len(), 1);
     }
 
     #[test]
@@ -292,11 +331,11 @@ mod tests {
 
         let mut more = known.clone();
         let at = 1_700_100_000;
-        more.note("EU: Rotterdam", "bm7.std.8", at - 640, at);
+        more.note(WHAT, (at - 640, at), NOW);
         assert_ne!(more, known);
         assert_eq!(more.record(&record), record, "the same words");
         for n in 1..4 {
-            more.note("EU: Rotterdam", "bm7.std.8", at - 2000, at + n);
+            more.note(WHAT, (at - 2000, at + n), NOW);
         }
         assert_ne!(more.record(&record), record);
     }

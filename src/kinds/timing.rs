@@ -158,11 +158,13 @@ pub struct Timing {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ABSENCE_CHECK_INTERVAL.rule())]
     pub absence_check_interval: Option<Interval>,
-    /// Time between polls while a machine is in motion. Minimum 5s, default: 30s, maximum 5m. Mutable.
+    /// Time between polls while a machine is in motion; of one that is on its way, while its delivery is to be expected.
+    /// Minimum 5s, default: 30s, maximum 5m. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ACTIVE_POLL_INTERVAL.rule())]
     pub active_poll_interval: Option<Interval>,
-    /// Time between polls while no machine is in motion. Minimum 30s, default: 5m, maximum 1h. Mutable.
+    /// Time between polls while no machine is in motion; also, at most 5m, of one on its way that cannot be there yet.
+    /// Minimum 30s, default: 5m, maximum 1h. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = IDLE_POLL_INTERVAL.rule())]
     pub idle_poll_interval: Option<Interval>,

@@ -7,6 +7,7 @@ mod known;
 mod snapshot;
 pub(super) mod sums;
 
+use snapshot::is_moving;
 pub(crate) use snapshot::{Place, Put, Snapshot, Touched};
 
 use super::{
@@ -35,6 +36,10 @@ pub(crate) struct Machines {
     proof: Option<Arc<Proof>>,
     verdict: Verdict,
     deliveries: Arc<Deliveries>,
+    /// The first look that is due at what is in motion.
+    motion: Option<Due>,
+    /// Machines whose release was taken.
+    leaving: HashSet<ServerId>,
     /// Machines of the last complete listing beside another one of the same object.
     duplicates: usize,
     others: Option<Others>,
@@ -50,6 +55,8 @@ impl Machines {
             proof: None,
             verdict: Verdict::NotChecked,
             deliveries: Arc::default(),
+            motion: None,
+            leaving: HashSet::new(),
             duplicates: 0,
             others: None,
             counting: None,
@@ -85,40 +92,54 @@ impl Machines {
         }
     }
 
-    /// When what is in motion is to be looked at again, with each pause multiplied by this; None: nothing is in motion.
-    pub(crate) fn next_motion(&self, now: Moment, times: Times, factor: f64) -> Option<Duration> {
+    /// When what is in motion is to be looked at again, with its pause multiplied by this; None: nothing is in motion.
+    pub(crate) fn next_motion(&self, factor: f64) -> Option<Duration> {
+        self.motion.map(|due| due.seen + due.pause.mul_f64(factor))
+    }
+
+    /// Plans anew when what is in motion is looked at. Between two rounds only what changes is planned, since this goes
+    /// through all machines.
+    pub(crate) fn plan_motion(&mut self, now: Moment, times: Times) {
         let moving = self.snapshot.moving(now.wall);
-        let due = moving.map(|s| s.seen + self.pause(s, now, times).mul_f64(factor));
-        due.min()
+        self.motion = moving.map(|s| self.due(s, now, times)).min();
     }
 
     /// What is in motion and need not be looked at yet.
     pub(crate) fn resting(&self, now: Moment, times: Times) -> HashSet<ServerId> {
         let moving = self.snapshot.moving(now.wall);
         let rests = |s: &&Sighting| {
-            s.seen + self.pause(s, now, times).mul_f64(pace::LEAST_JITTER) > now.mono
+            let due = self.due(s, now, times);
+            due.seen + due.pause.mul_f64(pace::LEAST_JITTER) > now.mono
         };
         moving.filter(rests).map(|s| s.server.id.clone()).collect()
     }
 
-    /// How long after its last look a machine in motion is looked at again.
-    fn pause(&self, sighting: &Sighting, now: Moment, times: Times) -> Duration {
+    /// A release of this machine was taken: from here on it is looked at closely, whatever its record says.
+    pub(crate) fn is_leaving(&mut self, id: &ServerId) {
+        self.leaving.insert(id.clone());
+    }
+
+    /// When a machine in motion is looked at again.
+    fn due(&self, sighting: &Sighting, now: Moment, times: Times) -> Due {
         let server = &sighting.server;
-        let is_awaited = !matches!(
-            server.status,
-            ServerStatus::Delivered | ServerStatus::Releasing
-        );
-        let usual = is_awaited.then(|| {
+        let ordered = awaited_since(server).filter(|_| !self.leaving.contains(&server.id));
+        let usual = ordered.and_then(|ordered| {
             let known = &self.deliveries;
-            known.usual(&server.location, &server.instance_type)
+            let usual = known.usual(&server.location, &server.instance_type)?;
+            Some((ordered, usual))
         });
         let seen = now.mono.saturating_sub(sighting.seen).as_secs();
         let seen = now
             .wall
             .saturating_sub(i64::try_from(seen).unwrap_or(i64::MAX));
-        let age = sums::made_at(server).map_or(0, |made| seen.saturating_sub(made));
+        let age = usual.map_or(0, |(ordered, _)| seen.saturating_sub(ordered));
         let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
-        pace::pause(age, usual.flatten(), times)
+        let pause = pace::pause(age, usual.map(|(_, usual)| usual), times);
+        Due {
+            at: sighting.seen + pause,
+            seen: sighting.seen,
+            pause,
+        }
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -156,18 +177,33 @@ impl Machines {
         &mut self,
         servers: Vec<Server>,
         seen: Duration,
+        (now, times): (Moment, Times),
     ) -> (Touched, Vec<(Arc<Server>, Place)>) {
         let mut touched = Touched::new();
-        let mut put = |server| {
+        let mut kept = Vec::with_capacity(servers.len());
+        for server in servers {
             let put: Put = self.snapshot.put(server, seen);
             if !put.touched.is_empty() {
-                note_delivery(&mut self.deliveries, &put.kept);
+                self.changed(&put.kept, now, times);
             }
             touched.extend(put.touched);
-            (put.kept, put.place)
-        };
-        let kept = servers.into_iter().map(&mut put).collect();
+            kept.push((put.kept, put.place));
+        }
         (touched, kept)
+    }
+
+    /// A record is new, or differs from the one before.
+    fn changed(&mut self, server: &Arc<Server>, now: Moment, times: Times) {
+        note_delivery(&mut self.deliveries, server, now.wall);
+        if !server.status.is_live() {
+            self.leaving.remove(&server.id);
+        }
+        let sighting = self.snapshot.get(&server.id).cloned();
+        let is_ours = server.has_tag(self.snapshot.cluster_tag());
+        if let Some(sighting) = sighting.filter(|_| is_ours && is_moving(server, now.wall)) {
+            let due = self.due(&sighting, now, times);
+            self.motion = Some(self.motion.map_or(due, |first| first.min(due)));
+        }
     }
 
     /// The API did not know this machine when it was asked at `seen`. Who has seen it since knows better.
@@ -175,6 +211,7 @@ impl Machines {
         if self.snapshot.get(id).is_none_or(|s| s.seen > seen) {
             return Touched::new();
         }
+        self.leaving.remove(id);
         self.snapshot.remove(id)
     }
 
@@ -223,10 +260,35 @@ impl Machines {
     }
 }
 
+/// When a machine is looked at again; the earlier one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Duration,
+    seen: Duration,
+    pause: Duration,
+}
+
+/// Since when the delivery of a machine is awaited, by our own clock where its order tag tells; None: it is not, or nobody
+/// knows since when. A machine that was delivered once, or whose word is not known, does something else.
+fn awaited_since(server: &Server) -> Option<i64> {
+    let is_on_its_way = !matches!(
+        server.status,
+        ServerStatus::Delivered
+            | ServerStatus::Failed
+            | ServerStatus::Releasing
+            | ServerStatus::Released
+            | ServerStatus::Other(_)
+    );
+    if !is_on_its_way || server.delivered_at.is_some() {
+        return None;
+    }
+    sums::ordered_at(server)
+}
+
 /// Keeps how long a delivery took, where the record tells.
-fn note_delivery(known: &mut Arc<Deliveries>, server: &Server) {
+fn note_delivery(known: &mut Arc<Deliveries>, server: &Server, now: i64) {
     if let Some((created, delivered)) = server.created_at.zip(server.delivered_at) {
-        let (location, instance_type) = (&server.location, &server.instance_type);
-        Arc::make_mut(known).note(location, instance_type, created, delivered);
+        let what = (server.location.as_str(), server.instance_type.as_str());
+        Arc::make_mut(known).note(what, (created, delivered), now);
     }
 }

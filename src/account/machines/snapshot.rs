@@ -273,7 +273,8 @@ impl Snapshot {
     }
 }
 
-fn is_moving(server: &Server, wall: i64) -> bool {
+/// Whether a record is about to change by itself.
+pub(super) fn is_moving(server: &Server, wall: i64) -> bool {
     match server.status {
         ServerStatus::Failed | ServerStatus::Released => false,
         ServerStatus::Delivered => {

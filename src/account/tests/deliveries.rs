@@ -2,13 +2,14 @@
 
 use super::{
     provider::{machine, mark, uuid},
-    rig::Rig,
+    rig::{Rig, permit},
 };
 use crate::{
-    account::Account,
+    account::{Account, Lane},
     kinds::delivery::{Deliveries, DeliveryTimes},
     runtime::clock,
 };
+use hosting::ServerId;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -26,7 +27,6 @@ fn delivered_in(number: usize, seconds: i64) -> Value {
 fn ordered_ago(number: usize, seconds: i64) -> Value {
     let mut machine = machine(number, "provisioning");
     machine["createdAt"] = (clock::now().wall - seconds).into();
-    machine["tags"][1] = format!("fmo-order:{}00000001", mark(number)).into();
     machine
 }
 
@@ -138,4 +138,58 @@ async fn what_lies_about_its_times_makes_nothing_slower_than_at_rest_nor_faster_
     assert_ne!(*account.view().deliveries, Deliveries::default());
     let seen = reads(&rig, 50).await;
     assert!((9..=16).contains(&seen), "{seen}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_delivery_that_is_awaited_is_looked_at_closely() {
+    // A provider whose clock is ahead: our own, in the order's tag, tells.
+    let ahead = |number: usize| {
+        let mut machine = ordered_ago(number, -900);
+        let epoch = clock::now().wall - 800;
+        machine["tags"][1] = format!("fmo-order:{}{epoch:08x}", mark(number)).into();
+        machine
+    };
+    let mut without_times = ordered_ago(11, 0);
+    without_times["createdAt"] = Value::Null;
+    // It was delivered once, and the provider does something with it now.
+    let mut second = ordered_ago(12, 90_000);
+    second["status"] = "reinstalling".into();
+    let mut known_word = delivered_in(13, 700);
+    known_word["status"] = "provisioning".into();
+    let machines = [ahead(10), without_times, second, known_word];
+    let (rig, _account) = awaiting(machines).await;
+    sleep(Duration::from_secs(3600)).await;
+    let calls = rig.provider.calls();
+    for number in 10..14 {
+        let read = format!("GET /v3/flexMetal/servers/{}", uuid(number));
+        let reads = calls.iter().filter(|call| **call == read).count();
+        assert!((80..=150).contains(&reads), "{number}: {reads}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_whose_release_was_taken_is_looked_at_closely_whatever_it_says() {
+    let (rig, account) = awaiting([ordered_ago(10, 0)]).await;
+    let id = ServerId::parse(&uuid(10)).unwrap();
+    let mut permit = permit(&account, Lane::Release, 1).await.unwrap();
+    let mut released = permit.call(async |c| c.release(&id).await).await.unwrap();
+    // It may take a while until the record says so.
+    rig.provider.set_status(10, "provisioning");
+    released.status = hosting::ServerStatus::Provisioning;
+    permit.learn_release(released);
+    drop(permit);
+    let seen = reads(&rig, 10).await;
+    assert!((80..=150).contains(&seen), "{seen}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_says_nothing_of_an_account_without_a_call() {
+    let (rig, _account) = awaiting((20..25).map(|number| ordered_ago(number, 0))).await;
+    rig.provider.world().servers.drain(..3);
+    // The first round lists, and drops those that are gone; from then on only machines that rest are left.
+    sleep(Duration::from_secs(1900)).await;
+    rig.provider.calls();
+    sleep(Duration::from_secs(1200)).await;
+    let calls = rig.provider.calls();
+    assert!(calls.len() >= 3, "{calls:?}");
 }

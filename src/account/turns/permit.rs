@@ -72,6 +72,13 @@ impl Permit {
         (*kept).clone()
     }
 
+    /// Takes in the answer to a release that was taken.
+    pub fn learn_release(&self, server: Server) {
+        let id = server.id.clone();
+        self.live.core.state().machines.is_leaving(&id);
+        self.learn(server);
+    }
+
     pub(in crate::account) fn live(&self) -> &Live {
         &self.live
     }

@@ -211,7 +211,7 @@ async fn send<K: AccountObject>(
     let answer = permit.call(async |client| client.release(&server.id).await);
     match answer.await {
         Ok(server) => {
-            permit.learn(server);
+            permit.learn_release(server);
             Ok(())
         }
         Err(error) if error.may_have_taken_effect() => Err(Unsent::Unknown(error.explain())),

@@ -112,9 +112,10 @@ fn report_of() -> AccountReport {
 
 #[test]
 fn deliveries_go_on_record_and_wait_for_the_next_write_of_counts() {
+    let what = ("EU: Rotterdam", "bm7.std.8");
     let mut known = Deliveries::default();
-    for n in 0..9 {
-        known.note("EU: Rotterdam", "bm7.std.8", n, n + 700);
+    for n in 1..10 {
+        known.note(what, (n, n + 700), 9000);
     }
     let with = |known: &Deliveries, mut facts: Facts| {
         let report = facts.report.as_mut().unwrap();
@@ -130,7 +131,7 @@ fn deliveries_go_on_record_and_wait_for_the_next_write_of_counts() {
     assert!(report::may_wait(&facts.status, &next));
 
     facts.status = next.clone();
-    known.note("EU: Rotterdam", "bm7.std.8", 100, 801);
+    known.note(what, (100, 801), 9000);
     let facts = with(&known, facts);
     let after = report::next_status(&facts, &decide(&facts), now);
     assert_eq!(after, next, "the same words are not written again");

@@ -522,7 +522,7 @@ async fn delete(facts: &Facts, mut permit: Permit, record: &Server) -> Observati
         .call(async |client| client.release(&record.id).await)
         .await;
     match &answer {
-        Ok(server) => drop(permit.learn(server.clone())),
+        Ok(server) => permit.learn_release(server.clone()),
         Err(error) => tracing::info!(
             machine = record.id.as_str(),
             error = error.explain(),

@@ -151,9 +151,10 @@ pub fn decide(facts: &Facts) -> Decision {
         lineage: begins.then(|| facts.fresh_word.clone()),
         lineage_in_force: own.and(facts.status.lineage.clone()),
         known,
-        deliveries: {
-            let before = &facts.status.delivery_times;
-            own.map_or_else(|| before.clone(), |own| own.deliveries.record(before))
+        deliveries: match own {
+            Some(own) => own.deliveries.record(&facts.status.delivery_times),
+            None if begins => Vec::new(),
+            None => facts.status.delivery_times.clone(),
         },
         patience_for,
         again: again(facts, trouble.as_ref()),

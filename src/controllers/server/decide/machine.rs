@@ -165,7 +165,11 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         is_to_record,
         ..
     } = tags;
-    if let Some(effect) = own_marks::mend(facts, &record, server).or(effect) {
+    let read = || look_of_the_deadline(facts, server);
+    if let Some(effect) = own_marks::mend(facts, &record, server)
+        .or(effect)
+        .or_else(read)
+    {
         return decision.with(effect);
     }
     let mut decision = out_of_touch(facts, decision.draft);
@@ -301,7 +305,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         ServerStatus::Failed | ServerStatus::Releasing | ServerStatus::Released => {
             replace::cause(facts, server)
         }
-        other if until_late(facts, server) == Some(Duration::ZERO) => {
+        other if is_late(facts, server) == Some(true) => {
             let message = format!(
                 "machine {} is ordered and billed, and the provider says {:?}{said} for longer than {} (spec.provisioning.timeout); ask the provider, or delete this object to give it up: {}",
                 server.id,
@@ -331,8 +335,31 @@ fn timeout(facts: &Facts) -> Interval {
     facts.object.spec.provisioning.unwrap_or_default().timeout()
 }
 
-/// How long a machine that is not delivered yet may still take; zero: it takes too long. None: nobody waits for it.
+/// How long a machine that is not delivered yet may still take; zero: no longer. None: nobody waits for it.
 fn until_late(facts: &Facts, server: &Server) -> Option<Duration> {
+    Some(timeout(facts).0.saturating_sub(awaited(facts, server)?))
+}
+
+/// Whether a machine takes too long. Polls are rare at times, so only a look since then tells; false: none is known yet.
+/// None: it may still take a while, or nobody waits for it.
+fn is_late(facts: &Facts, server: &Server) -> Option<bool> {
+    let over = awaited(facts, server)?.checked_sub(timeout(facts).0)?;
+    let since = facts.now.mono.saturating_sub(over);
+    let seen = facts.own.iter().find(|s| s.server.id == server.id);
+    Some(seen.is_none_or(|s| s.seen >= since))
+}
+
+/// The look by which it is told that a machine takes too long.
+fn look_of_the_deadline(facts: &Facts, server: &Server) -> Option<Effect> {
+    let is_unseen = is_late(facts, server) == Some(false);
+    is_unseen.then(|| Effect::Read {
+        uuid: server.id.as_str().to_owned(),
+        not_listed: None,
+    })
+}
+
+/// How long a machine that is not delivered yet has been awaited.
+fn awaited(facts: &Facts, server: &Server) -> Option<Duration> {
     if !server.status.is_live() || server.status == ServerStatus::Delivered {
         return None;
     }
@@ -341,8 +368,7 @@ fn until_late(facts: &Facts, server: &Server) -> Option<Duration> {
     let object = object.map_or(i64::MIN, |time| time.0.as_second());
     let since = server.created_at?.max(object);
     let waited = facts.steady_wall().saturating_sub(since);
-    let waited = Duration::from_secs(u64::try_from(waited).unwrap_or(0));
-    Some(timeout(facts).0.saturating_sub(waited))
+    Some(Duration::from_secs(u64::try_from(waited).unwrap_or(0)))
 }
 
 /// When the delivery is to be expected, in words that stay while it is awaited: a status that counts down is written

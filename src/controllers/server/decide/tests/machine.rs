@@ -16,7 +16,7 @@ fn what_is_on_its_way_says_how_long_it_usually_takes_and_counts_nothing_down() {
             let known = Arc::make_mut(&mut view.deliveries);
             for (n, took) in took.iter().enumerate() {
                 let at = START + i64::try_from(n).unwrap();
-                known.note("here", "small", at - took, at);
+                known.note(("here", "small"), (at - took, at), at);
             }
         }
         case.0.now.wall += wall;
@@ -29,6 +29,38 @@ fn what_is_on_its_way_says_how_long_it_usually_takes_and_counts_nothing_down() {
     assert!(said(&[700, 843, 950], 0).ends_with(usual));
     assert_eq!(said(&[700, 843, 950], 0), said(&[700, 843, 950], 300));
     assert!(said(&[700, 843], 0).ends_with("looked at again every 15s"));
+}
+
+#[test]
+fn that_it_takes_too_long_is_told_after_a_look_at_that_moment() {
+    let after = |seconds: u64, seen: u64| {
+        let mut case = kept(ServerStatus::Created);
+        for sighting in &mut case.0.own {
+            let server = Arc::make_mut(&mut sighting.server);
+            server.created_at = Some(START + 1000);
+            sighting.seen = RUNNING + secs(seen);
+        }
+        case.0.now.mono = RUNNING + secs(seconds);
+        case.0.now.wall = START + 1000 + i64::try_from(seconds).unwrap();
+        case
+    };
+    let read = || {
+        Some(Effect::Read {
+            uuid: uuid(1),
+            not_listed: None,
+        })
+    };
+    for (seconds, seen, effect, reason) in [
+        (2699, 2400, None, Reason::Provisioning),
+        (2700, 2400, read(), Reason::Provisioning),
+        (2760, 2699, read(), Reason::Provisioning),
+        (2760, 2700, None, Reason::ProvisioningTimeout),
+    ] {
+        let decision = after(seconds, seen).decide();
+        assert_eq!(decision.effect, effect, "{seconds} {seen}");
+        let ready = decision.draft.condition(Type::Ready).unwrap();
+        assert_eq!(ready.reason, reason, "{seconds} {seen}");
+    }
 }
 
 #[test]

@@ -348,6 +348,7 @@ fn a_delivery_that_takes_too_long_needs_a_person() {
             let mut server = (*f.own[0].server).clone();
             server.created_at = Some(START + 1000 - ago);
             f.own[0].server = Arc::new(server);
+            f.own[0].seen = RUNNING;
         })
     };
     let why = |case: Case| {
