@@ -1,15 +1,14 @@
 //! Answers to orders that say nothing, too much, or come too late, from a provider whose clock is an hour off and
 //! whose lists are late.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{SERVERS, SOON, judge, orders};
 use lab::rig::{Fault, Plan, World, cluster, quick_timing, server};
 
 /// Seconds by which the provider's clock is behind.
-const BEHIND: u64 = 3600;
+const BEHIND: i64 = 3600;
 /// Seconds after which lists show a new machine.
 const LATE: u32 = 2;
 
@@ -56,15 +55,13 @@ fn answers() -> Vec<(&'static str, Value)> {
 
 #[tokio::test]
 async fn whatever_an_order_is_answered_its_machine_is_found_by_its_mark_and_never_ordered_again() {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after 1970");
+    let now = Timestamp::now().as_second();
     let mut timing = quick_timing();
     // Longer than lists are late, on a busy machine too: else an order could be taken for lost.
     timing["absenceGracePeriod"] = json!("2m");
     let plan = Plan {
         simulator: vec![
-            format!("--clock-start={}", now.as_secs() - BEHIND),
+            format!("--clock-start={}", now - BEHIND),
             format!("--list-lag-seconds={LATE}"),
         ],
         timing,

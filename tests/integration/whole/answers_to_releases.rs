@@ -1,8 +1,7 @@
 //! Answers to releases that say nothing or come to nothing, and machines that go back and forth between states, from
 //! a provider whose clock is an hour ahead.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, stuck, with};
@@ -10,18 +9,16 @@ use lab::rig::{Fault, Health, Plan, World, cluster, eventually, health, server};
 
 const LONG: f64 = 3600.0;
 /// Seconds by which the provider's clock is ahead.
-const AHEAD: u64 = 3600;
+const AHEAD: i64 = 3600;
 
 fn uuid(object: &Value) -> &str {
     object["status"]["uuid"].as_str().expect("it has a machine")
 }
 
 async fn ready(prefix: &str, names: &[&str]) -> (World, Vec<Value>) {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after 1970");
+    let now = Timestamp::now().as_second();
     let plan = Plan {
-        simulator: vec![format!("--clock-start={}", now.as_secs() + AHEAD)],
+        simulator: vec![format!("--clock-start={}", now + AHEAD)],
         ..Plan::default()
     };
     let mut world = World::prepare(cluster(), prefix, plan).await;
