@@ -23,6 +23,7 @@ pub mod pass;
 pub mod patience;
 pub mod reach;
 pub mod report;
+pub mod request;
 pub mod stored_keys;
 pub mod streams;
 pub mod trouble;
