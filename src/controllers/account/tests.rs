@@ -4,6 +4,7 @@ mod brake;
 mod lineage;
 mod orphan_release;
 mod orphans;
+mod same_identity;
 mod sharing;
 
 use super::{
