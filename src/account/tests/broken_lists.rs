@@ -123,17 +123,13 @@ async fn no_flaw_of_a_list_makes_an_orphan_of_what_is_claimed_or_of_what_a_list_
         rig.provider.world().servers.push(machine(NEW, "delivered"));
         spoil(&rig, move |start| (start >= page).then_some(flaw));
         rig.provider.calls();
-        for _ in 0..120 {
+        for _ in 0..6 {
             account.want_proof("x", clock::now().mono);
             sleep(Duration::from_secs(60)).await;
             assert_eq!(found(&rig), [uuid(OLD)], "{flaw:?}");
         }
         let lists = rig.provider.calls();
-        assert!(
-            lists.len() >= 20,
-            "{flaw:?}: it was looked: {}",
-            lists.len()
-        );
+        assert!(lists.len() >= 6, "{flaw:?}: it was looked: {}", lists.len());
         rig.provider.world().page = None;
         rig.until("a scan", || found(&rig) == [uuid(OLD), uuid(NEW)])
             .await;
@@ -141,12 +137,12 @@ async fn no_flaw_of_a_list_makes_an_orphan_of_what_is_claimed_or_of_what_a_list_
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     /// Whatever goes wrong with whichever pages, and whatever is truly an orphan meanwhile.
     #[test]
     fn whatever_lists_show_only_what_nobody_claims_is_an_orphan(
-        flaws in proptest::collection::vec((0_usize..3, 0..Flaw::ALL.len() * 2), 1..60),
+        flaws in proptest::collection::vec((0_usize..3, 0..Flaw::ALL.len() * 2), 1..40),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -161,7 +157,7 @@ proptest! {
                 let (page, flaw) = coming.next()?;
                 Flaw::ALL.get(flaw).copied().filter(|_| start >= page * 49)
             });
-            for _ in 0..30 {
+            for _ in 0..10 {
                 account.want_proof("x", clock::now().mono);
                 sleep(Duration::from_secs(60)).await;
                 let all = [uuid(OLD), uuid(NEW)];
