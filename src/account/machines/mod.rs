@@ -114,9 +114,14 @@ impl Machines {
         moving.filter(rests).map(|s| s.server.id.clone()).collect()
     }
 
-    /// A release of this machine was taken: from here on it is looked at closely, whatever its record says.
-    pub(crate) fn is_leaving(&mut self, id: &ServerId) {
-        self.leaving.insert(id.clone());
+    /// The release of this machine was taken, or may have been: from here on it is looked at closely, whatever its record
+    /// says.
+    pub(crate) fn note_leaving(&mut self, id: &ServerId, now: Moment, times: Times) {
+        let known = self.snapshot.get(id);
+        if known.is_some_and(|known| known.server.status.is_live()) {
+            self.leaving.insert(id.clone());
+            self.plan_motion(now, times);
+        }
     }
 
     /// When a machine in motion is looked at again.

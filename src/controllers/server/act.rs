@@ -541,13 +541,13 @@ async fn delete(facts: &Facts, mut permit: Permit, record: &Server) -> Observati
     let answer = permit
         .call(async |client| client.release(&record.id).await)
         .await;
-    match &answer {
-        Ok(server) => permit.learn_release(server.clone()),
-        Err(error) => tracing::info!(
+    permit.learn_release(&record.id, &answer);
+    if let Err(error) = &answer {
+        tracing::info!(
             machine = record.id.as_str(),
             error = error.explain(),
             "the provider did not take a release"
-        ),
+        );
     }
     answers::of_release(&answer, record, clock::now().mono)
 }
