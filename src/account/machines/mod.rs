@@ -292,7 +292,11 @@ fn awaited_since(server: &Server) -> Option<i64> {
 
 /// Keeps how long a delivery took, where the record tells.
 fn note_delivery(known: &mut Arc<Deliveries>, server: &Server, now: i64) {
-    if let Some((created, delivered)) = server.created_at.zip(server.delivered_at) {
+    let times = server.created_at.zip(server.delivered_at);
+    if let Some(((created, delivered), ordered)) = times.zip(sums::ordered_at(server)) {
+        // It is over, so by our own clock it took no longer than this: a provider's clock may run faster.
+        let most = now.saturating_sub(ordered);
+        let created = created.max(delivered.saturating_sub(most));
         let what = (server.location.as_str(), server.instance_type.as_str());
         Arc::make_mut(known).note(what, (created, delivered), now);
     }
