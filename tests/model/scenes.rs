@@ -360,13 +360,6 @@ fn taking_on() -> Vec<Scene> {
             regular("twice-lost", 1, &[(Delete, 1), (Lost, 1)]),
         ),
         brought(
-            Brought::Unmarked(2),
-            Scene {
-                writes: 4,
-                ..two("two-lost", 0, &[(Lost, 1)])
-            },
-        ),
-        brought(
             Brought::Kept,
             regular("kept-lost", 2, &[(Delete, 1), (Lost, 1)]),
         ),

@@ -10,7 +10,10 @@ use super::{
 use crate::controllers::trouble::Trouble;
 use crate::{
     controllers::once::{Answer, Closed, Outcome, Reply, Settlement},
-    kinds::server::{OrderOutcome, OrderRecord},
+    kinds::{
+        names::RETAINED_PREFIX,
+        server::{OrderOutcome, OrderRecord},
+    },
 };
 use hosting::{Error, Server, ServerStatus};
 use std::time::Duration;
@@ -164,8 +167,8 @@ pub fn of_tag(
     }
 }
 
-/// The record to go by after the change of a tag of a machine, read right before; None: that record. A mark that may have
-/// been taken off counts as gone: a machine is neither kept nor had by a mark that it may not bear.
+/// The record to go by after the change of a tag of a machine, read right before; None: that record. Where it is not known
+/// whether a machine is still marked as kept it counts as not: whoever lets it stay marks it again then.
 pub fn after_tag(
     mut record: Server,
     tag: &str,
@@ -174,7 +177,9 @@ pub fn after_tag(
 ) -> Option<Server> {
     match answer {
         Ok(server) => Some(server.clone()),
-        Err(error) if error.may_have_taken_effect() && !adds && tags::is_operators(tag) => {
+        Err(error)
+            if error.may_have_taken_effect() && !adds && tag.starts_with(RETAINED_PREFIX) =>
+        {
             record.tags.retain(|known| known != tag);
             Some(record)
         }

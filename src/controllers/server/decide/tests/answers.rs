@@ -201,7 +201,7 @@ fn an_attempt_is_shown_by_its_nonce_alone() {
 }
 
 #[test]
-fn a_mark_that_may_be_gone_counts_as_gone_and_one_that_may_be_there_as_not() {
+fn a_machine_that_may_not_be_marked_as_kept_any_more_counts_as_not_kept() {
     let kept = "fmo-retained:somewhere";
     let record = server(7, ServerStatus::Delivered, &["web", kept]);
     let after = |tag: &str, adds, answer| answers::after_tag(record.clone(), tag, adds, &answer);
@@ -214,7 +214,7 @@ fn a_mark_that_may_be_gone_counts_as_gone_and_one_that_may_be_there_as_not() {
         None,
         "it is there still"
     );
-    assert_eq!(after("fmo-order:x", true, Err(lost())), None);
+    assert_eq!(after(kept, true, Err(lost())), None, "nor one that may be");
     assert_eq!(after("web", false, Err(lost())), None, "no mark");
     let said = server(7, ServerStatus::Delivered, &["web"]);
     assert_eq!(after(kept, false, Ok(said.clone())), Some(said));
