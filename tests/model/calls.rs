@@ -103,6 +103,14 @@ impl Hand<'_> {
         self.change_tag(task, object, answer);
     }
 
+    /// Whether a read of the machine lets the object put it on record.
+    pub fn may_claim(&mut self, object: &Obj, uuid: &str) -> bool {
+        let record = self.read(real::machine_of(uuid));
+        let facts = self.facts(object);
+        let is_unread = self.variant == Variant::ClaimUnread;
+        is_unread || record.is_ok_and(|record| fence::may_claim(&facts, &record))
+    }
+
     /// The change of a tag goes out.
     pub fn change_tag(&mut self, task: u32, object: &Obj, answer: Answer) {
         let effect = EFFECTS.get(task);

@@ -42,6 +42,7 @@ impl Scene {
                 let writes = matches!(
                     &*EFFECTS.get(*effect),
                     Effect::WriteNote(_)
+                        | Effect::Claim { .. }
                         | Effect::PutBack(_)
                         | Effect::HoldObject
                         | Effect::LetGo

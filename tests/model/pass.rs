@@ -99,6 +99,8 @@ pub enum Variant {
     BrakeIgnored,
     /// After a change of a tag without an answer the machine counts as it was.
     LostMarkStays,
+    /// A machine is put on record as it was last seen.
+    ClaimUnread,
     /// A release, or the change of a mark, rests on the object as the watch showed it.
     NoReread,
 }

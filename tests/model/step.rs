@@ -251,7 +251,8 @@ impl Hand<'_> {
         let effect = EFFECTS.get(number);
         match &*effect {
             Effect::Order(planned) => self.start(planned, object),
-            Effect::WriteNote(note) | Effect::PutBack(note) => {
+            Effect::Claim { uuid, .. } if !self.may_claim(object, uuid) => self.failed(),
+            Effect::WriteNote(note) | Effect::Claim { note, .. } | Effect::PutBack(note) => {
                 let is_put_back = matches!(&*effect, Effect::PutBack(_));
                 let facts = self.facts(object);
                 let is_repeated = is_put_back || metadata::is_repeated(&facts, note);

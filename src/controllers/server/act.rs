@@ -15,7 +15,7 @@ use crate::controllers::trouble::Trouble;
 use crate::{
     account::{Account, Permit},
     controllers::{once::Reply, writes::Written},
-    kinds::BareMetalServer,
+    kinds::{BareMetalServer, order::OrderNote},
     runtime::{Moment, clock},
 };
 use hosting::{Client, Error, Server, ServerId};
@@ -59,13 +59,7 @@ async fn act_here(
 ) -> Observation {
     let object = &facts.object;
     match effect {
-        Effect::WriteNote(note) => {
-            let is_repeated = metadata::is_repeated(facts, note);
-            match written(writes::record(ctx, object, note).await) {
-                Observation::Done if is_repeated => Observation::PutBack,
-                other => other,
-            }
-        }
+        Effect::WriteNote(note) => record(ctx, facts, note).await,
         Effect::PutBack(note) => match written(writes::note(ctx, object, note).await) {
             Observation::Done => Observation::PutBack,
             other => other,
@@ -76,12 +70,21 @@ async fn act_here(
         Effect::Order(_)
         | Effect::LookForOrder(_)
         | Effect::Read { .. }
+        | Effect::Claim { .. }
         | Effect::AddTag { .. }
         | Effect::RemoveTag { .. }
         | Effect::RemoveOrderTag { .. }
         | Effect::BeginRelease { .. }
         | Effect::Release { .. }
         | Effect::ReleaseFailed { .. } => wrong_permission(),
+    }
+}
+
+async fn record(ctx: &ServerContext, facts: &Facts, note: &OrderNote) -> Observation {
+    let is_repeated = metadata::is_repeated(facts, note);
+    match written(writes::record(ctx, &facts.object, note).await) {
+        Observation::Done if is_repeated => Observation::PutBack,
+        other => other,
     }
 }
 
@@ -97,6 +100,7 @@ async fn act_there(
         Effect::LookForOrder(look) => return look_for_order(&mut permit, look).await,
         Effect::RemoveOrderTag { tag } => return remove_order_tag(&mut permit, tag).await,
         Effect::Read { uuid, .. }
+        | Effect::Claim { uuid, .. }
         | Effect::AddTag { uuid, .. }
         | Effect::RemoveTag { uuid, .. }
         | Effect::BeginRelease { uuid }
@@ -118,6 +122,7 @@ async fn act_there(
     };
     match effect {
         Effect::Read { not_listed, .. } => read(&mut permit, &id, *not_listed).await,
+        Effect::Claim { note, .. } => claim(ctx, facts, &mut permit, &id, note).await,
         Effect::AddTag { tag, when, .. } => {
             if effect.lets_stay()
                 && let Err(observation) = may_retain(ctx, facts, account, uuid).await
@@ -295,6 +300,22 @@ async fn may_take_on(
         ))),
         Ok(None) => Err(Observation::Stale),
         Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
+    }
+}
+
+/// Puts a machine on record. The object has to be the one that was decided on, so whoever gives way in the meantime by
+/// that object's own record is seen; the machine is read after it was.
+async fn claim(
+    ctx: &ServerContext,
+    facts: &Facts,
+    permit: &mut Permit,
+    id: &ServerId,
+    note: &OrderNote,
+) -> Observation {
+    match permit.read(id).await {
+        Ok(server) if !fence::may_claim(facts, &server) => not_shown(),
+        Ok(_) => record(ctx, facts, note).await,
+        Err(error) => refused(&error, "a machine could not be read"),
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
             return Asked::Now(Permission::NotNeeded);
         }
         Effect::Order(_) => return ask_to_order(facts, account),
-        Effect::Read { .. } => (Lane::Resolve, 1),
+        Effect::Read { .. } | Effect::Claim { .. } => (Lane::Resolve, 1),
         Effect::LookForOrder(_) => (Lane::Resolve, 2),
         Effect::AddTag { .. } if effect.lets_stay() => (Lane::Release, 2),
         Effect::AddTag { tag, .. } | Effect::RemoveTag { tag, .. } => {

@@ -337,6 +337,18 @@ fn a_mark_that_rests_on_an_older_listing_is_caught() {
 }
 
 #[test]
+fn a_machine_that_is_put_on_record_as_it_was_last_seen_is_caught() {
+    let scene = Scene {
+        brought: Some(Brought::Unmarked(2)),
+        regular: true,
+        processes: 2,
+        writes: 4,
+        ..Scene::default()
+    };
+    caught(Variant::ClaimUnread, rules::HOLDERS, scene);
+}
+
+#[test]
 fn a_machine_that_counts_as_kept_after_its_tag_went_without_an_answer_is_caught() {
     let scene = Scene {
         brought: Some(Brought::Kept),

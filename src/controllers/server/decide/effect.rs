@@ -17,6 +17,13 @@ pub enum Effect {
     /// Write the order annotation, and the finalizer with it: of a machine that was found, or with the outcome
     /// of an order that made none.
     WriteNote(Box<OrderNote>),
+    /// The same for a machine that only its marks show to be this object's, once a read right before shows that as well.
+    Claim {
+        /// Which machine.
+        uuid: String,
+        /// What is written.
+        note: Box<OrderNote>,
+    },
     /// Put back the order annotation and the finalizer, which something took off.
     PutBack(Box<OrderNote>),
     /// Put the finalizer on, before a machine of an earlier object is taken over.

@@ -104,6 +104,13 @@ pub fn is_newest(decided: &Facts, fresh: &Facts) -> bool {
     decided.object.metadata.uid == fresh.object.metadata.uid && version(decided) == version(fresh)
 }
 
+/// Whether a machine that only its marks show to be the object's may be put on record: a listing may be from before the
+/// object gave way to another one, in a process that acts beside this one.
+pub fn may_claim(facts: &Facts, record: &Server) -> bool {
+    let found = evidence(facts);
+    bears(record, &facts.mark()) && rivals::settle(facts, &found, record).is_none()
+}
+
 /// Whether the release of this machine was noted.
 pub fn is_begun(object: &Facts, uuid: &str) -> bool {
     let begun = object.release_begun();

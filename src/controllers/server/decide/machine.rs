@@ -94,7 +94,8 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     if let Some(decision) = rivals::settle(facts, evidence, server).filter(|_| account.is_ok()) {
         return decision;
     }
-    let record = record(facts, evidence, server);
+    let on_record = order_of(evidence, server);
+    let record = record(facts, on_record, server);
     if account.is_err() && is_recorded(facts, server) {
         // A blocked account changes nothing: what was shown last stays.
         return out_of_touch(facts, Draft::unchanged(facts));
@@ -145,6 +146,9 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         });
     }
     let note = OrderNote::open(record.intent.clone());
+    if on_record.is_none() && server.status.is_live() {
+        return claim(facts, server, note, account.err());
+    }
     if !facts.has_finalizer() || facts.annotation().as_ref() != Some(&Ok(note.clone())) {
         return decision.with(Effect::WriteNote(Box::new(note)));
     }
@@ -226,18 +230,39 @@ fn is_recorded(facts: &Facts, server: &Server) -> bool {
     })
 }
 
-/// The order as it is known now that a machine of it was found.
-fn record(facts: &Facts, evidence: &Evidence, server: &Server) -> OrderRecord {
-    let mut record = match evidence {
-        // An order that made none is not that of a machine that was taken on since.
-        Evidence::Own(Attempt { record, .. })
-            if !record.outcome.is_some_and(OrderOutcome::is_closed)
-                || server.has_tag(&record.intent.tag()) =>
-        {
-            record.clone()
-        }
-        _ => adopted(facts, server),
+/// Puts a machine on record that only its marks show to be the object's; until then nothing is said of it, as another
+/// object may be about to have it.
+fn claim(facts: &Facts, server: &Server, note: OrderNote, against: Option<Cause>) -> Decision {
+    if let Some(cause) = against {
+        let decision = Decision::hold(facts, cause);
+        return match facts.has_finalizer() {
+            true => decision,
+            false => decision.with(Effect::HoldObject),
+        };
+    }
+    let uuid = server.id.as_str();
+    let cause = Cause::waits(
+        Reason::Adopting,
+        format!("machine {uuid} bears this object's tag, and is put on record within seconds"),
+    );
+    Decision::hold(facts, cause).with(Effect::Claim {
+        uuid: uuid.to_owned(),
+        note: Box::new(note),
+    })
+}
+
+/// The order on the object that made the machine. One that made none is not that of a machine that was taken on since.
+fn order_of<'a>(evidence: &'a Evidence, server: &Server) -> Option<&'a OrderRecord> {
+    let Evidence::Own(Attempt { record, .. }) = evidence else {
+        return None;
     };
+    let is_closed = record.outcome.is_some_and(OrderOutcome::is_closed);
+    (!is_closed || server.has_tag(&record.intent.tag())).then_some(record)
+}
+
+/// The order as it is known now that a machine of it was found.
+fn record(facts: &Facts, on_record: Option<&OrderRecord>, server: &Server) -> OrderRecord {
+    let mut record = on_record.cloned().unwrap_or_else(|| adopted(facts, server));
     // It is there, so it is recorded under the lineage that shows it.
     if server.status.is_live()
         && let Some((view, account)) = facts.view().zip(order_account(facts))
