@@ -141,10 +141,15 @@ fn all_in_sight(w: &World) -> bool {
     w.machines.iter().all(|m| in_sight(m) || is_new(m))
 }
 
-/// No two objects have one live machine on record.
+/// No two objects have one live machine on record, in status or by the note that they have taken it on.
 fn one_holder(w: &World) -> bool {
     (0u8..).zip(&w.machines).all(|(number, m)| {
-        let has = |o: &&Obj| o.has() == Some(number);
+        let notes = |o: &Obj| {
+            let intent = o.note.map(|note| note.intent);
+            let is_own = intent.is_some_and(|i| i.who == o.who && i.attempt == ADOPTED);
+            is_own && o.names == Some(number)
+        };
+        let has = |o: &&Obj| o.has() == Some(number) || notes(o);
         !m.is_live() || w.objects.iter().flatten().filter(has).count() <= 1
     })
 }

@@ -117,10 +117,20 @@ impl Machines {
     /// The release of this machine was taken, or may have been: from here on it is looked at closely, whatever its record
     /// says.
     pub(crate) fn note_leaving(&mut self, id: &ServerId, now: Moment, times: Times) {
-        let known = self.snapshot.get(id);
-        if known.is_some_and(|known| known.server.status.is_live()) {
+        let known = self.snapshot.get(id).cloned();
+        if let Some(known) = known.filter(|known| known.server.status.is_live()) {
             self.leaving.insert(id.clone());
-            self.plan_motion(now, times);
+            self.look_in_time(&known, now, times);
+        }
+    }
+
+    /// One that is in motion is looked at when it is due, whatever the others are.
+    fn look_in_time(&mut self, sighting: &Sighting, now: Moment, times: Times) {
+        let server = &sighting.server;
+        let is_ours = server.has_tag(self.snapshot.cluster_tag());
+        if is_ours && is_moving(server, now.wall) {
+            let due = self.due(sighting, now, times);
+            self.motion = Some(self.motion.map_or(due, |first| first.min(due)));
         }
     }
 
@@ -203,11 +213,8 @@ impl Machines {
         if !server.status.is_live() {
             self.leaving.remove(&server.id);
         }
-        let sighting = self.snapshot.get(&server.id).cloned();
-        let is_ours = server.has_tag(self.snapshot.cluster_tag());
-        if let Some(sighting) = sighting.filter(|_| is_ours && is_moving(server, now.wall)) {
-            let due = self.due(&sighting, now, times);
-            self.motion = Some(self.motion.map_or(due, |first| first.min(due)));
+        if let Some(sighting) = self.snapshot.get(&server.id).cloned() {
+            self.look_in_time(&sighting, now, times);
         }
     }
 

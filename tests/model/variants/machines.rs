@@ -342,7 +342,8 @@ fn a_machine_that_is_put_on_record_as_it_was_last_seen_is_caught() {
         brought: Some(Brought::Unmarked(2)),
         regular: true,
         processes: 2,
-        writes: 4,
+        ticks: 0,
+        writes: 3,
         ..Scene::default()
     };
     caught(Variant::ClaimUnread, rules::HOLDERS, scene);

@@ -412,6 +412,7 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
     let effect = decision.effect.as_ref().map(|e| match e {
         Effect::Order(_) => "Order",
         Effect::WriteNote(_) => "WriteNote",
+        Effect::Claim { .. } => "Claim",
         Effect::PutBack(_) => "PutBack",
         Effect::RemoveOrderTag { .. } => "RemoveOrderTag",
         Effect::HoldObject => "HoldObject",

@@ -158,7 +158,7 @@ fn a_takeover_puts_the_new_mark_on_and_takes_the_old_one_off() {
         RETAINED_PREFIX
     );
     let last = machine(&[&cluster, &own]).decide();
-    assert_eq!(short(&last).0, Some("WriteNote"));
+    assert_eq!(short(&last).0, Some("Claim"));
 }
 
 #[test]

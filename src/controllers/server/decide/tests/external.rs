@@ -343,15 +343,21 @@ fn its_own_mark_makes_it_the_objects() {
     assert_eq!(tag_of(effect), other_tag(), "the mark of who is gone");
     let kept = marked(&[&kept_of("shop")]).decide().effect;
     assert_eq!(tag_of(kept), kept_of("shop"));
-    let noted = marked(&[]).decide();
-    assert!(
-        matches!(noted.effect, Some(Effect::WriteNote(_))),
-        "{noted:?}"
-    );
-    let order = noted.draft.status.order.unwrap();
+    let claimed = |case: Case| match case.decide() {
+        Decision {
+            effect: Some(Effect::Claim { note, .. }),
+            draft,
+            ..
+        } => (note.intent, draft.status.order),
+        other => panic!("{other:?}"),
+    };
+    let (intent, order) = claimed(marked(&[]));
+    assert_eq!(intent.attempt, "adopted");
+    assert_eq!(order, None, "nothing is on record before the note is");
+    let noted = marked(&[]).noted(&intent).decide();
     assert_eq!(
-        (order.intent.attempt.as_str(), order.outcome),
-        ("adopted", Some(OrderOutcome::Created))
+        noted.draft.status.order.unwrap().outcome,
+        Some(OrderOutcome::Created)
     );
     // The order that was refused before is not this machine's.
     let refused = marked(&[]).ordered(Some(OrderOutcome::Refused), None);
@@ -359,8 +365,21 @@ fn its_own_mark_makes_it_the_objects() {
         let tags = [mark().order_tag(EPOCH + 300)];
         f.own = vec![seen(delivered(&[&tags[0]]))];
     });
-    let order = refused.decide().draft.status.order.unwrap();
-    assert_eq!((order.intent.epoch, order.failures), (EPOCH + 300, 0));
+    assert_eq!(claimed(refused).0.epoch, EPOCH + 300);
+}
+
+#[test]
+fn it_is_put_on_record_by_what_a_read_shows() {
+    let (own, others) = (own_tag(), other_tag());
+    let case = known(named(&[&own]).held(), Some(true), false);
+    let may_claim = |tags: &[&str]| fence::may_claim(&case.0, &delivered(tags));
+    assert!(may_claim(&[&own]));
+    assert!(!may_claim(&[]), "it gave way since it was seen");
+    assert!(!may_claim(&[&others]));
+    assert!(
+        !may_claim(&[&own, &others]),
+        "one of the two gives way first"
+    );
 }
 
 #[test]

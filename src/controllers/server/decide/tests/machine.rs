@@ -146,9 +146,25 @@ fn each_state_of_the_machine_has_its_reason() {
         (
             "found after the object lost every trace",
             Case::new().with(1, ServerStatus::Delivered),
-            Some("WriteNote"),
-            Some(Reason::Delivered),
+            Some("Claim"),
+            Some(Reason::Adopting),
             false,
+        ),
+        (
+            "found so while the account is blocked: nothing is put on record, and a deletion still finds it",
+            Case::new()
+                .with(1, ServerStatus::Delivered)
+                .blocked(Reason::KeyRejected),
+            Some("HoldObject"),
+            Some(Reason::KeyRejected),
+            true,
+        ),
+        (
+            "found so, and it is over",
+            Case::new().with(1, ServerStatus::Released),
+            Some("WriteNote"),
+            Some(Reason::ReleasedExternally),
+            true,
         ),
         (
             "the annotation is gone",
@@ -189,7 +205,7 @@ fn the_oldest_live_machine_is_kept_and_the_others_are_named() {
 #[test]
 fn an_adopted_machine_gives_its_epoch_back() {
     let decision = Case::new().with(1, ServerStatus::Delivered).decide();
-    let Some(Effect::WriteNote(note)) = decision.effect else {
+    let Some(Effect::Claim { note, .. }) = decision.effect else {
         panic!("no intent")
     };
     let intent = note.intent;
@@ -197,7 +213,8 @@ fn an_adopted_machine_gives_its_epoch_back() {
         (intent.epoch, intent.mark.as_str()),
         (EPOCH, mark().as_str())
     );
-    let order = decision.draft.status.order.unwrap();
+    let noted = Case::new().with(1, ServerStatus::Delivered).noted(&intent);
+    let order = noted.decide().draft.status.order.unwrap();
     assert_eq!(order.outcome, Some(OrderOutcome::Created));
 }
 

@@ -564,10 +564,7 @@ fn whoever_has_to_type_finds_the_whole_command() {
             ),
             "to release it: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"suspend\":false}}'; to keep it and let this object go: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"deletionPolicy\":\"Retain\",\"suspend\":false}}'",
         ),
-        (
-            suspended(Case::new().with(1, ServerStatus::Provisioning)),
-            go_on,
-        ),
+        (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
         (
             Case::new().facts(|f| f.is_namespace_suspended = Some(true)),
             "namespace shop has the label flexmetal.dev/suspend (to lift it for all its servers: kubectl label namespace shop flexmetal.dev/suspend-; what follows is for this one alone): nothing is ordered; to go on: kubectl patch",
