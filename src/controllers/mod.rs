@@ -2,6 +2,7 @@
 //! the floor that all of them stand on.
 
 pub mod account;
+pub mod command;
 pub mod server;
 pub mod ssh_key;
 pub mod tag;
@@ -23,6 +24,7 @@ pub mod pass;
 pub mod patience;
 pub mod reach;
 pub mod report;
+pub mod server_commands;
 pub mod stored_keys;
 pub mod streams;
 pub mod trouble;
@@ -46,6 +48,7 @@ pub struct Controllers {
     tags: tag::Controller,
     ssh_keys: ssh_key::Controller,
     whitelists: whitelist::Controller,
+    commands: command::Controller,
 }
 
 impl Controllers {
@@ -58,6 +61,7 @@ impl Controllers {
             tags: tag::Controller::new(process),
             ssh_keys: ssh_key::Controller::new(process),
             whitelists: whitelist::Controller::new(process),
+            commands: command::Controller::new(process),
         }
     }
 
@@ -68,6 +72,7 @@ impl Controllers {
             && self.tags.objects.is_ready()
             && self.ssh_keys.objects.is_ready()
             && self.whitelists.objects.is_ready()
+            && self.commands.objects.is_ready()
     }
 
     /// It has changed where this process acts: everything is looked at again. Where it acts anew,
@@ -79,6 +84,7 @@ impl Controllers {
         self.tags.objects.leadership_changed(is_gain);
         self.ssh_keys.objects.leadership_changed(is_gain);
         self.whitelists.objects.leadership_changed(is_gain);
+        self.commands.objects.leadership_changed(is_gain);
     }
 
     /// Runs every kind until shutdown; passes under way are finished.
@@ -91,7 +97,8 @@ impl Controllers {
             self.servers.run(known.clone()),
             self.tags.run(known.clone()),
             self.ssh_keys.run(known.clone()),
-            self.whitelists.run(known),
+            self.whitelists.run(known.clone()),
+            self.commands.run(known),
         );
     }
 }

@@ -172,6 +172,20 @@ reasons! {
     ApiKeyNotFound,
     /// The list has more entries than the operator judges.
     ListTooLong,
+    /// The command was carried out.
+    Completed,
+    /// The provider says that the command failed.
+    CommandFailed,
+    /// The command was not done within its time.
+    CommandTimeout,
+    /// Another command for the same machine goes first.
+    Queued,
+    /// The server takes no command now.
+    ServerNotReady,
+    /// The server is being deleted.
+    ServerEnding,
+    /// The object is a copy of one whose command was started, or was restored.
+    NotRepeated,
 }
 
 impl fmt::Display for Reason {
