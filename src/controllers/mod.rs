@@ -105,12 +105,13 @@ impl Controllers {
 
 /// Every case of every kind that tests read, under the heading of its table in `docs/status.md`.
 #[cfg(test)]
-fn readings_of_every_kind() -> [(&'static str, Vec<readings::Reading>); 5] {
+fn readings_of_every_kind() -> [(&'static str, Vec<readings::Reading>); 6] {
     [
         ("Servers", server::decide::tests::readings::every()),
         ("Accounts", account::tests::readings()),
         ("Tags", tag::decide::tests::readings::every()),
         ("SSH keys", ssh_key::decide::tests::readings::every()),
         ("Whitelists", whitelist::decide::tests::readings::every()),
+        ("Commands", command::decide::tests::readings::every()),
     ]
 }

@@ -8,7 +8,7 @@ use super::{
     rfc3339,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{Api, Client, CustomResource, KubeSchema, core::Rule};
+use kube::{Api, Client, CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

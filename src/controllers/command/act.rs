@@ -15,11 +15,7 @@ use crate::{
         trouble::Trouble,
         writes::Written,
     },
-    kinds::{
-        BareMetalServer,
-        command::CommandRecord,
-        wording,
-    },
+    kinds::{BareMetalServer, command::CommandRecord, wording},
     runtime::clock,
 };
 use futures::FutureExt as _;
@@ -125,7 +121,10 @@ async fn send(
                 return (Ended::Done, Observation::Busy(why, clock::now().mono));
             }
             if record.status != ServerStatus::Delivered {
-                let why = format!("the provider says of machine {id}: {}", record.status.as_str());
+                let why = format!(
+                    "the provider says of machine {id}: {}",
+                    record.status.as_str()
+                );
                 return (Ended::Done, Observation::Busy(why, clock::now().mono));
             }
         }
@@ -220,7 +219,10 @@ async fn commands_of(permit: &Mutex<Permit>, id: &ServerId) -> Result<Vec<Comman
 /// Looks at a command that the provider has.
 async fn look(permit: &mut Permit, record: &CommandRecord) -> Outcome {
     let ids = ServerId::parse(&record.intent.machine).ok();
-    let id = record.id.as_deref().and_then(|id| CommandId::parse(id).ok());
+    let id = record
+        .id
+        .as_deref()
+        .and_then(|id| CommandId::parse(id).ok());
     let Some((machine, id)) = ids.zip(id) else {
         return failed("what is recorded is no UUID of a command");
     };

@@ -57,7 +57,10 @@ pub fn decide(facts: &Facts) -> Decision {
         return end::finished(facts);
     }
     let records = facts.records();
-    match records.last().map(|last| (last, last.outcome)) {
+    // What was not sent is no step: the one before it is where the command stands.
+    let sent_nothing = |r: &&CommandRecord| r.outcome == Some(CommandOutcome::NotSent);
+    let last = records.iter().rev().find(|r| !sent_nothing(r));
+    match last.map(|last| (last, last.outcome)) {
         Some((last, None)) => follow::search(facts, last),
         Some((last, Some(CommandOutcome::Accepted))) => follow::follow(facts, last),
         Some((last, Some(CommandOutcome::Refused))) => end::refused(facts, last),

@@ -138,11 +138,17 @@ impl Facts {
         records.retain(|record| self.is_own(&record.intent));
         let noted = self.intent().filter(|intent| self.is_own(intent));
         let noted = noted.map(CommandRecord::open);
-        for record in noted.into_iter().chain(self.subject.memory.own.sent.clone()) {
+        for record in noted
+            .into_iter()
+            .chain(self.subject.memory.own.sent.clone())
+        {
             let attempt = &record.intent.attempt;
             match records.iter_mut().find(|r| r.intent.attempt == *attempt) {
                 Some(known) if record.outcome.is_some() => *known = record,
                 Some(_) => {}
+                // One that this process did not send, and that the object does not show any more: another process may have
+                // sent one since, which this must not hide.
+                None if record.outcome == Some(CommandOutcome::NotSent) => {}
                 None => add(&mut records, record),
             }
         }

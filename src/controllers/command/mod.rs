@@ -59,7 +59,9 @@ impl Controller {
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
         process.accounts.add_users(objects.clone());
-        process.server_commands.set(Arc::new(Known(objects.clone())));
+        process
+            .server_commands
+            .set(Arc::new(Known(objects.clone())));
         Self {
             process: process.clone(),
             objects,
@@ -153,10 +155,7 @@ async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
     }
 }
 
-async fn observe(
-    ctx: &CommandContext,
-    object: Arc<ServerCommand>,
-) -> (Facts, Option<Account>) {
+async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Option<Account>) {
     let account = object.account();
     let (subject, account) = ctx.subject(object, &account).await;
     let mut facts = Facts {
