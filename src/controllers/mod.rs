@@ -24,6 +24,7 @@ pub mod pass;
 pub mod patience;
 pub mod reach;
 pub mod report;
+pub mod request;
 pub mod server_commands;
 pub mod stored_keys;
 pub mod streams;

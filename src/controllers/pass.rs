@@ -6,11 +6,13 @@
 //! act and [`concluded`](Context::concluded), or [`say`](Context::say). Servers have a pass of their own, since an
 //! order needs more.
 
+mod ask;
 mod decision;
 mod subject;
 #[cfg(test)]
 mod tests;
 
+pub use ask::Sight;
 pub use decision::Decision;
 pub use subject::{KIND_UNSEEN, Memory, Subject};
 
@@ -21,6 +23,7 @@ use super::{
     objects::Seen,
     ownership::Rivals,
     report::{Reported, turned},
+    request,
     trouble::Trouble,
     writes::{Written, with_finalizer, without_finalizer},
 };
@@ -119,6 +122,9 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
         let (facts, account) =
             self.account_facts(namespace, account, |_| self.objects.has_record(&object));
         let now = clock::now();
+        let asked = request::word(meta);
+        self.objects
+            .remember(uid, |memory| memory.asked.note(asked, now.mono));
         let sight = self.objects.sight(uid);
         let subject = Subject {
             now,

@@ -61,6 +61,14 @@ impl Failure {
             Self::Garbled | Self::Deadline => None,
         }
     }
+
+    /// Whether the API server has certainly not done it: it said no, and not that something went wrong.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self.code(),
+            Some(400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 422 | 429)
+        )
+    }
 }
 
 /// Most characters of the API server's words that conditions and events repeat.

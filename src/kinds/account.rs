@@ -291,6 +291,12 @@ pub struct AccountStatus {
     /// changes nothing is not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_orphan_scan: Option<Time>,
+
+    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the servers of the account were last listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub last_handled_reconcile_at: Option<String>,
 }
 
 /// Counts of an account.
@@ -370,6 +376,10 @@ impl Kind for ProviderAccount {
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
     }
+
+    fn handled(status: &mut Self::Status) -> &mut Option<String> {
+        &mut status.last_handled_reconcile_at
+    }
 }
 
 impl Kind for ClusterProviderAccount {
@@ -383,5 +393,9 @@ impl Kind for ClusterProviderAccount {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn handled(status: &mut Self::Status) -> &mut Option<String> {
+        &mut status.last_handled_reconcile_at
     }
 }

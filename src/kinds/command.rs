@@ -195,6 +195,12 @@ pub struct ServerCommandStatus {
     /// When the object came to its end, well or badly, by the operator's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+
+    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the object was last looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub last_handled_reconcile_at: Option<String>,
 }
 
 /// One command as it was started, and what came of it.
@@ -298,6 +304,10 @@ impl Kind for ServerCommand {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn handled(status: &mut Self::Status) -> &mut Option<String> {
+        &mut status.last_handled_reconcile_at
     }
 }
 

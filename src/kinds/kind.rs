@@ -28,6 +28,9 @@ pub trait Kind:
     /// The same to be written, with the generation that the status describes.
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>);
 
+    /// The request for a look that a status acknowledges.
+    fn handled(status: &mut Self::Status) -> &mut Option<String>;
+
     /// The provider's identifier of the machine in a status, for the log.
     fn machine(_: &Self::Status) -> Option<&str> {
         None

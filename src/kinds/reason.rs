@@ -120,6 +120,8 @@ reasons! {
     Protected,
     /// The release begins when its delay is over.
     ReleaseDelayed,
+    /// A ServerCommand for the machine may be under way; its release waits for that.
+    CommandRunning,
     /// The release brake of the account holds the release.
     ReleaseHeld,
     /// The provider does not take the release yet.

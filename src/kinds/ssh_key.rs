@@ -144,6 +144,12 @@ pub struct SshKeyStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["uuid"]))]
     pub former: Vec<FormerKey>,
+
+    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the account was last looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub last_handled_reconcile_at: Option<String>,
 }
 
 /// A key that an object stored and has no use for any more.
@@ -180,5 +186,9 @@ impl Kind for SshKey {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn handled(status: &mut Self::Status) -> &mut Option<String> {
+        &mut status.last_handled_reconcile_at
     }
 }

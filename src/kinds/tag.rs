@@ -150,6 +150,12 @@ pub struct ServerTagStatus {
     /// How many servers bore the tag at the last look at the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_count: Option<i64>,
+
+    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the account was last looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub last_handled_reconcile_at: Option<String>,
 }
 
 /// The operator's note on an object, before it makes or renames a tag.
@@ -195,5 +201,9 @@ impl Kind for ServerTag {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn handled(status: &mut Self::Status) -> &mut Option<String> {
+        &mut status.last_handled_reconcile_at
     }
 }

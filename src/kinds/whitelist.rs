@@ -192,6 +192,12 @@ pub struct IpWhitelistStatus {
     /// The account that `accountRef` referred to when the first entry was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
+
+    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the whitelist was last read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub last_handled_reconcile_at: Option<String>,
 }
 
 /// One entry of the spec at the provider.
@@ -239,5 +245,9 @@ impl Kind for IpWhitelist {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn handled(status: &mut Self::Status) -> &mut Option<String> {
+        &mut status.last_handled_reconcile_at
     }
 }

@@ -144,6 +144,22 @@ fn every_test_that_a_guarantee_names_exists() {
 }
 
 #[test]
+fn every_fault_of_the_page_has_its_tests() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/guarantees.md")).unwrap();
+    let (_, section) = page.split_once("\n## Faults").expect("the section");
+    let section = section.split("\n## ").next().unwrap();
+    let rows: Vec<&str> = section
+        .lines()
+        .filter(|l| l.starts_with("| "))
+        .skip(1)
+        .collect();
+    assert!(rows.len() > 30, "{} rows", rows.len());
+    for row in rows {
+        assert!(row.contains("::"), "no test holds: {row}");
+    }
+}
+
+#[test]
 fn every_threat_is_held_by_a_test_that_exists() {
     let mut rows = is_held_by_tests("docs/security.md", "| H");
     rows.retain(|row| row != "Harm");

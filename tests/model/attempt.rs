@@ -152,7 +152,12 @@ impl Hand<'_> {
 
     fn unsent(&mut self, begun: &OpenAttempt, closed: Closed) {
         let now = real::wall(self.world.now);
-        self.done(answers::of_unsent(real::record(&begun.record), closed, now));
+        self.done(answers::of_unsent(
+            real::record(&begun.record),
+            closed,
+            None,
+            now,
+        ));
     }
 
     fn send(&mut self, begun: OpenAttempt, answer: Answer) {

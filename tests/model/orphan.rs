@@ -15,6 +15,7 @@ use flexmetal_operator::{
         },
         mark::ClusterId,
         patience::Patience,
+        request::Asked,
         server::{decide::fence::may_take_on, facts::LiveAccount},
     },
     kinds::{
@@ -219,6 +220,7 @@ impl Scene {
                 ..OrphanMemory::default()
             },
             orphans_of_living: BTreeSet::new(),
+            asked: Asked::default(),
             is_only_account: true,
         }
     }

@@ -3,7 +3,7 @@
 use super::orphan_memory::OrphanMemory;
 use crate::{
     account::{AccountKey, AccountReport, OnRecord, view::Times},
-    controllers::{mark::ClusterId, patience::Patience},
+    controllers::{mark::ClusterId, patience::Patience, request::Asked},
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
         names::{
@@ -74,6 +74,8 @@ pub struct Facts {
     pub orphan_memory: OrphanMemory,
     /// The orphans with the mark of an object that lives.
     pub orphans_of_living: BTreeSet<String>,
+    /// The look that somebody asks for.
+    pub asked: Asked,
     /// Whether no other account object leads to the same account: what another one lets be taken on is not seen here.
     pub is_only_account: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::{orphan_memory::OrphanMemory, secret::Reading};
 use crate::{
-    controllers::patience::Patience,
+    controllers::{patience::Patience, request::Asked},
     kinds::{Reason, account::Endpoint},
     runtime::backoff::Backoff,
 };
@@ -40,6 +40,8 @@ pub struct Memory {
     pub(super) failure: Option<String>,
     /// What it waits for, and since when.
     pub(super) patience: Patience,
+    /// The look that somebody asks for.
+    pub(super) asked: Asked,
     /// Orphans, and their releases.
     pub(super) orphan_memory: OrphanMemory,
 }

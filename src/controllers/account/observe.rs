@@ -13,7 +13,7 @@ use crate::{
     account::{
         AccountKey, AccountReport, Connection, OnRecord, marks, orphans::Verdict, view::Times,
     },
-    controllers::context::Process,
+    controllers::{context::Process, request},
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
         names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
@@ -84,6 +84,7 @@ pub async fn observe<K: AccountObject>(
     let note = status.orphan_release.as_ref();
     memory.orphan_memory.look(verdict, note, now);
     let of_living = orphans_of_living(ctx, report.as_ref());
+    memory.asked.note(request::word(object.meta()), now);
     let facts = Facts {
         now,
         wall: clock::steady_wall(),
@@ -111,6 +112,7 @@ pub async fn observe<K: AccountObject>(
         is_namespace_suspended: is_namespace_suspended(ctx, &key),
         orphan_memory: memory.orphan_memory.clone(),
         orphans_of_living: of_living,
+        asked: memory.asked.clone(),
         is_only_account: ctx.accounts.names_of(&key).len() <= 1,
         secret_namespace,
         key,

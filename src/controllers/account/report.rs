@@ -35,6 +35,8 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         release_brake: decision.brake.clone(),
         orphan_release: decision.orphan_release.clone(),
         last_orphan_scan: before.last_orphan_scan.clone(),
+        last_handled_reconcile_at: (decision.handled.clone())
+            .or_else(|| before.last_handled_reconcile_at.clone()),
     };
     // The time of a listing alone is not worth a write: it is written with the next change.
     if next != *before

@@ -4,6 +4,7 @@ mod brake;
 mod lineage;
 mod orphan_release;
 mod orphans;
+mod request;
 mod sharing;
 
 use super::{
@@ -22,6 +23,7 @@ use crate::{
         mark::ClusterId,
         patience::{PATIENCE, Patience},
         readings::Reading,
+        request::Asked,
     },
     kinds::{
         Reason,
@@ -204,6 +206,7 @@ fn facts() -> Facts {
         is_namespace_suspended: Some(false),
         orphan_memory: OrphanMemory::default(),
         orphans_of_living: BTreeSet::new(),
+        asked: Asked::default(),
         is_only_account: true,
     }
 }

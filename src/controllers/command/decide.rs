@@ -11,7 +11,10 @@ pub(crate) mod tests;
 
 use super::facts::Facts;
 use crate::{
-    controllers::{cause::Cause, pass},
+    controllers::{
+        cause::Cause,
+        pass::{self, Sight},
+    },
     kinds::{
         command::{CommandOutcome, CommandRecord, PowerAction, ServerCommandStatus},
         order::OrderAccount,
@@ -53,6 +56,10 @@ pub struct NewCommand {
 
 /// Decides what to do for one command.
 pub fn decide(facts: &Facts) -> Decision {
+    by_records(facts).answering(&facts.subject, || Sight::Unneeded)
+}
+
+fn by_records(facts: &Facts) -> Decision {
     if facts.is_finished() {
         return end::finished(facts);
     }

@@ -9,6 +9,7 @@ use crate::{
         contest::Contest,
         mark::{ClusterId, Mark},
         patience::Patience,
+        request::Asked,
         trouble::Trouble,
     },
     kinds::{Kind, Reason, names::OBJECT_FINALIZER},
@@ -39,6 +40,8 @@ pub struct Memory<T> {
     pub reported: Option<Duration>,
     /// Whether our finalizer was taken off: it ends.
     pub let_go: bool,
+    /// The look that somebody asks for.
+    pub asked: Asked,
     /// What the kind remembers.
     pub own: T,
 }

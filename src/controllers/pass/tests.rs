@@ -1,5 +1,7 @@
 //! Tests: what people read in a decision, whatever the kind.
 
+mod ask;
+
 use super::*;
 use crate::{
     controllers::{account_facts::AccountFacts, cause::Cause, mark::ClusterId, trouble::PERSISTS},

@@ -29,15 +29,29 @@ pub fn of_order(record: OrderRecord, answer: &hosting::OrderOutcome, now: i64) -
     Observation::Ordered { order, uuid }
 }
 
-/// What is noted of an order that was given up before it was sent.
-pub fn of_unsent(record: OrderRecord, closed: Closed, now: i64) -> Observation {
+/// What is noted of an order that was given up before it was sent. `refusal`: why the API server did not write it down.
+pub fn of_unsent(
+    record: OrderRecord,
+    closed: Closed,
+    refusal: Option<String>,
+    now: i64,
+) -> Observation {
     match closed {
-        Closed::NotStarted => Observation::Failed(Trouble::of_write(
-            "somebody else changed the object at the same time".into(),
-        )),
+        Closed::NotStarted => {
+            let why = match refusal {
+                Some(why) => format!(
+                    "that an order is under way cannot be noted on the object, so none is sent: {why}"
+                ),
+                None => "somebody else changed the object at the same time".into(),
+            };
+            Observation::Failed(Trouble::of_write(why))
+        }
         Closed::NotSent => {
-            let why = "the order was not sent: that it is under way could not be noted on the object in time";
-            let order = settled(record, Answer::NotSent(why.into()), now);
+            let mut why = "the order was not sent: that it is under way could not be noted on the object in time".to_owned();
+            if let Some(refusal) = refusal {
+                why = format!("{why}: {refusal}");
+            }
+            let order = settled(record, Answer::NotSent(why), now);
             Observation::Ordered { order, uuid: None }
         }
     }

@@ -4,6 +4,7 @@ use super::memory::Memory;
 use crate::controllers::account_facts::AccountFacts;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::{ClusterId, Mark};
+use crate::controllers::request;
 use crate::controllers::stored_keys::Found;
 use crate::{
     account::{
@@ -14,8 +15,8 @@ use crate::{
         BareMetalServer, Policies, PoliciesInForce,
         account::Limits,
         names::{
-            ACKNOWLEDGE_ABSENT, FLUX_REQUEST, ORDER_ANNOTATION, ORDER_ANOTHER, RECONCILE_REQUEST,
-            RELEASE_ANNOTATION, SERVER_FINALIZER,
+            ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION,
+            SERVER_FINALIZER,
         },
         order::OrderNote,
         references::PinnedAccount,
@@ -77,6 +78,8 @@ pub struct Facts {
     pub other_marks: Vec<OtherMark>,
     /// Those of its machines that another living object has on record.
     pub recorded_elsewhere: Vec<ServerId>,
+    /// The ServerCommand that may be under way for the object.
+    pub running_command: Option<String>,
     /// What this process remembers of the object.
     pub memory: Memory,
 }
@@ -222,11 +225,9 @@ impl Facts {
         annotation(&self.object, ORDER_ANOTHER)
     }
 
-    /// The word by which somebody asks for a look now. One that is longer than any that is meant is none.
+    /// The word by which somebody asks for a look now.
     pub fn reconcile_request(&self) -> Option<&str> {
-        let of = |name| annotation(&self.object, name);
-        let asked = of(RECONCILE_REQUEST).or_else(|| of(FLUX_REQUEST))?;
-        (!asked.is_empty() && asked.len() <= LONGEST_REQUEST).then_some(asked)
+        request::word(&self.object.metadata)
     }
 
     /// The status, empty when there is none.
@@ -352,9 +353,6 @@ impl Facts {
         self.account.view()
     }
 }
-
-/// The longest word of a request, in bytes: a moment in any form has room.
-const LONGEST_REQUEST: usize = 128;
 
 fn annotation<'a>(object: &'a BareMetalServer, name: &str) -> Option<&'a str> {
     object

@@ -8,7 +8,7 @@ use super::{
     tag_changes::{TagChange, TagChanges, TagEnd},
 };
 use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble};
-use crate::controllers::{mark::Mark, patience::Patience};
+use crate::controllers::{mark::Mark, patience::Patience, request::Asked};
 use crate::kinds::{
     Reason,
     server::{OrderOutcome, OrderRecord},
@@ -72,7 +72,7 @@ pub struct Memory {
     /// The machine of the object is over.
     pub over: Option<Over>,
     /// The word by which somebody asks for a look, and since when.
-    pub asked: Option<(String, Duration)>,
+    pub asked: Asked,
     /// The machine whose release people were told of.
     pub release_told: Option<String>,
     /// The changes of its machine's tags.
@@ -420,14 +420,6 @@ impl Memory {
         let reads = &self.missing.reads;
         if reads.first().is_some_and(|read| *read < since) {
             self.missing = Missing::default();
-        }
-    }
-
-    /// Notes by which word somebody asks for a look.
-    pub fn asked_for(&mut self, asked: Option<&str>, now: Duration) {
-        let known = self.asked.as_ref().map(|(word, _)| word.as_str());
-        if known != asked {
-            self.asked = asked.map(|word| (word.to_owned(), now));
         }
     }
 

@@ -83,6 +83,10 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         external: None,
         other_marks: Vec::new(),
         recorded_elsewhere: Vec::new(),
+        running_command: ctx.server_commands.running(
+            &namespace,
+            object.metadata.name.as_deref().unwrap_or_default(),
+        ),
         memory: ctx.objects.memory(&uid),
         object,
     };

@@ -49,16 +49,21 @@ pub async fn order(
     let stage = attempt.write(ctx).await;
     let now = clock::now();
     let window = account.view().times.send_window;
-    let OrderStart { record, since, .. } = attempt;
+    let OrderStart {
+        record,
+        since,
+        refusal,
+        ..
+    } = attempt;
     // Known for certain: this pass alone could have sent it.
     if let Stage::Closed(closed) = stage {
-        return answers::of_unsent(record, closed, now.wall);
+        return answers::of_unsent(record, closed, refusal, now.wall);
     }
     let in_time = once::may_send(since, record.intent.send_by, now, window);
     let (lineage, sent) = (&planned.account.lineage, &planned.order.ssh_keys);
     let keys_stand = ssh_keys::stand(&ctx.stored_keys, &facts.object, lineage, sent);
     if !in_time || !keys_stand || !is_planned(&permit, account, planned) {
-        return answers::of_unsent(record, Closed::NotSent, now.wall);
+        return answers::of_unsent(record, Closed::NotSent, None, now.wall);
     }
     let order_tag = mark.order_tag(record.intent.epoch);
     let mut request = planned.order.clone();
@@ -91,6 +96,8 @@ struct OrderStart {
     object: Arc<BareMetalServer>,
     record: OrderRecord,
     since: Moment,
+    /// Why the API server refused a write, in its words.
+    refusal: Option<String>,
 }
 
 impl OrderStart {
@@ -129,6 +136,7 @@ impl OrderStart {
             record: intent::open(&intent, planned),
             since: fresh.now,
             fresh,
+            refusal: None,
         })
     }
 
@@ -168,6 +176,11 @@ impl OrderStart {
                 Reply::Done
             }
             Written::Stale => Reply::Stale,
+            // Nothing stands anywhere, as after a conflict; and it will not for as long as nobody may write it.
+            Written::Unknown(failure) if failure.is_refusal() => {
+                self.refusal = Some(failure.explain());
+                Reply::Stale
+            }
             Written::Unknown(failure) => {
                 tracing::warn!(
                     error = &failure as &dyn std::error::Error,

@@ -51,7 +51,7 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     }
     facts.memory.former_seen(found.other_mark(), now);
     let asked = facts.reconcile_request().map(str::to_owned);
-    facts.memory.asked_for(asked.as_deref(), now);
+    facts.memory.asked.note(asked.as_deref(), now);
     facts.memory.closed_seen(found.closed_attempt(), now);
     if let Some(connection) = facts.view().and_then(|v| v.connection.clone()) {
         facts.memory.looks_over(&connection);

@@ -13,7 +13,7 @@ use crate::{
     controllers::{
         account_facts::{Purpose, held},
         cause::Cause,
-        pass,
+        pass::{self, Sight},
     },
     kinds::{
         Interval, Reason,
@@ -64,9 +64,14 @@ pub enum Effect {
 
 /// Decides what to do for one tag.
 pub fn decide(facts: &Facts) -> Decision {
-    if facts.subject.is_deleting() {
-        return ending::end(facts);
+    match facts.subject.is_deleting() {
+        true => ending::end(facts),
+        false => keep(facts).answering(&facts.subject, || Sight::List(List::Tags)),
     }
+}
+
+/// A living object: its tag is there, or is made.
+fn keep(facts: &Facts) -> Decision {
     let wanted = facts.subject.object.wanted();
     if let Some(cause) = unusable(wanted) {
         return hold(facts, cause);

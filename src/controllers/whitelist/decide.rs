@@ -16,7 +16,11 @@ pub mod words;
 
 use super::{facts::Facts, memory::Look};
 use crate::{
-    controllers::{account_facts::Purpose, cause::Cause, pass},
+    controllers::{
+        account_facts::Purpose,
+        cause::Cause,
+        pass::{self, Sight},
+    },
     kinds::{
         Interval, Reason,
         conditions::{Type, Wanted},
@@ -56,9 +60,14 @@ pub enum Effect {
 
 /// Decides what to do for one whitelist.
 pub fn decide(facts: &Facts) -> Decision {
-    if facts.subject.is_deleting() {
-        return ending::end(facts);
+    match facts.subject.is_deleting() {
+        true => ending::end(facts),
+        false => keep(facts).answering(&facts.subject, || sight(facts)),
     }
+}
+
+/// A living object: the list becomes what is declared.
+fn keep(facts: &Facts) -> Decision {
     let needs_person = |reason, message: String| hold(facts, Cause::needs_person(reason, message));
     if !facts.is_home {
         let message = "spec.accountRef: a ClusterProviderAccount serves whitelists of the operator's own namespace only: create this one there, or use a ProviderAccount";
@@ -123,6 +132,20 @@ pub fn decide(facts: &Facts) -> Decision {
         return look_at(facts, decision.because(cause), idle);
     }
     going_on(facts, decision, next, &look.list, &plan)
+}
+
+/// What a look at the list is for this object. What may not change it, or knows no target, does not read it.
+fn sight(facts: &Facts) -> Sight<Effect> {
+    if !facts.is_home || facts.rivals.owner.is_some() || facts.target().is_err() {
+        return Sight::Unneeded;
+    }
+    match facts.is_listed {
+        true => Sight::Own {
+            last: facts.subject.memory.own.looked_at(),
+            effect: reading(facts),
+        },
+        false => Sight::Blind,
+    }
 }
 
 /// Nothing is changed before all whitelists are known: an older one for the same key may be among them.
@@ -273,14 +296,18 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
 
 /// Reads the list, and does what is next.
 fn work(facts: &Facts) -> Decision {
-    // The proof that the key still works, and the step itself.
-    let calls = facts.calls_of_list() + 2;
-    let decision = Decision::unchanged(&facts.subject).with(Effect::Work { calls });
+    let decision = Decision::unchanged(&facts.subject).with(reading(facts));
     match &facts.subject.memory.trouble {
         // Shown where it persists: then no list counts.
         Some(trouble) => decision.and(unknown(trouble.reason, &trouble.message)),
         None => decision,
     }
+}
+
+fn reading(facts: &Facts) -> Effect {
+    // The proof that the key still works, and the step itself.
+    let calls = facts.calls_of_list() + 2;
+    Effect::Work { calls }
 }
 
 /// No list counts, so nobody knows whether the operator stays admitted.

@@ -156,6 +156,13 @@ impl Own {
         Some(*last + least.saturating_mul(factor).min(most).max(least))
     }
 
+    /// When the last look began, whatever it found.
+    pub fn looked_at(&self) -> Option<Duration> {
+        let looked = self.look.as_ref().map(|look| look.began);
+        let missed = self.missed.as_ref().map(|missed| missed.0);
+        looked.max(missed).max(self.too_long)
+    }
+
     /// Whether what this process removed last was all that was ours.
     pub fn has_emptied(&self) -> bool {
         self.has_emptied

@@ -148,6 +148,42 @@ fn a_holder_stops_before_anybody_else_may_start() {
     assert!(may_start(s(100) + LASTS));
 }
 
+/// Whether there is a moment at which the holder of a lease still acts and another one may take it, where their clocks
+/// run by these factors.
+fn overlaps(of_holder: f64, of_other: f64) -> bool {
+    let mut holder = ours(s(100).mul_f64(of_holder));
+    let asked = s(103);
+    holder.wrote(
+        held_by(&me(), 3),
+        asked.mul_f64(of_holder),
+        s(106).mul_f64(of_holder),
+    );
+    // Seen at its earliest, as if its answer alone were late.
+    let mut theirs = Seat::default();
+    theirs.see(&other(), Some(held_by(&me(), 3)), asked.mul_f64(of_other));
+    let may_start = |at: Duration| {
+        matches!(
+            theirs.step(&other(), at.mul_f64(of_other), stamp(0)),
+            Step::Write(_)
+        )
+    };
+    let moments = (0..600).map(|n| s(106) + Duration::from_millis(100) * n);
+    let acts = |at: Duration| holder.since(at.mul_f64(of_holder)).is_some();
+    assert!(moments.clone().any(may_start) && acts(s(106)));
+    moments.clone().any(|at| acts(at) && may_start(at))
+}
+
+#[test]
+fn clocks_that_run_at_different_rates_leave_no_moment_for_two() {
+    for of_holder in [0.8, 0.9, 1.0, 1.1, 1.2] {
+        for of_other in [0.8, 0.9, 1.0, 1.1, 1.19] {
+            assert!(!overlaps(of_holder, of_other), "{of_holder} {of_other}");
+        }
+    }
+    // Where one runs more than half as fast again as the other, they would: no clock does.
+    assert!(overlaps(0.8, 1.25));
+}
+
 #[test]
 fn a_renewal_counts_from_when_it_was_asked_for() {
     let mut seat = ours(s(100));

@@ -1,5 +1,6 @@
 //! The floor that all kinds stand on, against a real API server that misbehaves.
 
-mod proxy;
+pub(crate) mod proxy;
 mod refused_status;
+pub(crate) mod rules;
 mod swallowed;

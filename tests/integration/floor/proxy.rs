@@ -1,5 +1,5 @@
 //! A proxy before the API server that swallows listings of servers: as a load balancer does
-//! whose backend went away, it takes the request and says nothing more.
+//! whose backend went away, it takes the request and says nothing more. What else goes wrong is said by rules.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::rules::{Call, Fault, Rules};
+
 const SERVERS: &str = "/baremetalservers";
 
 /// The proxy. Dropped, it ends.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     way: Arc<Way>,
     address: SocketAddr,
     _serving: JoinSet<()>,
@@ -38,10 +40,12 @@ struct Way {
     expires: AtomicBool,
     /// Changes when all open watches are to end.
     cut: watch::Sender<u64>,
+    /// What else goes wrong.
+    rules: Rules,
 }
 
 impl Proxy {
-    pub(super) async fn start(access: &Access) -> Self {
+    pub(crate) async fn start(access: &Access) -> Self {
         let pem = std::fs::read(&access.ca_file).unwrap();
         let roots = reqwest::Certificate::from_pem_bundle(&pem).unwrap();
         let client = reqwest::Client::builder()
@@ -57,6 +61,7 @@ impl Proxy {
             swallowed: AtomicUsize::new(0),
             expires: AtomicBool::new(false),
             cut: watch::Sender::new(0),
+            rules: Rules::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -74,7 +79,7 @@ impl Proxy {
     }
 
     /// Writes a kubeconfig that leads to it.
-    pub(super) fn kubeconfig(&self, folder: &Path) -> PathBuf {
+    pub(crate) fn kubeconfig(&self, folder: &Path) -> PathBuf {
         let server = format!("http://{}", self.address);
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
@@ -87,21 +92,57 @@ impl Proxy {
         path
     }
 
-    /// Swallows so many listings of servers from now on, and makes the operator ask for one: its
-    /// watches end, and the version after which it goes on is forgotten.
-    pub(super) fn swallow_relists(&self, number: usize) {
+    /// Swallows so many listings of servers from now on, and makes the operator ask for one.
+    pub(crate) fn swallow_relists(&self, number: usize) {
         self.way.to_swallow.store(number, Ordering::Relaxed);
+        self.make_relist();
+    }
+
+    /// Makes the operator list the servers again: its watches end, and the version after which it goes on is
+    /// forgotten.
+    pub(crate) fn make_relist(&self) {
         self.way.expires.store(true, Ordering::Relaxed);
+        self.cut_watches();
+    }
+
+    /// Ends all open watches, and lets go what a rule holds.
+    pub(crate) fn cut_watches(&self) {
         self.way.cut.send_modify(|count| *count += 1);
     }
 
+    /// From now on the requests that `hits` picks meet this fault; the first rule that picks one counts.
+    pub(crate) fn fault(&self, fault: Fault, hits: impl Fn(&Call) -> bool + Send + Sync + 'static) {
+        self.way.rules.add(fault, usize::MAX, Box::new(hits));
+    }
+
+    /// Like [`Proxy::fault`], for so many of them.
+    pub(crate) fn fault_times(
+        &self,
+        times: usize,
+        fault: Fault,
+        hits: impl Fn(&Call) -> bool + Send + Sync + 'static,
+    ) {
+        self.way.rules.add(fault, times, Box::new(hits));
+    }
+
+    /// How many requests the rules have hit, in all.
+    pub(crate) fn hits(&self) -> usize {
+        self.way.rules.hits()
+    }
+
+    /// Ends all rules.
+    pub(crate) fn clear_faults(&self) {
+        self.way.rules.clear();
+        self.cut_watches();
+    }
+
     /// Lets everything through again; what was swallowed stays so.
-    pub(super) fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.way.to_swallow.store(0, Ordering::Relaxed);
     }
 
     /// How many listings were swallowed.
-    pub(super) fn swallowed(&self) -> usize {
+    pub(crate) fn swallowed(&self) -> usize {
         self.way.swallowed.load(Ordering::Relaxed)
     }
 }
@@ -133,6 +174,20 @@ async fn answer(State(way): State<Arc<Way>>, method: Method, uri: Uri, rest: Req
         let kind = [(header::CONTENT_TYPE, "application/json")];
         return (kind, format!("{gone}\n")).into_response();
     }
+    let mut cut = way.cut.subscribe();
+    match way.rules.meet(&method, &uri, &rest.body) {
+        None | Some(Fault::Pass) => {}
+        Some(Fault::Refuse(code)) => return refusal(code),
+        Some(Fault::Say(text)) => {
+            return ([(header::CONTENT_TYPE, "application/json")], text).into_response();
+        }
+        Some(Fault::Hold) => {
+            // The proxy lives longer than its connections.
+            let _ = cut.changed().await;
+            return refusal(503);
+        }
+        Some(Fault::Overtake(change)) => overtake(&way, uri.path(), &change).await,
+    }
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let mut call = way
         .client
@@ -142,11 +197,38 @@ async fn answer(State(way): State<Arc<Way>>, method: Method, uri: Uri, rest: Req
             call = call.header(name, value.clone());
         }
     }
-    let cut = way.cut.subscribe();
     match call.bearer_auth(&way.token).body(rest.body).send().await {
         Ok(answer) => forward(answer, is_watch.then_some(cut)),
         Err(_) => StatusCode::BAD_GATEWAY.into_response(),
     }
+}
+
+/// What the API server says when it does not do something.
+fn refusal(code: u16) -> Response {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "refused by the proxy", "reason": "Refused", "code": code,
+    });
+    let code = StatusCode::from_u16(code).unwrap();
+    // What counts with 429; elsewhere nobody reads it.
+    let head = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::RETRY_AFTER, "1"),
+    ];
+    (code, head, status.to_string()).into_response()
+}
+
+/// Somebody else changes the object at `path` right now.
+async fn overtake(way: &Way, path: &str, change: &str) {
+    let object = path.trim_end_matches("/status");
+    let call = way.client.patch(format!("{}{object}", way.upstream));
+    let call = call.header(header::CONTENT_TYPE, "application/merge-patch+json");
+    let changed = call
+        .bearer_auth(&way.token)
+        .body(change.to_owned())
+        .send()
+        .await;
+    assert!(changed.unwrap().status().is_success());
 }
 
 /// The answer as it comes; that of a watch ends when it is cut.

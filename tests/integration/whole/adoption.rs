@@ -249,6 +249,15 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
         "spec.externalID",
     )
     .await;
+    // Nor is the number of a dedicated host an identifier: no object orders, releases or marks one.
+    let (_, hosts) = world.simulator.call("GET", "/v3/host", None).await;
+    let dedicated = hosts[0]["id"].as_u64().expect("hosts have numbers");
+    refused(
+        &world,
+        &naming("bad", &dedicated.to_string()),
+        "spec.externalID",
+    )
+    .await;
     // A slip is mended by the next apply, and the machine that it then has stays its own.
     let right = by_hand(&world, "nowhere", &[]).await;
     world

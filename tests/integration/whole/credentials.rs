@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
@@ -110,6 +110,61 @@ async fn a_rejected_key_changes_no_object_that_is_ready() {
     let now = world.get("one").await.unwrap();
     assert_eq!(condition(&now, "Ready"), condition(&settled, "Ready"));
     assert_eq!(orders(&world).await, 3);
+    judge(&world).await;
+}
+
+/// Somebody deletes the Secret before the servers, by force: the running process goes on with the key that it has; the
+/// next one has none, keeps the object, and says what it needs.
+#[tokio::test]
+async fn a_key_that_is_deleted_first_holds_no_release_of_this_process_and_the_next_says_what_it_needs()
+ {
+    let mut world = World::start(cluster(), "keyless").await;
+    let mut objects = Vec::new();
+    for name in ["one", "two"] {
+        world.create(&server(name)).await;
+    }
+    for name in ["one", "two"] {
+        objects.push(world.wait_ready(name, SOON).await);
+    }
+    let secrets = world.secrets();
+    secrets
+        .delete("account-key", &DeleteParams::default())
+        .await
+        .unwrap();
+    // The account's own finalizer holds it, until a person takes that off.
+    let held_by = secrets
+        .get("account-key")
+        .await
+        .unwrap()
+        .metadata
+        .finalizers;
+    assert_eq!(held_by.map(|all| all.len()), Some(1));
+    let forced = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    secrets
+        .patch("account-key", &PatchParams::default(), &forced)
+        .await
+        .unwrap();
+    account_says(&world, "default", "KeyAccepted", "False", "SecretNotFound").await;
+    world.delete("one").await;
+    world.wait_gone("one", SOON).await;
+    assert_eq!(
+        super::machine_of(&world, &objects[0]).await["status"],
+        "released"
+    );
+
+    world.operator().kill9();
+    world.operator().restart();
+    world.delete("two").await;
+    stuck(&world, "two", "SecretNotFound", &["account-key"]).await;
+    let now = world.get("two").await.unwrap();
+    assert!(now["metadata"]["finalizers"][0].is_string(), "{now:#}");
+    let machine = super::machine_of(&world, &objects[1]).await;
+    assert_eq!(machine["status"], "delivered");
+    world.write_key(world.simulator.api_key()).await;
+    world.wait_gone("two", SOON).await;
+    let machine = super::machine_of(&world, &objects[1]).await;
+    assert_eq!(machine["status"], "released");
+    assert_eq!(orders(&world).await, 2);
     judge(&world).await;
 }
 

@@ -2,10 +2,15 @@
 //! process. Each test has a world of its own, so all of them run side by side.
 
 mod adoption;
+mod answers_to_orders;
+mod answers_to_releases;
+mod api_server_away;
+mod api_server_writes;
 mod bad_input;
 mod bad_things;
 mod brake;
 mod cluster_wide;
+mod commands;
 mod credentials;
 mod disasters;
 mod entries;
@@ -25,6 +30,7 @@ mod mishaps;
 mod namespace_end;
 mod neighbours;
 mod orphans;
+mod people_at_the_portal;
 mod policies;
 mod replaced;
 mod retained;
@@ -37,6 +43,7 @@ mod tenants;
 mod throttled;
 mod timing;
 mod traces;
+mod watch_gaps;
 mod watch_log;
 mod whitelists;
 
@@ -50,6 +57,7 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::floor::proxy::Proxy;
 use lab::rig::{Plan, Simulator, World, cluster, condition, eventually, server};
 
 /// Everything that these tests wait for happens within this time, on a busy machine too.
@@ -122,6 +130,23 @@ async fn with_other_account(prefix: &str) -> (World, Simulator) {
     world.allow_base_url(other.api());
     world.start_operator();
     (world, other)
+}
+
+/// A world whose operator reaches the API server through a proxy, and that proxy.
+async fn with_proxy(prefix: &str, plan: Plan) -> (World, Proxy) {
+    let mut world = World::prepare(cluster(), prefix, plan).await;
+    let proxy = Proxy::start(cluster().access()).await;
+    world.reach_cluster_by(proxy.kubeconfig(world.folder()));
+    world.start_operator();
+    (world, proxy)
+}
+
+/// Waits until the rules of the proxy have hit this many requests, in all.
+async fn hits(proxy: &Proxy, times: usize) {
+    eventually(&format!("{times} requests are hit"), SOON, async || {
+        (proxy.hits() >= times).then_some(())
+    })
+    .await;
 }
 
 /// Waits until the object is not ready for this reason; returns the message.

@@ -12,6 +12,7 @@ use flexmetal_operator::{
             orphan_memory::OrphanMemory,
         },
         patience::Patience,
+        request::Asked,
         server::claims::on_record,
     },
     kinds::{
@@ -245,6 +246,7 @@ pub fn account(a: &Account) -> Facts {
         is_namespace_suspended: Some(false),
         orphan_memory: OrphanMemory::default(),
         orphans_of_living: BTreeSet::new(),
+        asked: Asked::default(),
         is_only_account: true,
     };
     let missed = a.missed.map(|tick| ticks(tick - a.started));

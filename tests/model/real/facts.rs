@@ -139,6 +139,7 @@ pub fn facts(s: &Sight) -> Facts {
         external: None,
         other_marks: Vec::new(),
         recorded_elsewhere: Vec::new(),
+        running_command: None,
         memory: (*MEMORIES.get(s.memory)).clone(),
     };
     let seen = Seen {

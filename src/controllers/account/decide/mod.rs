@@ -1,5 +1,6 @@
 //! What to say of an account, and what to do about it. Pure.
 
+mod ask;
 mod brake;
 mod conditions;
 mod finalizers;
@@ -72,8 +73,11 @@ pub struct Decision {
     pub again: Duration,
     /// What is looked for then, more and more rarely the longer it does not come; None: nothing in particular.
     pub looks_for: Option<Reason>,
-    /// A complete listing that begins at or after this moment is wanted, to see where URL and key lead.
+    /// A complete listing that begins at or after this moment is wanted: to see where URL and key lead, or since
+    /// somebody asks for a look.
     pub wants_proof: Option<Duration>,
+    /// The request for a look that is acknowledged; None: as before.
+    pub handled: Option<String>,
 }
 
 /// Something to do in Kubernetes.
@@ -135,6 +139,12 @@ pub fn decide(facts: &Facts) -> Decision {
     let effect = effect.or_else(|| brake::is_used_up(facts).then_some(Effect::ForgetReleases));
     let effect =
         effect.or_else(|| orphan_release::is_used_up(facts, own).then_some(Effect::ForgetOrphans));
+    let sought = (!identity.is_settled()).then(|| {
+        let spacing = facts.times().absence_check_interval;
+        let proof = facts.report.as_ref().and_then(|r| r.proof.as_ref());
+        proof.map_or(Duration::ZERO, |proof| proof.began + spacing)
+    });
+    let (asked, handled) = ask::answer(facts);
     Decision {
         looks_for: looks_for(facts, trouble.as_ref(), block.is_some()),
         block,
@@ -158,11 +168,8 @@ pub fn decide(facts: &Facts) -> Decision {
         },
         patience_for,
         again: again(facts, trouble.as_ref()),
-        wants_proof: (!identity.is_settled()).then(|| {
-            let spacing = facts.times().absence_check_interval;
-            let proof = facts.report.as_ref().and_then(|r| r.proof.as_ref());
-            proof.map_or(Duration::ZERO, |proof| proof.began + spacing)
-        }),
+        wants_proof: [sought, asked].into_iter().flatten().min(),
+        handled,
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     };
     let every = view.times.active_poll_interval;
     let message = format!(
-        "{} of machine {} was sent, and the provider says {:?}; looked at every {}",
+        "{} of machine {} was sent, and the provider says {:?}; looked at again every {}",
         record.intent.action.as_str(),
         record.intent.machine,
         record.state.as_deref().unwrap_or_default(),
@@ -112,7 +112,8 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         return end::failed(facts, Reason::OutcomeUnknown, unknown);
     }
     let message = format!(
-        "it is not known whether {action} of machine {machine} was carried out: the machine's commands are looked at, and it is not sent again"
+        "it is not known whether {action} of machine {machine} was carried out, and it is not sent again; the machine's commands are looked at again every {}",
+        Interval(view.times.absence_check_interval)
     );
     let decision = hold(facts, Cause::waits(Reason::OutcomeUnknown, message));
     let due = search.missed.map_or(search.first_seen, |at| {

@@ -37,8 +37,9 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         return end::late(facts, "the command could not be sent");
     }
     if let Some(ahead) = &facts.ahead {
-        let message =
-            format!("ServerCommand {ahead} for BareMetalServer {name} is older and goes first");
+        let message = format!(
+            "ServerCommand {ahead} for BareMetalServer {name} goes first; this one follows when that is over"
+        );
         return end::wait(facts, Cause::waits(Reason::Queued, message));
     }
     let server = match &facts.server {
@@ -60,7 +61,7 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
     };
     if is_ending(server) {
         let message = format!(
-            "BareMetalServer {name} is being deleted, so no command is sent to its machine any more"
+            "BareMetalServer {name} is being deleted, so no command is sent to its machine any more; delete this command"
         );
         return end::failed(facts, Reason::ServerEnding, message);
     }
@@ -70,7 +71,7 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
     if subject.status().account.as_ref() != Some(&of_server) {
         let mut status = status(facts);
         status.account = Some(of_server);
-        let cause = Cause::waits(Reason::Progressing, "the command is about to be sent");
+        let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
         return Decision::of(status).because(cause).going_on();
     }
     if let Err(cause) = stands_ready(facts, server) {
@@ -109,7 +110,7 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
             connection,
         },
     };
-    let cause = Cause::waits(Reason::Progressing, "the command is about to be sent");
+    let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
     hold(facts, cause).with(Effect::Send(Box::new(new)))
 }
 

@@ -18,7 +18,7 @@ pub fn handle(facts: &Facts, decision: &mut Decision) {
         return;
     }
     let memory = &facts.memory;
-    let since = memory.asked.as_ref().map(|(_, since)| *since);
+    let since = memory.asked.since();
     let is_old = |at: Duration| since.is_none_or(|since| at < since);
     // What a read did not find was looked at as well.
     let missed = memory.missing.reads.last().copied();

@@ -1,6 +1,6 @@
 //! An effect that keeps failing: status says why nothing moves on.
 
-use super::{super::facts::Facts, Decision};
+use super::{super::facts::Facts, Decision, Effect};
 use crate::{
     controllers::{
         cause::{AS_READY, Cause},
@@ -19,8 +19,10 @@ pub fn show(facts: &Facts, decision: &mut Decision) {
         return;
     }
     let mut message = trouble.persistent();
+    // What is said of an order that is sent right now has been so for too long.
+    let is_order = matches!(decision.effect, Some(Effect::Order(_)));
     let draft = &mut decision.draft;
-    if draft.conditions.is_empty() {
+    if draft.conditions.is_empty() || is_order {
         draft.set(facts, Cause::waits(trouble.reason, message), None);
         message = AS_READY.to_owned();
     }

@@ -24,6 +24,9 @@ use hosting::{Server, ServerStatus};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
+/// How soon it is looked again whether a command is over.
+const COMMAND_RUNS: Duration = Duration::from_secs(5);
+
 /// Said of a machine that is over, while its object still ends.
 const RELEASED: &str = "the machine is released; this object goes within seconds";
 /// A delayed release is looked at this often at the least: a clock may be turned back.
@@ -254,6 +257,18 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     let is_delayed = server.status.is_live() && !fence::is_due(facts);
     if let Some(due) = facts.release_due().filter(|_| is_delayed) {
         return delayed(facts, server, due);
+    }
+    if let Some(command) = facts
+        .running_command
+        .as_deref()
+        .filter(|_| server.status.is_live())
+    {
+        let text = format!(
+            "machine {} is released once ServerCommand {command} is over, which may be under way, or its spec.timeout; to release it now, delete that command once it is not needed",
+            server.id
+        );
+        let cause = Cause::waits(Reason::CommandRunning, text);
+        return showing(facts, server, cause).again(COMMAND_RUNS);
     }
     if let Some(cause) = braked(facts, server) {
         return showing(facts, server, cause).again(LONGEST_SLEEP);

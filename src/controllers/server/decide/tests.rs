@@ -187,6 +187,7 @@ impl Case {
             external: None,
             other_marks: Vec::new(),
             recorded_elsewhere: Vec::new(),
+            running_command: None,
             memory: Memory::default(),
         })
     }

@@ -13,7 +13,11 @@ use crate::{
         List,
         view::{State, View},
     },
-    controllers::{account_facts::AccountFacts, cause::Cause, pass},
+    controllers::{
+        account_facts::AccountFacts,
+        cause::Cause,
+        pass::{self, Sight},
+    },
     kinds::{
         Reason,
         ssh_key::{SshKeyStatus, StoredKeyNote},
@@ -67,10 +71,10 @@ const SHORTLY: Duration = Duration::from_secs(1);
 
 /// Decides what to do for one object.
 pub fn decide(facts: &Facts) -> Decision {
-    if facts.subject.is_deleting() {
-        return end::end(facts);
+    match facts.subject.is_deleting() {
+        true => end::end(facts),
+        false => keep::keep(facts).answering(&facts.subject, || Sight::List(List::SshKeys)),
     }
-    keep::keep(facts)
 }
 
 /// The status as it is, with this cause.

@@ -814,3 +814,12 @@ mod ending {
         assert!(message(&decision).contains("Retain"));
     }
 }
+
+#[test]
+fn a_look_that_is_asked_for_is_one_at_the_stored_keys_and_nobody_looks_through_a_refused_key() {
+    let asked = || Case::at_rest().facts(|f| f.subject.memory.asked.note(Some("now"), secs(NOW)));
+    let next = secs(LOOKED + 15);
+    assert_eq!(asked().decide().wants, Some((List::SshKeys, next)));
+    assert!(Case::at_rest().decide().wants > Some((List::SshKeys, next)));
+    assert_eq!(asked().blocked(Reason::KeyRejected).decide().wants, None);
+}

@@ -616,3 +616,15 @@ fn a_blocked_account_holds_it() {
     let ends = not_allowed.made("web").tags(&[("web", 0)]).deleted();
     assert_eq!(ends.outcome().0, delete("web", true));
 }
+
+#[test]
+fn a_look_that_is_asked_for_is_one_at_the_tags_and_sooner_than_the_one_at_rest() {
+    let rest = Case::new().tags(&[("web", 1)]).made("web");
+    let asked = rest
+        .clone()
+        .facts(|f| f.subject.memory.asked.note(Some("now"), NOW));
+    let pace = View::usable().times.active_poll_interval;
+    let wanted = Some((List::Tags, NOW - secs(1) + pace));
+    assert_eq!(asked.decide().wants, wanted);
+    assert!(rest.decide().wants > wanted, "that of the idle interval");
+}

@@ -1,5 +1,6 @@
 //! Tests: what is planned, and what is decided.
 
+mod asks;
 mod ends;
 mod plans;
 pub(crate) mod readings;

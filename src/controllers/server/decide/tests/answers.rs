@@ -171,12 +171,12 @@ fn an_order_is_noted_by_what_is_certain() {
         assert_eq!((order.failures, uuid), (failures, machine), "{answer:?}");
         assert_eq!(order.intent, record.intent);
     }
-    let given_up = answers::of_unsent(record.clone(), Closed::NotSent, 9);
+    let given_up = answers::of_unsent(record.clone(), Closed::NotSent, None, 9);
     assert!(
         matches!(given_up, Observation::Ordered { order, uuid: None }
             if order.outcome == Some(OrderOutcome::NotSent) && order.failures == 3)
     );
-    let nothing = answers::of_unsent(record, Closed::NotStarted, 9);
+    let nothing = answers::of_unsent(record, Closed::NotStarted, None, 9);
     assert!(matches!(nothing, Observation::Failed(_)), "{nothing:?}");
 }
 

@@ -6,7 +6,7 @@ use crate::kinds::names::{FLUX_REQUEST, RECONCILE_REQUEST};
 /// Asked for by this word, since that moment.
 fn asked(case: Case, word: &str, since: u64) -> Case {
     let case = case.annotated(RECONCILE_REQUEST, word.into());
-    case.memory(|m| m.asked_for(Some(word), secs(since)))
+    case.memory(|m| m.asked.note(Some(word), secs(since)))
 }
 
 fn handled(case: &Case) -> Option<String> {

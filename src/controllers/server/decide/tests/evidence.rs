@@ -66,3 +66,38 @@ fn an_effect_that_keeps_failing_is_told_and_one_failure_is_not() {
         assert_eq!(told, is_told, "{failures}: {synced:?}");
     }
 }
+
+/// It is about to be ordered, time and again: what is in the way stands where everybody looks.
+#[test]
+fn an_order_that_cannot_be_written_down_says_so_in_ready() {
+    use crate::controllers::{
+        once::Closed,
+        server::{answers, memory::Observation},
+    };
+    let record = Case::new().ordered(None, None).0.status().order.unwrap();
+    let refused = || Some("no right to patch".to_owned());
+    let not_started = answers::of_unsent(record.clone(), Closed::NotStarted, refused(), 9);
+    let mut facts = Case::new().0;
+    for (failures, reason) in [
+        (1, Reason::Ordering),
+        (2, Reason::Ordering),
+        (3, Reason::WriteFailed),
+    ] {
+        facts
+            .memory
+            .note(not_started.clone(), facts.now.mono, secs(60));
+        let decision = decide(&facts);
+        let ready = decision.draft.condition(Type::Ready).unwrap();
+        assert_eq!(ready.reason, reason, "{failures}");
+        assert!(matches!(decision.effect, Some(Effect::Order(_))));
+        let words = ready.message.contains("no right to patch");
+        assert_eq!(words, failures == 3, "{}", ready.message);
+    }
+    assert_eq!(facts.memory.backoff.failures(), 3);
+    // What stands in metadata and not in status was not sent either, and is recorded with the reason.
+    let not_sent = answers::of_unsent(record, Closed::NotSent, refused(), 9);
+    let Observation::Ordered { order, .. } = not_sent else {
+        panic!("{not_sent:?}")
+    };
+    assert!(order.message.unwrap().ends_with("no right to patch"));
+}

@@ -47,8 +47,8 @@ fn keys(cause: Cause) -> Case {
 }
 
 /// An effect failed again and again.
-fn failing(reason: Reason) -> Case {
-    deleted(ServerStatus::Delivered).memory(|m| {
+fn failing(case: Case, reason: Reason) -> Case {
+    case.memory(|m| {
         for _ in 0..3 {
             m.backoff.fail(RUNNING - secs(600), secs(1));
         }
@@ -196,6 +196,8 @@ fn without_a_machine() -> Vec<Case> {
         unlooked(),
         paced(OrderOutcome::Refused),
         paced(OrderOutcome::NotSent),
+        failing(Case::new(), Reason::WriteFailed),
+        failing(Case::new(), Reason::ChecksFailed),
         Case::new().open(300, &[]),
         Case::new().open(300, &[]).view(|v| v.known.clear()),
         Case::new().annotated(ORDER_ANNOTATION, "{".into()),
@@ -283,6 +285,7 @@ fn being_deleted() -> Vec<Case> {
     vec![
         delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
         braked(delivered()),
+        delivered().facts(|f| f.running_command = Some("reboot".into())),
         deleted(ServerStatus::Releasing).begun(1),
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
         deleted(ServerStatus::Released),
@@ -296,9 +299,9 @@ fn being_deleted() -> Vec<Case> {
         observed(delivered()),
         known(shared(), Some(true), false),
         answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 600),
-        failing(Reason::WriteFailed),
-        failing(Reason::ChecksFailed),
-        failing(Reason::RequestRefused),
+        failing(deleted(ServerStatus::Delivered), Reason::WriteFailed),
+        failing(deleted(ServerStatus::Delivered), Reason::ChecksFailed),
+        failing(deleted(ServerStatus::Delivered), Reason::RequestRefused),
         answered(ServerStatus::Delivered, ReleaseAnswer::Refused, 0)
             .spec(|s| s.suspend = Some(true)),
         crowded(delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))),

@@ -46,6 +46,21 @@ pub(super) fn braked(case: Case) -> Case {
 }
 
 #[test]
+fn a_release_waits_for_a_command_that_may_be_under_way() {
+    let with = |case: Case| case.facts(|f| f.running_command = Some("reboot".into()));
+    let waits = with(deleted(ServerStatus::Delivered)).decide();
+    assert_eq!(short(&waits), (None, Some(Reason::CommandRunning), false));
+    // What does not run is not commanded; and a release that has begun goes on.
+    let failed = with(deleted(ServerStatus::Failed)).decide();
+    assert_eq!(short(&failed).0, Some("BeginRelease"));
+    let begun = with(deleted(ServerStatus::Delivered).begun(1)).decide();
+    assert_eq!(short(&begun).0, Some("Release"));
+    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
+    let kept = with(deleted(ServerStatus::Delivered).spec(retain)).decide();
+    assert_eq!(short(&kept).0, Some("AddTag"));
+}
+
+#[test]
 fn a_release_is_held_by_the_brake_of_the_account_unless_it_is_counted_or_nothing_runs() {
     let held = braked(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&held), (None, Some(Reason::ReleaseHeld), true));

@@ -1,0 +1,92 @@
+//! Answers to orders that say nothing, too much, or come too late, from a provider whose clock is an hour off and
+//! whose lists are late.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{SERVERS, SOON, judge, orders};
+use lab::rig::{Fault, Plan, World, cluster, quick_timing, server};
+
+/// Seconds by which the provider's clock is behind.
+const BEHIND: i64 = 3600;
+/// Seconds after which lists show a new machine.
+const LATE: u32 = 2;
+
+/// What the provider says to an order that it takes, by the name of its server.
+fn answers() -> Vec<(&'static str, Value)> {
+    let record = |digit: &str| {
+        let uuid = format!("00000000-0000-4000-8000-{}", digit.repeat(12));
+        json!({"uuid": uuid, "name": "web", "status": "created", "tags": []})
+    };
+    let says = |text: &Value| json!({"body": {"text": text.to_string(), "contentType": "application/json"}});
+    vec![
+        ("an-empty-list", says(&json!([]))),
+        ("two-servers", says(&json!([record("a"), record("b")]))),
+        ("another-server", says(&json!([record("c")]))),
+        ("an-unmarked-object", says(&record("d"))),
+        (
+            "a-page",
+            json!({"body": {"text": "<h1>no</h1>", "contentType": "text/html"}}),
+        ),
+        ("half", json!("truncate")),
+        ("nothing", json!("emptyBody")),
+        ("ten-megabytes", json!({"oversize": {"bytes": 10_000_000}})),
+        ("a-dropped-call", json!("dropAfter")),
+        ("too-late", json!({"delay": {"ms": 3000, "before": false}})),
+        (
+            "a-conflict",
+            json!({"status": {"code": 409, "after": true}}),
+        ),
+        ("an-error", json!({"status": {"code": 500, "after": true}})),
+        (
+            "a-bad-gateway",
+            json!([{"status": {"code": 502, "after": true}}, "emptyBody"]),
+        ),
+        (
+            "unavailable",
+            json!({"status": {"code": 503, "after": true, "retryAfter": 1}}),
+        ),
+        (
+            "a-gateways-patience",
+            json!({"status": {"code": 504, "after": true}}),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn whatever_an_order_is_answered_its_machine_is_found_by_its_mark_and_never_ordered_again() {
+    let now = Timestamp::now().as_second();
+    let mut timing = quick_timing();
+    // Longer than lists are late, on a busy machine too: else an order could be taken for lost.
+    timing["absenceGracePeriod"] = json!("2m");
+    let plan = Plan {
+        simulator: vec![
+            format!("--clock-start={}", now - BEHIND),
+            format!("--list-lag-seconds={LATE}"),
+        ],
+        timing,
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), "answers", plan).await;
+    world.start_operator();
+    let answers = answers();
+    for (name, fault) in &answers {
+        let part = format!("\"{name}\"");
+        let fault = Fault::new(fault.clone())
+            .on("POST", SERVERS)
+            .with_body(&part);
+        world.simulator.fault(fault).await;
+        world.create(&server(name)).await;
+    }
+    for (name, _) in &answers {
+        let object = world.wait_ready(name, SOON).await;
+        assert_eq!(object["status"]["order"]["outcome"], "Created", "{name}");
+        let machine = super::machine_of(&world, &object).await;
+        assert_eq!(machine["name"], *name);
+    }
+    let rules = world.simulator.faults().await;
+    assert!(rules.iter().all(|rule| rule["applied"] == 1), "{rules:#?}");
+    assert_eq!(orders(&world).await, answers.len() as u64);
+    assert_eq!(world.simulator.machines().await.len(), answers.len());
+    judge(&world).await;
+}

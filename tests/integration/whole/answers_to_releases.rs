@@ -1,0 +1,151 @@
+//! Answers to releases that say nothing or come to nothing, and machines that go back and forth between states, from
+//! a provider whose clock is an hour ahead.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, stuck, with};
+use lab::rig::{Fault, Health, Plan, World, cluster, eventually, health, server};
+
+const LONG: f64 = 3600.0;
+/// Seconds by which the provider's clock is ahead.
+const AHEAD: i64 = 3600;
+
+fn uuid(object: &Value) -> &str {
+    object["status"]["uuid"].as_str().expect("it has a machine")
+}
+
+async fn ready(prefix: &str, names: &[&str]) -> (World, Vec<Value>) {
+    let now = Timestamp::now().as_second();
+    let plan = Plan {
+        simulator: vec![format!("--clock-start={}", now + AHEAD)],
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), prefix, plan).await;
+    world.start_operator();
+    for name in names {
+        let replace = json!({"failurePolicy": "Replace", "externalReleasePolicy": "Reorder"});
+        world.create(&with(name, &replace)).await;
+    }
+    let mut objects = Vec::new();
+    for name in names {
+        objects.push(world.wait_ready(name, SOON).await);
+    }
+    (world, objects)
+}
+
+#[tokio::test]
+async fn a_release_that_is_answered_badly_is_asked_for_again_and_its_object_stays_until_it_is_over()
+{
+    let names = [
+        "refused",
+        "broken",
+        "unheard",
+        "unanswered",
+        "in-vain",
+        "slow",
+    ];
+    let (world, objects) = ready("releases", &names).await;
+    let faults = [
+        json!({"refuse": {"status": 404, "message": "no such server"}}),
+        json!({"status": {"code": 500}}),
+        json!("dropBefore"),
+        json!("dropAfter"),
+        // Answered as if it were released, and nothing is.
+        json!({"status": {"code": 200}}),
+    ];
+    for (object, fault) in objects.iter().zip(faults) {
+        let path = format!("{SERVERS}/{}", uuid(object));
+        world
+            .simulator
+            .fault(Fault::new(fault).on("DELETE", &path).times(1))
+            .await;
+    }
+    // Nothing ends before the test says so.
+    world
+        .simulator
+        .settings(&json!({"releaseSeconds": LONG}))
+        .await;
+    for name in names {
+        world.delete(name).await;
+    }
+    eventually("each fault has hit", SOON, async || {
+        let rules = world.simulator.faults().await;
+        rules.iter().all(|rule| rule["applied"] == 1).then_some(())
+    })
+    .await;
+    for name in names {
+        let object = world.get(name).await.expect("it stays");
+        assert!(
+            object["metadata"]["finalizers"][0].is_string(),
+            "{object:#}"
+        );
+    }
+    for object in &objects {
+        machine_becomes(&world, uuid(object), "releasing").await;
+    }
+    // For as long as it takes.
+    looks(&world, 3).await;
+    for name in names {
+        held(&world, name, "Releasing", &[]).await;
+    }
+    world.simulator.advance(LONG).await;
+    for name in names {
+        world.wait_gone(name, SOON).await;
+    }
+    for object in &objects {
+        assert_eq!(machine_of(&world, object).await["status"], "released");
+    }
+    assert_eq!(orders(&world).await, names.len() as u64);
+    judge(&world).await;
+}
+
+/// Delivered once is not given up by itself, whatever the provider says of it later.
+#[tokio::test]
+async fn a_machine_that_goes_back_and_forth_between_states_is_shown_as_it_is_and_never_replaced() {
+    let (world, objects) = ready("flapping", &["one"]).await;
+    let one = &objects[0];
+    for _ in 0..3 {
+        world
+            .simulator
+            .alter(uuid(one), &json!({"status": "failed"}))
+            .await;
+        stuck(&world, "one", "ProvisioningFailed", &[uuid(one)]).await;
+        world
+            .simulator
+            .alter(uuid(one), &json!({"status": "delivered"}))
+            .await;
+        world.wait_ready("one", SOON).await;
+        world
+            .simulator
+            .alter(uuid(one), &json!({"status": "provisioning"}))
+            .await;
+        held(&world, "one", "Provisioning", &[uuid(one)]).await;
+        assert_eq!(health(&world.get("one").await.unwrap()), Health::InProgress);
+        world
+            .simulator
+            .alter(
+                uuid(one),
+                &json!({"status": "delivered", "ipAddresses": []}),
+            )
+            .await;
+        held(&world, "one", "WaitingForAddress", &[uuid(one)]).await;
+        let back = json!({"ipAddresses": ["192.0.2.7"]});
+        world.simulator.alter(uuid(one), &back).await;
+        world.wait_ready("one", SOON).await;
+    }
+    let failed = json!({"status": "failed"});
+    world.simulator.alter(uuid(one), &failed).await;
+    // For longer than the absence grace period of three seconds: then another one could be ordered.
+    looks(&world, 10).await;
+    let changes = world.simulator.ledger().await;
+    let changes = changes.iter().filter(|call| call["method"] != "GET");
+    assert_eq!(changes.count(), 1, "the order");
+    assert_eq!(world.simulator.machines().await.len(), 1);
+    let back = json!({"status": "delivered"});
+    world.simulator.alter(uuid(one), &back).await;
+    world.wait_ready("one", SOON).await;
+    world.create(&server("two")).await;
+    world.wait_ready("two", SOON).await;
+    judge(&world).await;
+}

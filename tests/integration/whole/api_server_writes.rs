@@ -1,0 +1,98 @@
+//! Writes that the API server does not take: overtaken, forbidden, refused after the order was made.
+
+use serde_json::json;
+
+use super::{SOON, held, hits, judge, looks, orders, with_proxy};
+use crate::floor::rules::Fault;
+use lab::rig::{Plan, server};
+
+const WORDS: &str = "refused by the proxy";
+
+/// The intent rests on the version that was read: where somebody was faster, what is there now decides.
+#[tokio::test]
+async fn an_order_that_an_edit_overtakes_is_not_sent_and_decided_anew() {
+    let (world, proxy) = with_proxy("overtaken", Plan::default()).await;
+    let pause = json!({"spec": {"suspend": true}}).to_string();
+    let overtake = Fault::Overtake(pause);
+    // The one is overtaken at the first write of an intent, the other at the second.
+    proxy.fault_times(1, overtake.clone(), |call| {
+        call.writes("early", "") && call.body.contains("flexmetal.dev/order")
+    });
+    proxy.fault_times(1, overtake, |call| {
+        call.writes("late", "/status") && call.body.contains("\"attempt\"")
+    });
+    for name in ["early", "late"] {
+        world.create(&server(name)).await;
+    }
+    hits(&proxy, 2).await;
+    for name in ["early", "late"] {
+        held(&world, name, "Suspended", &["spec.suspend"]).await;
+    }
+    looks(&world, 3).await;
+    assert_eq!(orders(&world).await, 0);
+    for name in ["early", "late"] {
+        world.merge(name, &json!({"spec": {"suspend": null}})).await;
+        world.wait_ready(name, SOON).await;
+    }
+    assert_eq!(orders(&world).await, 2);
+    judge(&world).await;
+}
+
+/// A right that is taken away in the middle: no order without its intent, the API server's words in status, and on it
+/// goes when the right is back.
+#[tokio::test]
+async fn without_the_right_to_write_down_an_intent_nothing_is_ordered_and_it_is_told() {
+    let (mut world, proxy) = with_proxy("forbidden", Plan::default()).await;
+    world.create(&server("before")).await;
+    let before = world.wait_ready("before", SOON).await;
+    proxy.fault(Fault::Refuse(403), |call| {
+        ["before", "one"].iter().any(|name| call.writes(name, ""))
+    });
+    world.create(&server("one")).await;
+    held(&world, "one", "WriteFailed", &[WORDS]).await;
+    world.delete("before").await;
+    hits(&proxy, proxy.hits() + 2).await;
+    assert_eq!(orders(&world).await, 1);
+    let machine = super::machine_of(&world, &before).await;
+    assert_eq!(machine["status"], "delivered", "no note, no release");
+    assert_eq!(world.operator().ended(), None);
+    proxy.clear_faults();
+    world.wait_ready("one", SOON).await;
+    world.wait_gone("before", SOON).await;
+    let released = super::machine_of(&world, &before).await;
+    assert_eq!(released["status"], "released");
+    assert_eq!(orders(&world).await, 2);
+    judge(&world).await;
+}
+
+/// The machine is there and its record cannot be written: it is found again by its mark, also by the next process.
+#[tokio::test]
+async fn a_result_that_cannot_be_recorded_is_found_again_by_its_mark_and_never_ordered_again() {
+    let (mut world, proxy) = with_proxy("unrecorded", Plan::default()).await;
+    let statuses = [("too-large", 413), ("invalid", 422), ("forbidden", 403)];
+    for (name, code) in statuses {
+        proxy.fault(Fault::Refuse(code), move |call| {
+            call.writes(name, "/status") && call.body.contains("Created")
+        });
+        world.create(&server(name)).await;
+    }
+    let all = statuses.len();
+    hits(&proxy, 2 * all).await;
+    world.operator().kill9();
+    let hit = proxy.hits();
+    world.operator().restart();
+    hits(&proxy, hit + all).await;
+    looks(&world, 3).await;
+    for (name, _) in statuses {
+        let object = world.get(name).await.expect("it is there");
+        assert_ne!(object["status"]["order"]["outcome"], "Created", "{name}");
+    }
+    assert_eq!(orders(&world).await, all as u64);
+    proxy.clear_faults();
+    for (name, _) in statuses {
+        world.wait_ready(name, SOON).await;
+    }
+    assert_eq!(orders(&world).await, all as u64);
+    assert_eq!(world.simulator.live_machines().await.len(), all);
+    judge(&world).await;
+}

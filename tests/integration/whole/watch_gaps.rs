@@ -1,0 +1,149 @@
+//! What happens between two events that the operator sees, and listings that come again and again.
+
+use serde_json::{Value, json};
+
+use super::{SOON, hits, judge, looks, machine_becomes, machine_of, orders, with_proxy};
+use crate::floor::{proxy::Proxy, rules::Fault};
+use lab::rig::{Plan, World, eventually, quick_timing, server};
+
+const LONG: f64 = 3600.0;
+
+/// The operator hears of no server any more, until [`hears_again`].
+async fn hears_nothing(proxy: &Proxy) {
+    let hit = proxy.hits();
+    proxy.fault(Fault::Hold, |call| call.watches());
+    proxy.cut_watches();
+    hits(proxy, hit + 1).await;
+}
+
+/// It goes on with a listing: of what came and went meanwhile it sees the end.
+fn hears_again(proxy: &Proxy) {
+    proxy.clear_faults();
+    proxy.make_relist();
+}
+
+fn uid(object: &Value) -> &Value {
+    &object["metadata"]["uid"]
+}
+
+async fn strip_finalizers(world: &World, name: &str) {
+    world
+        .merge(name, &json!({"metadata": {"finalizers": null}}))
+        .await;
+}
+
+/// One name, several objects, and the operator sees only the first and the last of them.
+#[tokio::test]
+async fn of_objects_that_followed_each_other_unseen_the_last_has_one_machine_and_a_release_is_finished()
+ {
+    let (world, proxy) = with_proxy("unseen", Plan::default()).await;
+    for name in ["turn", "torn"] {
+        world.create(&server(name)).await;
+    }
+    let turn = world.wait_ready("turn", SOON).await;
+    let torn = world.wait_ready("torn", SOON).await;
+    // Its release has begun when the operator goes deaf, and ends meanwhile.
+    world
+        .simulator
+        .settings(&json!({"releaseSeconds": LONG}))
+        .await;
+    world.delete("turn").await;
+    machine_becomes(
+        &world,
+        turn["status"]["uuid"].as_str().unwrap(),
+        "releasing",
+    )
+    .await;
+    hears_nothing(&proxy).await;
+    world.simulator.advance(LONG).await;
+    world.wait_gone("turn", SOON).await;
+    let turned = world.create(&server("turn")).await;
+    // Somebody takes the finalizer off and deletes it: a person's doing, which releases nothing.
+    strip_finalizers(&world, "torn").await;
+    world.delete("torn").await;
+    world.wait_gone("torn", SOON).await;
+    world.create(&server("torn")).await;
+    // Of these the operator sees the third only.
+    for _ in 0..2 {
+        world.create(&server("quick")).await;
+        world.delete("quick").await;
+        world.wait_gone("quick", SOON).await;
+    }
+    world.create(&server("quick")).await;
+    looks(&world, 2).await;
+    assert_eq!(orders(&world).await, 2, "nobody told of them yet");
+
+    hears_again(&proxy);
+    let now = world.wait_ready("turn", SOON).await;
+    assert_eq!(uid(&now), uid(&turned));
+    world.wait_ready("quick", SOON).await;
+    let another = world.wait_ready("torn", SOON).await;
+    looks(&world, 4).await;
+    assert_eq!(machine_of(&world, &turn).await["status"], "released");
+    assert_ne!(another["status"]["uuid"], torn["status"]["uuid"]);
+    // Without its object nobody may say that it goes.
+    assert_eq!(machine_of(&world, &torn).await["status"], "delivered");
+    assert_eq!(orders(&world).await, 5);
+    judge(&world).await;
+}
+
+/// Listings in a row, as after an API server that was restarted again and again: they are no reason to ask the
+/// provider for anything, nor to write.
+#[tokio::test]
+async fn listings_that_come_again_and_again_cost_the_provider_nothing() {
+    const SERVERS: usize = 12;
+    // The operator lists ever more rarely.
+    const LISTINGS: usize = 4;
+    let mut timing = quick_timing();
+    timing["idlePollInterval"] = json!("1h");
+    timing["orphanScanInterval"] = json!("24h");
+    let plan = Plan {
+        timing,
+        ..Plan::default()
+    };
+    let (world, proxy) = with_proxy("relists", plan).await;
+    let names: Vec<String> = (0..SERVERS).map(|n| format!("web-{n}")).collect();
+    for name in &names {
+        world.create(&server(name)).await;
+    }
+    for name in &names {
+        world.wait_ready(name, SOON).await;
+        let kind = ("Synced", "True");
+        world
+            .wait_for_condition(name, kind.0, kind.1, None, SOON)
+            .await;
+    }
+    let mut at_rest = Vec::new();
+    for name in &names {
+        at_rest.push(world.get(name).await.unwrap());
+    }
+    world.simulator.clear_ledger().await;
+    proxy.fault(Fault::Pass, |call| call.lists());
+    for _ in 0..LISTINGS {
+        let hit = proxy.hits();
+        proxy.make_relist();
+        hits(&proxy, hit + 1).await;
+    }
+    // Whoever came last is served when all of them were.
+    world.create(&server("last")).await;
+    let last = world.wait_ready("last", SOON).await;
+    let ledger = world.simulator.ledger().await;
+    let own = last["status"]["uuid"].as_str().unwrap();
+    let of_others = ledger.iter().filter(|call| {
+        let path = call["path"].as_str().unwrap_or_default();
+        !path.contains(own)
+    });
+    // A listing, the catalogue, and the order of the last one.
+    let calls = of_others.count();
+    assert!(calls < 2 * SERVERS, "{calls} calls: {ledger:#?}");
+    for (name, before) in names.iter().zip(at_rest) {
+        let same = async || {
+            let now = world.get(name).await?;
+            (now["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"])
+                .then_some(())
+        };
+        eventually("it was not written", SOON, same).await;
+    }
+    assert_eq!(orders(&world).await, 1);
+    judge(&world).await;
+}
