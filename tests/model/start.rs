@@ -162,6 +162,7 @@ pub fn world(scene: &Scene) -> World {
             brake: scene.braked.then(BrakeA::default),
         },
         kind_deleting: false,
+        older: None,
         budget,
         broken: None,
     }

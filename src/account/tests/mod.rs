@@ -1,6 +1,7 @@
 //! The live account over a fake provider, under paused time.
 
 mod breaker;
+mod broken_lists;
 mod deliveries;
 mod incarnations;
 mod left_behind;

@@ -5,6 +5,7 @@ mod lineage;
 mod orphan_release;
 mod orphans;
 mod request;
+mod same_identity;
 mod sharing;
 
 use super::{

@@ -165,6 +165,24 @@ pub fn of_tag(
     }
 }
 
+/// The record to go by after the change of a tag of a machine, read right before; None: that record. A mark that may have
+/// been taken off counts as gone: a machine is neither kept nor had by a mark that it may not bear.
+pub fn after_tag(
+    mut record: Server,
+    tag: &str,
+    adds: bool,
+    answer: &Result<Server, Error>,
+) -> Option<Server> {
+    match answer {
+        Ok(server) => Some(server.clone()),
+        Err(error) if error.may_have_taken_effect() && !adds && tags::is_operators(tag) => {
+            record.tags.retain(|known| known != tag);
+            Some(record)
+        }
+        Err(_) => None,
+    }
+}
+
 /// What is noted of a single write that an effect consists of; `why` says what stood against it.
 pub fn of_write(reply: Reply, why: impl FnOnce() -> String) -> Observation {
     match reply {

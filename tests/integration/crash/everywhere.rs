@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use futures::future::join_all;
 use tokio::task::{JoinError, JoinSet, LocalSet};
@@ -14,8 +14,15 @@ use super::lives::{self, ALL, Life};
 use super::proxied_world::ProxiedWorld;
 use lab::rig::{cluster, quick_timing};
 
-/// Worlds at once. Each is mostly waiting; more of them only wait for the cores.
-const WORLDS: usize = 5;
+/// Worlds at once, by whether their operator sees all namespaces. Each is mostly waiting; more of them only wait for the
+/// cores.
+const WORLDS: [bool; 6] = [false, false, false, false, false, true];
+/// The lives that are tried: all of them, but for a first look by hand that names a part of a kind in `CRASH_LIFE`.
+static LIVES: LazyLock<Vec<&'static dyn Life>> = LazyLock::new(|| {
+    let only = std::env::var("CRASH_LIFE").unwrap_or_default();
+    let lives = ALL.into_iter().filter(|life| life.kind().contains(&only));
+    lives.collect()
+});
 /// How often a place is tried that a run did not happen to reach.
 const TRIES: u32 = 3;
 
@@ -61,8 +68,9 @@ async fn no_crash_and_no_loss_makes_it_order_twice_or_lose_a_machine() {
 }
 
 async fn inject_everywhere() {
+    assert!(!LIVES.is_empty(), "CRASH_LIFE names no kind");
     let (worlds, places) = recorded().await;
-    let chapters = ALL.into_iter().zip(places);
+    let chapters = LIVES.iter().copied().zip(places);
     let book = Book {
         chapters: chapters
             .map(|(life, places)| chapter(life, &places))
@@ -92,19 +100,21 @@ async fn inject_everywhere() {
 /// The worlds, and the places of each life that were seen in two of them: what only one of two runs reaches
 /// cannot be expected of all others.
 async fn recorded() -> (Vec<ProxiedWorld>, Vec<Places>) {
-    let twice = (0..ALL.len()).chain(0..ALL.len());
-    let queue: Arc<Mutex<VecDeque<usize>>> = Arc::new(Mutex::new(twice.collect()));
-    let recordings = (0..WORLDS).map(|world| {
+    let twice = (0..LIVES.len()).chain(0..LIVES.len());
+    let queue: Arc<Mutex<Vec<usize>>> = Arc::new(Mutex::new(twice.collect()));
+    let is_needed = |sees_all: &bool| LIVES.iter().any(|it| it.sees_all_namespaces() == *sees_all);
+    let worlds = WORLDS.into_iter().filter(is_needed);
+    let recordings = worlds.enumerate().map(|(world, sees_all)| {
         let queue = queue.clone();
         async move {
-            let mut proxied = ProxiedWorld::start(cluster(), quick_timing()).await;
+            let mut proxied = fresh(sees_all).await;
             let mut recorded = Vec::new();
             loop {
                 // Not in a `while let`: that would keep the lock for the whole round.
-                let next = queue.lock().expect("nobody panics with it").pop_front();
+                let next = next(&mut queue.lock().expect("nobody panics with it"), sees_all);
                 let Some(life) = next else { break };
                 let name = format!("recorded-{world}-{}", recorded.len());
-                let places = lives::record(ALL[life], &mut proxied, &name).await;
+                let places = lives::record(LIVES[life], &mut proxied, &name).await;
                 recorded.push((life, places));
             }
             (proxied, recorded)
@@ -112,7 +122,7 @@ async fn recorded() -> (Vec<ProxiedWorld>, Vec<Places>) {
     });
     let (worlds, recorded): (Vec<_>, Vec<_>) = join_all(recordings).await.into_iter().unzip();
     let recorded: Vec<_> = recorded.into_iter().flatten().collect();
-    let both = (0..ALL.len()).map(|life| {
+    let both = (0..LIVES.len()).map(|life| {
         let mut of_life = recorded.iter().filter(|(it, _)| *it == life);
         let (Some((_, one)), Some((_, other))) = (of_life.next(), of_life.next()) else {
             panic!("each life is recorded twice");
@@ -125,6 +135,21 @@ async fn recorded() -> (Vec<ProxiedWorld>, Vec<Places>) {
         both.collect()
     });
     (worlds, both.collect())
+}
+
+/// The next life that is to be recorded in such a world.
+fn next(queue: &mut Vec<usize>, sees_all: bool) -> Option<usize> {
+    let mut lives = queue.iter();
+    let at = lives.position(|life| LIVES[*life].sees_all_namespaces() == sees_all)?;
+    Some(queue.remove(at))
+}
+
+/// A world in which nothing happened yet.
+async fn fresh(sees_all: bool) -> ProxiedWorld {
+    match sees_all {
+        true => ProxiedWorld::start_alone(quick_timing()).await,
+        false => ProxiedWorld::start(cluster(), quick_timing()).await,
+    }
 }
 
 /// What is to be tried of a kind: every fault at every place.
@@ -158,19 +183,20 @@ fn chapter(life: &'static dyn Life, places: &Places) -> Chapter {
 
 /// Runs one life after the other until no point is left.
 async fn play(book: Arc<Mutex<Book>>, proxied: ProxiedWorld) {
+    let sees_all = proxied.sees_all_namespaces();
     let mut standing = Some(proxied);
     loop {
-        let next = lock(&book).next();
+        let next = lock(&book).next(sees_all);
         let Some(turn) = next else { break };
         let mut proxied = match standing.take() {
             Some(proxied) => proxied,
-            None => ProxiedWorld::start(cluster(), quick_timing()).await,
+            None => fresh(sees_all).await,
         };
         let points = turn.trials.iter();
         let points: Vec<_> = points
             .map(|trial| trial.as_ref().map(|trial| trial.point.clone()))
             .collect();
-        let (life, name) = (ALL[turn.life], turn.name.clone());
+        let (life, name) = (LIVES[turn.life], turn.name.clone());
         // A task of its own: when it panics, its world is dropped with it and
         // shows its logs, and the other points go on.
         let mut alone = JoinSet::new();
@@ -199,8 +225,11 @@ async fn play(book: Arc<Mutex<Book>>, proxied: ProxiedWorld) {
 }
 
 impl Book {
-    fn next(&mut self) -> Option<Turn> {
-        for (life, chapter) in self.chapters.iter_mut().enumerate() {
+    /// The next life for such a world.
+    fn next(&mut self, sees_all: bool) -> Option<Turn> {
+        let chapters = self.chapters.iter_mut().enumerate();
+        for (life, chapter) in chapters.filter(|(_, it)| it.life.sees_all_namespaces() == sees_all)
+        {
             let trials: Vec<_> = chapter.open.iter_mut().map(VecDeque::pop_front).collect();
             if trials.iter().any(Option::is_some) {
                 self.turns += 1;

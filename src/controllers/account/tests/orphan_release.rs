@@ -23,7 +23,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
 const WINDOW: Duration = Duration::from_secs(10);
 
-fn lost() -> Server {
+pub(super) fn lost() -> Server {
     let mark = marks::mark(CLUSTER, "shop", "web", "uid-web");
     Server {
         tags: vec![
@@ -39,7 +39,7 @@ fn at(second: i64) -> Time {
 }
 
 /// An account whose policy is to release the machine now.
-fn due() -> Facts {
+pub(super) fn due() -> Facts {
     let mut facts = facts();
     facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![Arc::new(lost())]);
     facts.releases_after = Some(DAY);

@@ -4,6 +4,7 @@
 mod account;
 mod adopted;
 mod key;
+mod orphaned;
 mod replaced;
 mod server;
 mod small;
@@ -22,7 +23,7 @@ use super::judge::Findings;
 use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 7] = [
+pub(crate) const ALL: [&dyn Life; 8] = [
     &server::Server,
     &adopted::Adopted,
     &replaced::Replaced,
@@ -30,6 +31,7 @@ pub(crate) const ALL: [&dyn Life; 7] = [
     &tag::TAG,
     &key::KEY,
     &whitelist::WHITELIST,
+    &orphaned::Orphaned,
 ];
 
 /// After this time without an effect a recorded trace counts as complete.
@@ -46,6 +48,16 @@ pub(crate) trait Life: Sync {
 
     /// What a recorded trace must hold at least, with its phase; otherwise the recording is wrong.
     fn expected(&self) -> &'static [(&'static str, &'static str)];
+
+    /// Whether it takes an operator that sees all namespaces.
+    fn sees_all_namespaces(&self) -> bool {
+        false
+    }
+
+    /// The object that the trace is about, given the name of this life.
+    fn subject<'a>(&self, name: &'a str) -> &'a str {
+        name
+    }
 
     /// Does what a person does at the start of a phase.
     fn start<'a>(
@@ -89,7 +101,7 @@ pub(crate) async fn live(
     let mut before = Value::Null;
     let mut reached = Vec::new();
     for (phase, point) in faults.iter().enumerate() {
-        let watch = proxied.arm(name, point.as_ref());
+        let watch = proxied.arm(life.subject(name), point.as_ref());
         life.start(proxied, name, phase).await;
         reached.push(inject(proxied, point.as_ref(), watch).await);
         before = judged(life, proxied, name, phase, &before, point.as_ref()).await;
@@ -109,7 +121,7 @@ pub(crate) async fn record(
     let mut before = Value::Null;
     let mut places = Vec::new();
     for phase in 0..life.phases().len() {
-        proxied.arm(name, None);
+        proxied.arm(life.subject(name), None);
         life.start(proxied, name, phase).await;
         before = judged(life, proxied, name, phase, &before, None).await;
         let expected = life.expected().iter();

@@ -1,0 +1,170 @@
+//! Orphans, where the API lists as no API should: what is missing from a list, comes twice or is not there at all makes no
+//! machine an orphan that an object claims, and a list with a gap none at all.
+
+use super::{
+    provider::{machine, mark, order_tag, uuid},
+    rig::{Rig, key},
+};
+use crate::{
+    account::{Account, orphans::Verdict},
+    kinds::account::KnownMachine,
+    runtime::clock,
+};
+use proptest::prelude::*;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Machines that objects claim; the numbers above are orphans.
+const CLAIMED: usize = 120;
+const OLD: usize = 121;
+const NEW: usize = 122;
+
+/// What is wrong with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    /// Two machines at the front went between this page and the one before.
+    Shifted,
+    /// Two came there.
+    Pushed,
+    /// It shows one record twice.
+    Repeated,
+    /// It leaves one out.
+    Missing,
+    /// It starts at the first record, whatever was asked for.
+    HeaderIgnored,
+    /// It holds all that follows, however many were asked for.
+    TooLong,
+    /// It fails.
+    Failed,
+    /// It is empty.
+    Empty,
+}
+
+impl Flaw {
+    const ALL: [Self; 8] = [
+        Self::Shifted,
+        Self::Pushed,
+        Self::Repeated,
+        Self::Missing,
+        Self::HeaderIgnored,
+        Self::TooLong,
+        Self::Failed,
+        Self::Empty,
+    ];
+
+    /// The page that is answered; None: an error.
+    fn page(self, all: &[Value], start: usize, most: usize) -> Option<Vec<Value>> {
+        let from = |start: usize| all.iter().skip(start).take(most).cloned().collect();
+        let mut page: Vec<Value> = from(start);
+        Some(match self {
+            Self::Shifted => from(start + 2),
+            Self::Pushed => from(start.saturating_sub(2)),
+            Self::HeaderIgnored => from(0),
+            Self::TooLong => all.iter().skip(start).cloned().collect(),
+            Self::Empty => Vec::new(),
+            Self::Failed => return None,
+            Self::Repeated => {
+                let first = page.first().cloned();
+                page.splice(0..0, first);
+                page.truncate(most);
+                page
+            }
+            Self::Missing => {
+                if page.len() > 10 {
+                    page.remove(10);
+                }
+                page
+            }
+        })
+    }
+}
+
+/// An account with all those machines but the new orphan, after the first scan.
+async fn scanned() -> (Rig, Account) {
+    let rig = Rig::new().await;
+    let known = KnownMachine {
+        uuid: uuid(1),
+        order_tag: order_tag(1),
+        live: true,
+    };
+    rig.install("default", "key-one", |settings| {
+        settings.known = vec![known]
+    });
+    let account = rig.resolve("default");
+    rig.provider.world().servers = (1..=OLD).map(|n| machine(n, "delivered")).collect();
+    *rig.objects.marks.lock().unwrap() = Some((1..=CLAIMED).map(mark).collect());
+    rig.ready(&account).await;
+    assert_eq!(found(&rig), [uuid(OLD)]);
+    (rig, account)
+}
+
+fn found(rig: &Rig) -> Vec<String> {
+    match rig.accounts.report(&key("default"), &[]).unwrap().verdict {
+        Verdict::Found(orphans) => orphans.iter().map(|s| s.id.as_str().to_owned()).collect(),
+        Verdict::NotChecked => panic!("not checked"),
+    }
+}
+
+/// From now on the pages of lists have flaws.
+fn spoil(rig: &Rig, mut flaw: impl FnMut(usize) -> Option<Flaw> + Send + 'static) {
+    rig.provider.world().page = Some(Box::new(move |all, start, most| match flaw(start) {
+        Some(flaw) => flaw.page(all, start, most),
+        None => Some(all.iter().skip(start).take(most).cloned().collect()),
+    }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_flaw_of_a_list_makes_an_orphan_of_what_is_claimed_or_of_what_a_list_with_a_gap_shows() {
+    for flaw in Flaw::ALL {
+        // On the second page of every list; an account that shows nothing shows nothing on the first.
+        let page = if flaw == Flaw::Empty { 0 } else { 1 };
+        let (rig, account) = scanned().await;
+        rig.provider.world().servers.push(machine(NEW, "delivered"));
+        spoil(&rig, move |start| (start >= page).then_some(flaw));
+        rig.provider.calls();
+        for _ in 0..6 {
+            account.want_proof("x", clock::now().mono);
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(found(&rig), [uuid(OLD)], "{flaw:?}");
+        }
+        let lists = rig.provider.calls();
+        assert!(lists.len() >= 6, "{flaw:?}: it was looked: {}", lists.len());
+        rig.provider.world().page = None;
+        rig.until("a scan", || found(&rig) == [uuid(OLD), uuid(NEW)])
+            .await;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// Whatever goes wrong with whichever pages, and whatever is truly an orphan meanwhile.
+    #[test]
+    fn whatever_lists_show_only_what_nobody_claims_is_an_orphan(
+        flaws in proptest::collection::vec((0_usize..3, 0..Flaw::ALL.len() * 2), 1..40),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (rig, account) = scanned().await;
+            rig.provider.world().servers.push(machine(NEW, "delivered"));
+            let mut coming = flaws.into_iter();
+            spoil(&rig, move |start| {
+                let (page, flaw) = coming.next()?;
+                Flaw::ALL.get(flaw).copied().filter(|_| start >= page * 49)
+            });
+            for _ in 0..10 {
+                account.want_proof("x", clock::now().mono);
+                sleep(Duration::from_secs(60)).await;
+                let all = [uuid(OLD), uuid(NEW)];
+                assert!(found(&rig).iter().all(|uuid| all.contains(uuid)));
+            }
+            rig.provider.world().page = None;
+            rig.until("a scan", || found(&rig) == [uuid(OLD), uuid(NEW)]).await;
+        });
+    }
+}
