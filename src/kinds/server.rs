@@ -243,8 +243,10 @@ pub struct BareMetalServerSpec {
     pub release_delay: Option<Interval>,
 
     /// When this object is no longer needed: it deletes itself then, which does to the machine what a deletion does, and
-    /// nothing is ordered for it any more. Told of a day and an hour before. Default: never. Mutable.
+    /// nothing is ordered for it any more. Told of a day and an hour before. At most 9999-12-30T00:00:00Z. Default: never.
+    /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self <= timestamp('9999-12-30T00:00:00Z')").message("expiresAt must be at most 9999-12-30T00:00:00Z: leave it out for never"))]
     pub expires_at: Option<Time>,
 
     /// What happens when the provider could not deliver the machine: with `Hold` nothing; with `Replace` it is given up

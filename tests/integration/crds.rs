@@ -2,6 +2,7 @@
 //! treats them.
 
 mod fixtures;
+mod mutations;
 mod rules;
 mod schema;
 

@@ -201,7 +201,7 @@ async fn judge(
 }
 
 /// `spec.tags[3]` as `spec.tags[]`.
-fn without_index(field: &str) -> String {
+pub(super) fn without_index(field: &str) -> String {
     let mut shown = String::new();
     for part in field.split_inclusive(['[', ']']) {
         match part.strip_suffix(']') {
@@ -212,7 +212,7 @@ fn without_index(field: &str) -> String {
     shown
 }
 
-fn api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
+pub(super) fn api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", kind));
     if kind.starts_with("Cluster") {
         Api::all_with(client.clone(), &resource)

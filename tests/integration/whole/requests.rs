@@ -1,0 +1,128 @@
+//! A look that somebody asks for by an annotation: every kind has it, says so, and no loop gets more of them than the
+//! pace of the account has.
+
+use serde_json::{Value, json};
+
+use super::{SERVERS, SOON, ssh_keys, tags::tag, text, whitelists::whitelist};
+use lab::rig::{Plan, Things, World, cluster, quick_timing, server};
+
+const OURS: &str = "flexmetal.dev/reconcile-requested-at";
+const OF_FLUX: &str = "reconcile.fluxcd.io/requestedAt";
+
+/// A kind, its object, what a look at it is, and a change of its spec that sends nothing.
+fn subjects() -> [(&'static str, &'static str, &'static str, Value); 5] {
+    [
+        ("BareMetalServer", "web", SERVERS, json!({"suspend": false})),
+        (
+            "ServerTag",
+            "web",
+            "/v3/flexMetal/tags",
+            json!({"deletionPolicy": "Retain"}),
+        ),
+        (
+            "SshKey",
+            "ops",
+            "/v3/sshKey",
+            json!({"deletionPolicy": "Retain"}),
+        ),
+        (
+            "IpWhitelist",
+            "me",
+            "/v3/account/apiKey/1/whitelist",
+            json!({"lockoutGuard": true}),
+        ),
+        (
+            "ProviderAccount",
+            "default",
+            SERVERS,
+            json!({"limits": {"maxServers": 7}}),
+        ),
+    ]
+}
+
+/// How often something below this path was read.
+async fn reads(world: &World, path: &str) -> usize {
+    let ledger = world.simulator.ledger().await;
+    let is_read = |call: &&Value| call["method"] == "GET" && text(&call["path"]).starts_with(path);
+    ledger.iter().filter(is_read).count()
+}
+
+async fn ask(things: &Things, name: &str, annotation: &str, word: &str) {
+    let annotations = json!({"metadata": {"annotations": {annotation: word}}});
+    things.merge(name, &annotations).await;
+}
+
+fn handled(object: &Value) -> &Value {
+    &object["status"]["lastHandledReconcileAt"]
+}
+
+/// A world at rest: nothing is looked at for an hour.
+async fn at_rest() -> World {
+    let mut timing = quick_timing();
+    timing["idlePollInterval"] = json!("1h");
+    timing["orphanScanInterval"] = json!("24h");
+    let plan = Plan {
+        timing,
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), "ask", plan).await;
+    world.start_operator();
+    let key = json!({"publicKey": ssh_keys::public_key('A')});
+    let me = json!({"entries": [{"name": "me", "cidr": "127.0.0.0/8"}]});
+    world.create(&server("web")).await;
+    let things = |kind: &str| world.things(kind);
+    things("ServerTag").create(&tag("web", &json!({}))).await;
+    let key = ssh_keys::ssh_key("ops", &key);
+    things("SshKey").create(&key).await;
+    let list = whitelist("me", &me);
+    things("IpWhitelist").create(&list).await;
+    for (kind, name, ..) in subjects() {
+        things(kind).wait_ready(name, SOON).await;
+    }
+    world
+}
+
+#[tokio::test]
+async fn every_kind_has_the_look_that_is_asked_for_says_so_and_a_loop_gets_no_more() {
+    let world = at_rest().await;
+    for (word, annotation) in [("first", OF_FLUX), ("second", OURS)] {
+        for (kind, name, path, _) in subjects() {
+            let before = reads(&world, path).await;
+            let things = world.things(kind);
+            ask(&things, name, annotation, word).await;
+            let said = format!("{kind} acknowledges {word:?}");
+            things
+                .wait_for(name, &said, SOON, |object| {
+                    (handled(object) == word).then_some(())
+                })
+                .await;
+            assert!(reads(&world, path).await > before, "{kind}: {word:?}");
+        }
+    }
+
+    // From here on a look may follow another one after five minutes only.
+    let slow = json!({"timing": {"activePollInterval": "5m"}});
+    super::set_account(&world, "default", &slow).await;
+    let mut before = Vec::new();
+    for (_, _, path, _) in subjects() {
+        before.push(reads(&world, path).await);
+    }
+    for round in 0..12 {
+        for (kind, name, ..) in subjects() {
+            ask(&world.things(kind), name, OURS, &format!("loop-{round}")).await;
+        }
+    }
+    // The last word was seen where a later change of the spec was.
+    for ((kind, name, path, change), before) in subjects().into_iter().zip(before) {
+        let things = world.things(kind);
+        things.merge(name, &json!({"spec": change})).await;
+        let object = things
+            .wait_for(name, "the change to be seen", SOON, |object| {
+                let seen = &object["status"]["observedGeneration"];
+                (*seen == object["metadata"]["generation"]).then(|| object.clone())
+            })
+            .await;
+        assert_eq!(handled(&object), "second", "{kind} had no other look");
+        assert_eq!(reads(&world, path).await, before, "{kind}");
+    }
+}
