@@ -14,7 +14,7 @@ use super::{
     users::Audience,
 };
 use crate::runtime::clock;
-use hosting::{Error, Page};
+use hosting::{Error, Page, ServerId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32};
 use tokio::{sync::Notify, task::JoinSet};
 
@@ -168,6 +168,15 @@ impl Core {
     pub(crate) fn tell_members(&self) {
         let uids = self.state().members.uids();
         self.audience.wake_objects(uids);
+    }
+
+    /// The release of a machine was taken, or may have been.
+    pub(crate) fn note_leaving(&self, id: &ServerId) {
+        let mut state = self.state();
+        let times = state.members.times().unwrap_or_default();
+        state.machines.note_leaving(id, steady_now(), times);
+        drop(state);
+        self.replan.notify_one();
     }
 
     pub(crate) fn wake(&self, wake: &Wake) {

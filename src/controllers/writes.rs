@@ -62,11 +62,12 @@ impl Failure {
         }
     }
 
-    /// Whether the API server has certainly not done it: it said no, and not that something went wrong.
+    /// Whether the API server has certainly not done it: it said no, and not that something went wrong. What it says of a
+    /// conflict, or of an object that is gone, is [`Written::Stale`].
     pub fn is_refusal(&self) -> bool {
         matches!(
             self.code(),
-            Some(400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 422 | 429)
+            Some(400 | 401 | 403 | 405 | 413 | 415 | 422 | 429)
         )
     }
 }

@@ -277,8 +277,8 @@ pub struct AccountStatus {
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
     pub known_machines: Vec<KnownMachine>,
 
-    /// How long the last deliveries took, by place and type, for at most 24 of these: what `Provisioning` says of a machine,
-    /// and when it is looked at closely. Written again where that says something else.
+    /// How long deliveries took, by place and type, for at most 24 of these: what `Provisioning` says of a machine, and when it
+    /// is looked at closely. Not written again while what people read from it stays the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 24), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["location", "instanceType"]))]
     pub delivery_times: Vec<DeliveryTimes>,

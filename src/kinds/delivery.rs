@@ -82,7 +82,7 @@ impl DeliveryTimes {
         all.sort_unstable();
         let all = match all.len() {
             ..ENOUGH => return None,
-            ..MANY => &all[..],
+            ENOUGH..MANY => &all[..],
             many => &all[1..many - 1],
         };
         let span = |seconds: &i64| Duration::from_secs(u64::try_from(*seconds).unwrap_or(0));

@@ -1,7 +1,7 @@
 //! Calls to the provider but for the order: looks, tags, releases.
 
 use super::{
-    outside::{change_of, change_tag, release},
+    outside::release,
     pass::{EFFECTS, Variant},
     real::{self, TagA},
     step::{Answer, Hand},
@@ -11,7 +11,7 @@ use flexmetal_operator::controllers::{
     once::Reply,
     server::{
         answers,
-        decide::{LookUp, fence, tags},
+        decide::{Effect, LookUp, fence},
         memory::{Observation, ReleaseAnswer, Sent},
     },
 };
@@ -54,11 +54,9 @@ impl Hand<'_> {
         self.done(answers::of_look(look, order_tag, control_tag));
     }
 
-    pub fn retag(&mut self, task: u32, object: &Obj, when: &fence::TagProof, answer: Answer) {
+    pub fn retag(&mut self, task: u32, object: &Obj, uuid: &str, when: &fence::TagProof) {
         let effect = EFFECTS.get(task);
-        let Some((uuid, tag, adds)) = change_of(&effect) else {
-            return self.failed();
-        };
+        let number = real::machine_of(uuid);
         if effect.lets_stay() {
             let fresh = self.get(object).map(|o| self.facts(&o));
             let may = fresh.is_some_and(|f| {
@@ -70,26 +68,18 @@ impl Hand<'_> {
                 return self.done(Observation::Stale);
             }
         }
-        let rests_on_seen = effect.lets_stay() || self.variant == Variant::NoReread;
         let fresh = match when {
             fence::TagProof::GivesWay => self.get(object),
-            _ if rests_on_seen => Some(*object),
-            _ => self
-                .get(object)
-                .filter(|fresh| fence::is_newest(&self.facts(object), &self.facts(fresh))),
+            _ => Some(*object),
         };
         let Some(object) = fresh.as_ref() else {
             return self.done(Observation::Stale);
         };
         // What is known of others is from before the read.
         let facts = self.facts(object);
-        match self.read(real::machine_of(uuid)) {
-            Ok(record) if !when.holds(&facts, &record) => return self.failed(),
-            Ok(record) if !tags::is_due(&record, tag, adds) => {
-                return self.done(answers::of_tag(uuid, tag, adds, None));
-            }
-            Ok(_) => {}
-            Err(_) => return self.failed(),
+        match self.read(number) {
+            Ok(record) if when.holds(&facts, &record) => {}
+            _ => return self.failed(),
         }
         if self.is_mark(task) {
             let (object, since) = (*object, self.world.now);
@@ -100,39 +90,58 @@ impl Hand<'_> {
                 is_read: true,
             });
         }
-        self.change_tag(task, object, answer);
+        self.change_tag(&effect, object);
     }
 
-    /// The change of a tag goes out.
-    pub fn change_tag(&mut self, task: u32, object: &Obj, answer: Answer) {
-        let effect = EFFECTS.get(task);
-        let Some((uuid, tag, adds)) = change_of(&effect) else {
+    /// The change of a tag arrives.
+    pub fn change_tag(&mut self, effect: &Effect, object: &Obj) {
+        let (Effect::AddTag { uuid, tag, .. } | Effect::RemoveTag { uuid, tag, .. }) = effect
+        else {
             return self.failed();
         };
+        let add = matches!(effect, Effect::AddTag { .. });
         let number = real::machine_of(uuid);
+        let tag = real::tag_of(tag);
         if object.observe {
             self.world.broken = Some(Broken::Observed);
         }
-        let before = self.world.machines[usize::from(number)];
-        if answer != Answer::LostBefore {
-            change_tag(self.world, self.slot, &effect);
+        // As it is at this moment, in the object or in its account: what the process saw may be older.
+        let is_policy =
+            self.world.kind_deleting || self.world.objects[self.slot].is_some_and(|o| o.retain);
+        let noted = self.world.objects[self.slot].is_some_and(|o| o.begun == Some(number));
+        if effect.lets_stay() && noted {
+            self.world.broken = Some(Broken::LateRetain);
         }
-        let mut made = before;
-        made.put_on(&effect);
-        let is_answered = answer == Answer::Ok;
-        let answer = match is_answered {
-            true => Ok(real::server(number, &made)),
-            false => Err(real::lost()),
-        };
-        let record = real::server(number, &before);
-        let known = answers::after_tag(record, tag, adds, &answer);
-        if known.is_some() && self.variant != Variant::LostMarkStays {
-            self.me().seen[usize::from(number)] = Some(match is_answered {
-                true => self.world.machines[usize::from(number)],
-                false => made,
-            });
+        let living: Vec<Who> = self.world.objects.iter().flatten().map(|o| o.who).collect();
+        let m = &mut self.world.machines[usize::from(number)];
+        match (tag, add) {
+            (TagA::Cluster, on) => m.cluster = on,
+            (TagA::Retained, on) => {
+                m.retained = on;
+                m.by_policy = on && is_policy;
+            }
+            (TagA::Order(who, epoch), true) => {
+                if let Some(free) = m.marks.iter_mut().find(|x| x.is_none()) {
+                    *free = Some((who, epoch));
+                }
+                // Whoever came first has it, as long as its mark is there.
+                if !living.contains(&m.owner) || !m.bears(m.owner) {
+                    m.owner = who;
+                }
+            }
+            (TagA::Order(who, epoch), false) => {
+                m.marks = m.marks.map(|x| x.filter(|x| *x != (who, epoch)));
+                if m.owner == who && m.brought && !m.bears(who) {
+                    let mut left = m.marks.iter().flatten().map(|(who, _)| *who);
+                    m.owner = left.find(|who| living.contains(who)).unwrap_or(NOBODY);
+                }
+            }
         }
-        self.done(answers::of_tag(uuid, tag, adds, Some(&answer)));
+        // One order of marks, so that equal machines are equal.
+        m.marks.sort_unstable_by(|a, b| b.cmp(a));
+        let m = *m;
+        self.me().seen[usize::from(number)] = Some(m);
+        self.done(Observation::Done);
     }
 
     /// The tag of an order leaves the account's list: that of a machine that is over.
@@ -221,23 +230,12 @@ impl Hand<'_> {
     }
 
     pub fn release(&mut self, object: &Obj, machine: u8) {
-        let fresh = match self.variant {
-            Variant::NoReread => Some(*object),
-            _ => self.get(object),
-        };
-        let Some(object) = fresh else {
-            return self.done(Observation::Stale);
-        };
-        let newest = self.world.objects[self.slot].filter(|o| o.who == object.who);
-        if !object.suspend && newest.is_none_or(|o| o.suspend) {
-            self.world.broken = Some(Broken::SuspendedDelete);
-        }
         match self.read(machine) {
             Ok(record) if fence::is_over(&record) => self.done(Observation::Done),
             Ok(_) => self.go(Task::Delete {
                 machine,
                 since: self.world.now,
-                object,
+                object: *object,
                 record: self.world.machines[usize::from(machine)],
             }),
             Err(_) => self.failed(),

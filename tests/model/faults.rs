@@ -8,19 +8,6 @@ fn is_delete(effect: u32) -> bool {
     matches!(&*EFFECTS.get(effect), Effect::ReleaseFailed { .. })
 }
 
-/// Whether the next step is the change of a tag of a machine.
-fn changes_tag(task: &Task) -> bool {
-    let is_tag = |effect: u32| {
-        let effect = EFFECTS.get(effect);
-        matches!(&*effect, Effect::AddTag { .. } | Effect::RemoveTag { .. })
-    };
-    match task {
-        Task::Mark { is_read, .. } => *is_read,
-        Task::Act { effect, .. } => is_tag(*effect),
-        _ => false,
-    }
-}
-
 impl Scene {
     /// The answers that the next step of a task may get.
     pub fn answers(&self, world: &World, task: &Task) -> Vec<Answer> {
@@ -52,9 +39,6 @@ impl Scene {
             }
             Task::Attempt(Stage::Closed(_), _) => (false, false, false),
         };
-        if changes_tag(task) && world.has(Fault::Lost) {
-            answers.extend([Answer::LostBefore, Answer::LostAfter]);
-        }
         if (post || delete) && world.has(Fault::Lost) {
             answers.extend([Answer::LostBefore, Answer::Later]);
         }
@@ -84,8 +68,7 @@ impl Scene {
         let provider = matches!(
             task,
             Task::Attempt(Stage::Send, _) | Task::Frozen(_) | Task::Delete { .. }
-        ) || matches!(task, Task::Act { effect, .. } if is_delete(effect))
-            || changes_tag(&task);
+        ) || matches!(task, Task::Act { effect, .. } if is_delete(effect));
         let spent = match answer {
             Answer::Ok => true,
             Answer::ErrorBefore | Answer::ErrorLater => world.spend(Fault::ServerError),

@@ -22,10 +22,6 @@ pub enum Action {
     Pass(usize, usize),
     Step(usize, usize, Answer),
     Crash(usize),
-    /// An API server falls behind: it goes on showing what there is now.
-    FallBehind,
-    /// A process ends, and what the next one lists first is what that API server shows.
-    Older(usize),
     Land(usize),
     Progress(usize, Life),
     Mood(Mood),
@@ -91,12 +87,9 @@ impl Model for Scene {
             if world.has(Fault::Crash) {
                 actions.push(Action::Crash(p));
             }
-            if world.older.is_some_and(|older| older != world.shown()) {
-                actions.push(Action::Older(p));
-            }
             self.of_process(world, p, actions);
             for slot in 0..SLOTS {
-                if process.cache[slot] != world.objects[slot] {
+                if self.stale && process.cache[slot] != world.objects[slot] {
                     actions.push(Action::Watch(p, slot));
                 }
                 match &process.task[slot] {
@@ -110,9 +103,6 @@ impl Model for Scene {
                     ),
                 }
             }
-        }
-        if world.has(Fault::Older) && world.older.is_none() {
-            actions.push(Action::FallBehind);
         }
         actions.extend((0..world.wire.len()).map(Action::Land));
         for (n, m) in world.machines.iter().enumerate() {
@@ -201,13 +191,6 @@ impl Model for Scene {
                     acting: fresh.acting.filter(|_| !self.lease),
                     ..fresh
                 };
-            }
-            Action::FallBehind => world.older = Some(world.shown()),
-            Action::Older(p) => {
-                world.spend(Fault::Older);
-                let older = world.older.take()?;
-                let (now, connection) = (world.now, world.connection);
-                world.processes[p] = Process::fresh(now, older.used, &older.objects, connection);
             }
             Action::Land(index) => land(&mut world, index, !self.stale),
             Action::Progress(n, to) => {

@@ -1,11 +1,6 @@
 //! What goes on outside of the processes: the API server, the provider, the wire.
 
-use super::{
-    account,
-    real::{self, TagA},
-    world::*,
-};
-use flexmetal_operator::controllers::server::decide::Effect;
+use super::{account, world::*};
 
 /// The watch, or an answer, shows a process an object.
 pub fn learn(process: &mut Process, slot: usize, object: Option<Obj>, now: Tick) {
@@ -108,72 +103,6 @@ pub fn release(world: &mut World, machine: u8, by: Who) -> bool {
         m.life = Life::Releasing;
     }
     takes
-}
-
-/// Machine and tag of an effect that changes one, and whether it adds it.
-pub fn change_of(effect: &Effect) -> Option<(&str, &str, bool)> {
-    match effect {
-        Effect::AddTag { uuid, tag, .. } => Some((uuid, tag, true)),
-        Effect::RemoveTag { uuid, tag, .. } => Some((uuid, tag, false)),
-        _ => None,
-    }
-}
-
-impl Machine {
-    /// Its tags after a change.
-    pub fn put_on(&mut self, effect: &Effect) {
-        let Some((_, tag, adds)) = change_of(effect) else {
-            return;
-        };
-        match (real::tag_of(tag), adds) {
-            (TagA::Cluster, on) => self.cluster = on,
-            (TagA::Retained, on) => self.retained = on,
-            (TagA::Order(who, epoch), true) => {
-                let is_new = !self.marks.contains(&Some((who, epoch)));
-                if let Some(free) = self.marks.iter_mut().find(|x| is_new && x.is_none()) {
-                    *free = Some((who, epoch));
-                }
-            }
-            (TagA::Order(who, epoch), false) => {
-                self.marks = self.marks.map(|x| x.filter(|x| *x != (who, epoch)));
-            }
-        }
-        // One order of marks, so that equal machines are equal.
-        self.marks.sort_unstable_by(|a, b| b.cmp(a));
-    }
-}
-
-/// The change of a tag arrives, for the object of this slot.
-pub fn change_tag(world: &mut World, slot: usize, effect: &Effect) {
-    let Some((uuid, tag, adds)) = change_of(effect) else {
-        return;
-    };
-    let number = real::machine_of(uuid);
-    // As it is at this moment, in the object or in its account: what the process saw may be older.
-    let is_policy = world.kind_deleting || world.objects[slot].is_some_and(|o| o.retain);
-    let noted = world.objects[slot].is_some_and(|o| o.begun == Some(number));
-    if effect.lets_stay() && noted {
-        world.broken = Some(Broken::LateRetain);
-    }
-    let living: Vec<Who> = world.objects.iter().flatten().map(|o| o.who).collect();
-    let m = &mut world.machines[usize::from(number)];
-    m.put_on(effect);
-    match (real::tag_of(tag), adds) {
-        (TagA::Cluster, _) => {}
-        (TagA::Retained, on) => m.by_policy = on && is_policy,
-        (TagA::Order(who, _), true) => {
-            // Whoever came first has it, as long as its mark is there.
-            if !living.contains(&m.owner) || !m.bears(m.owner) {
-                m.owner = who;
-            }
-        }
-        (TagA::Order(who, _), false) => {
-            if m.owner == who && m.brought && !m.bears(who) {
-                let mut left = m.marks.iter().flatten().map(|(who, _)| *who);
-                m.owner = left.find(|who| living.contains(who)).unwrap_or(NOBODY);
-            }
-        }
-    }
 }
 
 /// A listing as the provider answers at present.

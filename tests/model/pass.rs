@@ -97,10 +97,6 @@ pub enum Variant {
     EndIgnored,
     /// Releases begin whatever the brake of the account says.
     BrakeIgnored,
-    /// After a change of a tag without an answer the machine counts as it was.
-    LostMarkStays,
-    /// A release, or the change of a mark, rests on the object as the watch showed it.
-    NoReread,
 }
 
 /// The result of a decision.

@@ -56,7 +56,6 @@ pub fn all() -> Vec<Scene> {
     all.extend(leases());
     all.extend(taking_on());
     all.extend(coming_to_nothing());
-    all.extend(listing_older());
     all
 }
 
@@ -350,36 +349,6 @@ fn taking_on() -> Vec<Scene> {
             Brought::Kept,
             regular("named-kept", 3, &[(Delete, 1), (Crash, 1)]),
         ),
-        // The answer to a mark that is put on or taken off is lost.
-        brought(
-            Brought::Unmarked(1),
-            regular("named-lost", 2, &[(Delete, 1), (Lost, 1)]),
-        ),
-        brought(
-            Brought::Unmarked(2),
-            regular("twice-lost", 1, &[(Delete, 1), (Lost, 1)]),
-        ),
-        brought(
-            Brought::Unmarked(2),
-            Scene {
-                writes: 4,
-                ..two("two-lost", 0, &[(Lost, 1)])
-            },
-        ),
-        brought(
-            Brought::Kept,
-            regular("kept-lost", 2, &[(Delete, 1), (Lost, 1)]),
-        ),
-        // What was kept is taken back, then kept again.
-        Scene {
-            regular: true,
-            writes: 14,
-            ..delivered(
-                "back-lost",
-                1,
-                &[(Delete, 2), (Edit, 1), (Restore, 1), (Lost, 1)],
-            )
-        },
     ]
 }
 
@@ -427,29 +396,6 @@ fn coming_to_nothing() -> Vec<Scene> {
                 3,
                 &[(Edit, 2), (Crash, 1), (LostWrite, 1), (ApplyAgain, 1)],
             )
-        },
-    ]
-}
-
-/// A process starts on a listing that is older than what the one before it knew, and learns of the rest whenever the
-/// watch shows it.
-fn listing_older() -> Vec<Scene> {
-    vec![
-        regular("older", 2, &[(Older, 1), (Lost, 1)]),
-        delivered(
-            "older-end",
-            1,
-            &[(Older, 1), (Delete, 1), (Edit, 1), (Lost, 1)],
-        ),
-        delivered(
-            "older-again",
-            1,
-            &[(Older, 1), (Delete, 1), (Edit, 1), (ApplyAgain, 1)],
-        ),
-        delivered("older-back", 1, &[(Older, 1), (Delete, 1), (Restore, 1)]),
-        Scene {
-            brought: Some(Brought::Unmarked(1)),
-            ..regular("older-named", 1, &[(Older, 1), (Delete, 1)])
         },
     ]
 }

@@ -162,7 +162,6 @@ pub fn world(scene: &Scene) -> World {
             brake: scene.braked.then(BrakeA::default),
         },
         kind_deleting: false,
-        older: None,
         budget,
         broken: None,
     }

@@ -235,7 +235,7 @@ impl Hand<'_> {
                 object,
                 is_read: true,
                 ..
-            } => self.change_tag(effect, &object, answer),
+            } => self.change_tag(&EFFECTS.get(effect), &object),
             Task::Mark { effect, object, .. } => self.act(effect, &object, answer),
             Task::Frozen(begun) => self.post(&begun, answer),
             Task::Delete {
@@ -295,8 +295,8 @@ impl Hand<'_> {
                 let noted = answers::of_read(&answer, *not_listed, self.mono());
                 self.done(noted);
             }
-            Effect::AddTag { when, .. } | Effect::RemoveTag { when, .. } => {
-                self.retag(number, object, when, answer);
+            Effect::AddTag { uuid, when, .. } | Effect::RemoveTag { uuid, when, .. } => {
+                self.retag(number, object, uuid, when);
             }
             Effect::BeginRelease { uuid } => {
                 self.begin_release(object, real::machine_of(uuid), answer);

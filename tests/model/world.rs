@@ -213,13 +213,6 @@ pub struct BrakeA {
     pub begun: u8,
 }
 
-/// The objects as they were, and whether the account's status showed then that it was used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OlderA {
-    pub objects: [Option<Obj>; SLOTS],
-    pub used: bool,
-}
-
 /// A base URL with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Connection {
@@ -333,12 +326,10 @@ pub enum Fault {
     Flap,
     /// A person says that the releases are meant that the brake holds.
     Word,
-    /// The first listing of a process is older than what the one before it knew.
-    Older,
 }
 
 /// How many kinds of fault there are.
-pub const FAULTS: usize = 28;
+pub const FAULTS: usize = 27;
 
 /// A state of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -361,8 +352,6 @@ pub struct World {
     pub account: AccountA,
     /// The kind has a deletionTimestamp.
     pub kind_deleting: bool,
-    /// What an API server that is behind would still show.
-    pub older: Option<OlderA>,
     pub budget: [u8; FAULTS],
     pub broken: Option<Broken>,
 }
@@ -374,13 +363,6 @@ impl World {
         let some = *left > 0;
         *left = left.saturating_sub(1);
         some
-    }
-    /// What a listing shows now.
-    pub fn shown(&self) -> OlderA {
-        OlderA {
-            objects: self.objects,
-            used: self.account.is_used(),
-        }
     }
     /// Whether an object lives.
     pub fn lives(&self, who: Who) -> bool {

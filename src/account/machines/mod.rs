@@ -114,9 +114,14 @@ impl Machines {
         moving.filter(rests).map(|s| s.server.id.clone()).collect()
     }
 
-    /// A release of this machine was taken: from here on it is looked at closely, whatever its record says.
-    pub(crate) fn is_leaving(&mut self, id: &ServerId) {
-        self.leaving.insert(id.clone());
+    /// The release of this machine was taken, or may have been: from here on it is looked at closely, whatever its record
+    /// says.
+    pub(crate) fn note_leaving(&mut self, id: &ServerId, now: Moment, times: Times) {
+        let known = self.snapshot.get(id);
+        if known.is_some_and(|known| known.server.status.is_live()) {
+            self.leaving.insert(id.clone());
+            self.plan_motion(now, times);
+        }
     }
 
     /// When a machine in motion is looked at again.
@@ -287,7 +292,11 @@ fn awaited_since(server: &Server) -> Option<i64> {
 
 /// Keeps how long a delivery took, where the record tells.
 fn note_delivery(known: &mut Arc<Deliveries>, server: &Server, now: i64) {
-    if let Some((created, delivered)) = server.created_at.zip(server.delivered_at) {
+    let times = server.created_at.zip(server.delivered_at);
+    if let Some(((created, delivered), ordered)) = times.zip(sums::ordered_at(server)) {
+        // It is over, so by our own clock it took no longer than this: a provider's clock may run faster.
+        let most = now.saturating_sub(ordered);
+        let created = created.max(delivered.saturating_sub(most));
         let what = (server.location.as_str(), server.instance_type.as_str());
         Arc::make_mut(known).note(what, (created, delivered), now);
     }

@@ -72,11 +72,14 @@ impl Permit {
         (*kept).clone()
     }
 
-    /// Takes in the answer to a release that was taken.
-    pub fn learn_release(&self, server: Server) {
-        let id = server.id.clone();
-        self.live.core.state().machines.is_leaving(&id);
-        self.learn(server);
+    /// Takes in the answer to a release: the record, or that it is not known whether it was taken.
+    pub fn learn_release(&self, id: &ServerId, answer: &Result<Server, Error>) {
+        match answer {
+            Ok(server) => drop(self.learn(server.clone())),
+            Err(error) if error.may_have_taken_effect() => {}
+            Err(_) => return,
+        }
+        self.live.core.note_leaving(id);
     }
 
     pub(in crate::account) fn live(&self) -> &Live {

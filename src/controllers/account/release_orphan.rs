@@ -209,11 +209,10 @@ async fn send<K: AccountObject>(
         return kept("the last look at the objects and the machine took too long");
     }
     let answer = permit.call(async |client| client.release(&server.id).await);
-    match answer.await {
-        Ok(server) => {
-            permit.learn_release(server);
-            Ok(())
-        }
+    let answer = answer.await;
+    permit.learn_release(&server.id, &answer);
+    match answer {
+        Ok(_) => Ok(()),
         Err(error) if error.may_have_taken_effect() => Err(Unsent::Unknown(error.explain())),
         Err(error) => Err(Unsent::Kept(error.explain())),
     }

@@ -124,11 +124,6 @@ async fn act_there(
             {
                 return observation;
             }
-            if !effect.lets_stay()
-                && let Err(observation) = is_newest(ctx, facts, tag).await
-            {
-                return observation;
-            }
             if when.takes_on()
                 && let Err(observation) = may_take_on(ctx, facts, account, uuid).await
             {
@@ -143,10 +138,9 @@ async fn act_there(
                 Err(observation) => observation,
             }
         }
-        Effect::RemoveTag { tag, when, .. } => match is_newest(ctx, facts, tag).await {
-            Ok(()) => retag(facts, &mut permit, &id, when, tag, false).await,
-            Err(observation) => observation,
-        },
+        Effect::RemoveTag { tag, when, .. } => {
+            retag(facts, &mut permit, &id, when, tag, false).await
+        }
         Effect::BeginRelease { .. } => {
             Box::pin(begin_release(ctx, facts, account, permit, &id)).await
         }
@@ -196,18 +190,6 @@ async fn reread(ctx: &ServerContext, facts: &Facts) -> Result<Facts, Observation
         }),
         Ok(None) => Err(Observation::Stale),
         Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
-    }
-}
-
-/// The marks of a machine say whose it is, so no change of one rests on an object that is not so any more. Other tags
-/// follow what was seen.
-async fn is_newest(ctx: &ServerContext, facts: &Facts, tag: &str) -> Result<(), Observation> {
-    if !tags::is_operators(tag) {
-        return Ok(());
-    }
-    match fence::is_newest(facts, &reread(ctx, facts).await?) {
-        true => Ok(()),
-        false => Err(Observation::Stale),
     }
 }
 
@@ -312,26 +294,24 @@ async fn retag(
         let window = facts.view().map(|view| view.times.send_window);
         window.is_none_or(|window| clock::now().since(facts.now.mono) >= window)
     };
-    let record = match permit.read(id).await {
+    match permit.read(id).await {
         Ok(record) if !when.holds(facts, &record) => return not_shown(),
         // A mark that comes late meets another world, and may meet an object that is gone.
         Ok(_) if is_late() => return not_shown(),
         Ok(record) if !tags::is_due(&record, tag, adds) => {
             return answers::of_tag(id.as_str(), tag, adds, None);
         }
-        Ok(record) => record,
+        Ok(_) => {}
         Err(error) => return refused(&error, "a machine could not be read"),
-    };
+    }
     let change = async |client: &Client| match adds {
         true => client.add_tag(id, tag).await,
         false => client.remove_tag(id, tag).await,
     };
     let answer = permit.call(change).await;
-    if let Some(record) = answers::after_tag(record, tag, adds, &answer) {
-        permit.learn(record);
-    }
     match &answer {
-        Ok(_) => {
+        Ok(server) => {
+            permit.learn(server.clone());
             if !tags::is_operators(tag) {
                 tracing::info!(
                     namespace = facts.namespace(),
@@ -541,13 +521,13 @@ async fn delete(facts: &Facts, mut permit: Permit, record: &Server) -> Observati
     let answer = permit
         .call(async |client| client.release(&record.id).await)
         .await;
-    match &answer {
-        Ok(server) => permit.learn_release(server.clone()),
-        Err(error) => tracing::info!(
+    permit.learn_release(&record.id, &answer);
+    if let Err(error) = &answer {
+        tracing::info!(
             machine = record.id.as_str(),
             error = error.explain(),
             "the provider did not take a release"
-        ),
+        );
     }
     answers::of_release(&answer, record, clock::now().mono)
 }

@@ -29,7 +29,8 @@ pub fn of_order(record: OrderRecord, answer: &hosting::OrderOutcome, now: i64) -
     Observation::Ordered { order, uuid }
 }
 
-/// What is noted of an order that was given up before it was sent. `refusal`: why the API server did not write it down.
+/// What is noted of an order that was given up before it was sent. `refusal`: why the API server did not write it down, or
+/// what else stood against it.
 pub fn of_unsent(
     record: OrderRecord,
     closed: Closed,
@@ -47,10 +48,8 @@ pub fn of_unsent(
             Observation::Failed(Trouble::of_write(why))
         }
         Closed::NotSent => {
-            let mut why = "the order was not sent: that it is under way could not be noted on the object in time".to_owned();
-            if let Some(refusal) = refusal {
-                why = format!("{why}: {refusal}");
-            }
+            let why = refusal.unwrap_or_else(|| "it did not come in time".to_owned());
+            let why = format!("the order was not sent: {why}");
             let order = settled(record, Answer::NotSent(why), now);
             Observation::Ordered { order, uuid: None }
         }
@@ -162,24 +161,6 @@ pub fn of_tag(
         }),
         (TagEnd::Made | TagEnd::NotDue, true) => Observation::Done,
         (TagEnd::Unknown(trouble) | TagEnd::Refused(trouble), true) => Observation::Failed(trouble),
-    }
-}
-
-/// The record to go by after the change of a tag of a machine, read right before; None: that record. A mark that may have
-/// been taken off counts as gone: a machine is neither kept nor had by a mark that it may not bear.
-pub fn after_tag(
-    mut record: Server,
-    tag: &str,
-    adds: bool,
-    answer: &Result<Server, Error>,
-) -> Option<Server> {
-    match answer {
-        Ok(server) => Some(server.clone()),
-        Err(error) if error.may_have_taken_effect() && !adds && tags::is_operators(tag) => {
-            record.tags.retain(|known| known != tag);
-            Some(record)
-        }
-        Err(_) => None,
     }
 }
 

@@ -57,13 +57,25 @@ pub async fn order(
     } = attempt;
     // Known for certain: this pass alone could have sent it.
     if let Stage::Closed(closed) = stage {
-        return answers::of_unsent(record, closed, refusal, now.wall);
+        let why = match closed {
+            Closed::NotStarted => refusal,
+            Closed::NotSent => refusal.map(|why| {
+                format!("that it is under way could not be noted in the object's status: {why}")
+            }),
+        };
+        return answers::of_unsent(record, closed, why, now.wall);
     }
     let in_time = once::may_send(since, record.intent.send_by, now, window);
     let (lineage, sent) = (&planned.account.lineage, &planned.order.ssh_keys);
     let keys_stand = ssh_keys::stand(&ctx.stored_keys, &facts.object, lineage, sent);
-    if !in_time || !keys_stand || !is_planned(&permit, account, planned) {
-        return answers::of_unsent(record, Closed::NotSent, None, now.wall);
+    let against = match (in_time, keys_stand, is_planned(&permit, account, planned)) {
+        (false, _, _) => Some("it was started too long ago"),
+        (_, false, _) => Some("an SSH key that it names was replaced or deleted meanwhile"),
+        (_, _, false) => Some("the account has another key or URL since it was started"),
+        (true, true, true) => None,
+    };
+    if let Some(why) = against {
+        return answers::of_unsent(record, Closed::NotSent, Some(why.into()), now.wall);
     }
     let order_tag = mark.order_tag(record.intent.epoch);
     let mut request = planned.order.clone();
@@ -176,7 +188,7 @@ impl OrderStart {
                 Reply::Done
             }
             Written::Stale => Reply::Stale,
-            // Nothing stands anywhere, as after a conflict; and it will not for as long as nobody may write it.
+            // This write was not done, as after a conflict; and it will not be for as long as nobody may write it.
             Written::Unknown(failure) if failure.is_refusal() => {
                 self.refusal = Some(failure.explain());
                 Reply::Stale

@@ -313,37 +313,3 @@ fn releases_whatever_the_brake_says_are_caught() {
     };
     caught(Variant::BrakeIgnored, rules::BRAKE, scene);
 }
-
-#[test]
-fn a_release_that_rests_on_an_older_listing_is_caught() {
-    let scene = Scene {
-        delivered: true,
-        ticks: 1,
-        faults: vec![(Older, 1), (Delete, 1), (Lost, 1), (Edit, 1)],
-        ..Scene::default()
-    };
-    caught(Variant::NoReread, rules::SUSPENDED, scene);
-}
-
-#[test]
-fn a_mark_that_rests_on_an_older_listing_is_caught() {
-    let scene = Scene {
-        brought: Some(Brought::Unmarked(1)),
-        ticks: 1,
-        faults: vec![(Older, 1), (Delete, 1)],
-        ..Scene::default()
-    };
-    caught(Variant::NoReread, rules::IN_SIGHT, scene);
-}
-
-#[test]
-fn a_machine_that_counts_as_kept_after_its_tag_went_without_an_answer_is_caught() {
-    let scene = Scene {
-        brought: Some(Brought::Kept),
-        regular: true,
-        ticks: 1,
-        faults: vec![(Lost, 1), (Delete, 1), (Edit, 1)],
-        ..Scene::default()
-    };
-    caught(Variant::LostMarkStays, rules::HELD, scene);
-}

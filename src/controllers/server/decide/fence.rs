@@ -97,13 +97,6 @@ pub fn may_retain(fresh: &Facts, uuid: &str) -> bool {
     fresh.deleting() && !is_begun(fresh, uuid) && is_due
 }
 
-/// Whether a decision rests on the object as it is now: a watch may be behind, and so may the listing of a process that
-/// just started.
-pub fn is_newest(decided: &Facts, fresh: &Facts) -> bool {
-    let version = |facts: &Facts| facts.object.metadata.resource_version.clone();
-    decided.object.metadata.uid == fresh.object.metadata.uid && version(decided) == version(fresh)
-}
-
 /// Whether the release of this machine was noted.
 pub fn is_begun(object: &Facts, uuid: &str) -> bool {
     let begun = object.release_begun();

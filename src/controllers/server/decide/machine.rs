@@ -345,7 +345,8 @@ fn until_late(facts: &Facts, server: &Server) -> Option<Duration> {
 fn is_late(facts: &Facts, server: &Server) -> Option<bool> {
     let over = awaited(facts, server)?.checked_sub(timeout(facts).0)?;
     let since = facts.now.mono.saturating_sub(over);
-    let seen = facts.own.iter().find(|s| s.server.id == server.id);
+    let mut shown = facts.own.iter().chain(&facts.recorded);
+    let seen = shown.find(|s| s.server.id == server.id);
     Some(seen.is_none_or(|s| s.seen >= since))
 }
 

@@ -199,23 +199,3 @@ fn an_attempt_is_shown_by_its_nonce_alone() {
     assert_eq!(shown(&stripped, &intent), shows(false, true));
     assert_eq!(intent::shown(None, &intent), shows(false, false));
 }
-
-#[test]
-fn a_mark_that_may_be_gone_counts_as_gone_and_one_that_may_be_there_as_not() {
-    let kept = "fmo-retained:somewhere";
-    let record = server(7, ServerStatus::Delivered, &["web", kept]);
-    let after = |tag: &str, adds, answer| answers::after_tag(record.clone(), tag, adds, &answer);
-    for error in [lost(), error(500)] {
-        let left = after(kept, false, Err(error)).expect("it may be gone");
-        assert_eq!(left.tags, ["web"]);
-    }
-    assert_eq!(
-        after(kept, false, Err(error(403))),
-        None,
-        "it is there still"
-    );
-    assert_eq!(after("fmo-order:x", true, Err(lost())), None);
-    assert_eq!(after("web", false, Err(lost())), None, "no mark");
-    let said = server(7, ServerStatus::Delivered, &["web"]);
-    assert_eq!(after(kept, false, Ok(said.clone())), Some(said));
-}
