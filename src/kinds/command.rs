@@ -268,15 +268,16 @@ pub struct CommandIntent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedCommands {
-    /// The newest creation among them, by the provider's clock. Unset where there were none, or none says when.
+    /// What was created before this moment, by the provider's clock, was there: an hour before the newest of them, or less
+    /// where they are many. Unset where there were none, or none says when.
     #[serde(
         default,
         with = "rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "rfc3339::schema")]
-    pub newest: Option<i64>,
-    /// Short hashes of those of the hour before that, and of those that do not say when they were made.
+    pub since: Option<i64>,
+    /// Short hashes of those that were created since, and of those that do not say when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "atomic"))]
     pub recent: Vec<String>,

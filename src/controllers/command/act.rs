@@ -2,9 +2,10 @@
 
 use super::{
     CommandContext,
-    decide::{Effect, NewCommand, decide},
+    decide::{Effect, NewCommand, decide, may_send},
     facts::{Facts, Observation, ServerFact},
     listed::{self, command_of},
+    pages::{commands_of, failed, not_done},
     send,
 };
 use crate::{
@@ -18,20 +19,11 @@ use crate::{
     kinds::{BareMetalServer, command::CommandRecord, wording},
     runtime::clock,
 };
-use futures::FutureExt as _;
-use hosting::{
-    CommandId, Error, ServerId, ServerStatus,
-    command::Command,
-    listing::{Gap, Listing},
-};
+use hosting::{CommandId, Server, ServerId, ServerStatus};
 use std::sync::Arc;
-use tokio::sync::Mutex;
-
-/// Pages of a machine's commands that are read at most.
-pub(super) const MOST_PAGES: u32 = 8;
 
 /// What an effect comes to.
-type Outcome = (Ended, Observation);
+pub(super) type Outcome = (Ended, Observation);
 
 /// Carries out an effect, by the permit that was given for it.
 pub(super) async fn act(
@@ -47,28 +39,26 @@ pub(super) async fn act(
             Box::pin(send(ctx, facts, account, new, permit)).await
         }
         (Effect::Look(record), Some(mut permit), _) => look(&mut permit, record).await,
-        (Effect::Search(record), Some(permit), _) => search(permit, record).await,
-        (Effect::LetGo, ..) => (ctx.let_go(&facts.subject).await, Observation::Nothing),
+        (Effect::Search { record, pages }, Some(mut permit), _) => {
+            search(&mut permit, record, *pages).await
+        }
+        (Effect::LetGo, ..) => (let_go(ctx, facts).await, Observation::Nothing),
         (Effect::Delete, ..) => (delete(ctx, facts).await, Observation::Nothing),
-        (Effect::Send(_) | Effect::Look(_) | Effect::Search(_), ..) => {
+        (Effect::Send(_) | Effect::Look(_) | Effect::Search { .. }, ..) => {
             failed("a call was due without a permit")
         }
     }
 }
 
-fn failed(why: &str) -> Outcome {
-    (
-        Ended::Failed(Trouble::unexpected(why)),
-        Observation::Nothing,
-    )
-}
-
-fn not_done(error: &Error) -> Outcome {
-    tracing::debug!(error = error.explain(), "a look at a command failed");
-    (
-        Ended::Failed(Trouble::of_provider(error)),
-        Observation::Nothing,
-    )
+/// Takes our finalizer off. Of an object that lives on it is remembered how often.
+async fn let_go(ctx: &CommandContext, facts: &Facts) -> Ended {
+    let ended = ctx.let_go(&facts.subject).await;
+    if ended == Ended::Done && !facts.subject.is_deleting() {
+        let (uid, now) = (facts.subject.uid(), clock::now().mono);
+        ctx.objects
+            .remember(uid, |memory| memory.holds.put_back(now));
+    }
+    ended
 }
 
 async fn delete(ctx: &CommandContext, facts: &Facts) -> Ended {
@@ -94,76 +84,63 @@ async fn send(
     new: &NewCommand,
     mut permit: Permit,
 ) -> Outcome {
+    let stale = || (Ended::Stale, Observation::Nothing);
+    let since = clock::now();
     let (fresh, server) = match reread(ctx, facts).await {
         Ok(fresh) => fresh,
         Err(outcome) => return outcome,
     };
     let is_due = matches!(decide(&fresh).effect, Some(Effect::Send(due)) if *due == *new);
     if !is_due {
-        return (Ended::Stale, Observation::Nothing);
+        return stale();
     }
     let Ok(id) = ServerId::parse(&new.machine) else {
         return failed("what is recorded is no UUID of a machine");
     };
-    match permit.read(&id).await {
-        Ok(record) => {
-            let meta = &server.metadata;
-            let name = meta.name.as_deref().unwrap_or_default();
-            let mark = ctx
-                .cluster
-                .object_mark(fresh.subject.namespace(), name, &new.server);
-            let mut marks = marks_of(&record.tags);
-            // The mark of another object beside it: whose machine it is is not settled.
-            let is_its = marks.any(|(found, _)| found == mark)
-                && marks_of(&record.tags).all(|(found, _)| found == mark);
-            if !is_its {
-                let why = format!("machine {id} does not bear the tag of BareMetalServer {name}");
-                return (Ended::Done, Observation::Busy(why, clock::now().mono));
-            }
-            if record.status != ServerStatus::Delivered {
-                let why = format!(
-                    "the provider says of machine {id}: {}",
-                    record.status.as_str()
-                );
-                return (Ended::Done, Observation::Busy(why, clock::now().mono));
-            }
-        }
+    let kept_back = match permit.read(&id).await {
+        Ok(record) => not_its_machine(ctx, &server, &record),
         Err(error) => return not_done(&error),
+    };
+    let busy = |why: String| (Ended::Done, Observation::Busy(why, clock::now().mono));
+    if let Some(why) = kept_back {
+        return busy(why);
     }
-    let permit = Mutex::new(permit);
-    let commands = match commands_of(&permit, &id).await {
+    let commands = match commands_of(&mut permit, &id, new.pages).await {
         Ok(commands) => commands,
         Err(outcome) => return outcome,
     };
-    let now = clock::now();
-    if let Some(other) = listed::running(&commands, now.wall) {
-        let why = format!("machine {id} runs another command, {}", other.id.as_str());
-        return (Ended::Done, Observation::Busy(why, now.mono));
+    if let Some(other) = listed::running(&commands, &fresh.records(), clock::now().wall) {
+        let other = other.id.as_str();
+        return busy(format!("machine {id} runs another command, {other}"));
     }
     let Some(noted) = listed::noted(&commands) else {
-        let why = format!("machine {id} has had more commands within an hour than can be noted");
-        return (Ended::Done, Observation::Busy(why, now.mono));
+        return busy(format!(
+            "machine {id} has had more commands within a minute than can be noted"
+        ));
     };
     if !ctx.may_act(Some(fresh.subject.namespace())) {
-        return (Ended::Stale, Observation::Nothing);
+        return stale();
     }
     let window = account.view().times.send_window;
-    let record = match send::start(ctx, &fresh, new, noted, window).await {
-        send::Started::Send(record) => record,
-        send::Started::Closed(None) => return (Ended::Stale, Observation::Nothing),
-        send::Started::Closed(Some(record)) => {
-            return (Ended::Stale, Observation::Sent(record, clock::now().mono));
-        }
+    let (record, object) = match send::start(ctx, &fresh, new, noted, (since, window)).await {
+        send::Started::Send(record, object) => (record, object),
+        send::Started::Closed(None) => return stale(),
+        send::Started::Closed(Some(record)) => return unsent(record),
     };
-    let mut permit = permit.into_inner();
-    if !account.stands_on(&permit, Some(&new.account.connection)) {
-        let record = send::unsent(record);
-        return (Ended::Stale, Observation::Sent(record, clock::now().mono));
+    // What came in between: whoever ends the server or its machine notes that first, and sees the intent from here on.
+    let mut last = fresh;
+    last.subject.object = object;
+    super::look_around(ctx, &mut last).await;
+    let is_let = may_send(&last, new)
+        && send::may_send(since, &record, window)
+        && account.stands_on(&permit, Some(&new.account.connection));
+    if !is_let {
+        return unsent(record);
     }
     // The last that is known if this process ends before the answer.
     tracing::info!(
-        namespace = fresh.subject.namespace(),
-        name = fresh.subject.name(),
+        namespace = last.subject.namespace(),
+        name = last.subject.name(),
         machine = id.as_str(),
         command = command_of(new.action).as_str(),
         attempt = record.intent.attempt,
@@ -172,6 +149,38 @@ async fn send(
     let action = command_of(new.action);
     let answer = permit.call(async |client| client.send_command(&id, action).await);
     send::answered(record, answer.await)
+}
+
+/// It was not sent by this attempt, which has ended.
+fn unsent(record: CommandRecord) -> Outcome {
+    let record = send::unsent(record);
+    (Ended::Stale, Observation::Sent(record, clock::now().mono))
+}
+
+/// Why a machine, as it was just read, takes no command of this server; None: it does.
+fn not_its_machine(
+    ctx: &CommandContext,
+    server: &BareMetalServer,
+    record: &Server,
+) -> Option<String> {
+    let meta = &server.metadata;
+    let of = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name, uid) = (of(&meta.namespace), of(&meta.name), of(&meta.uid));
+    let mark = ctx.cluster.object_mark(&namespace, &name, &uid);
+    // The mark of another object beside it: whose machine it is is not settled.
+    let mut marks = marks_of(&record.tags).map(|(found, _)| found == mark);
+    let is_its = marks.next() == Some(true) && marks.all(|is_own| is_own);
+    let id = &record.id;
+    match &record.status {
+        _ if !is_its => Some(format!(
+            "machine {id} does not bear the tag of BareMetalServer {name} alone"
+        )),
+        ServerStatus::Delivered => None,
+        other => Some(format!(
+            "the provider says of machine {id}: {}",
+            other.as_str()
+        )),
+    }
 }
 
 /// Object, server and namespace as they are now.
@@ -194,25 +203,6 @@ async fn reread(
     match fresh.server.clone() {
         ServerFact::Found(server) => Ok((fresh, server)),
         _ => Err(stale()),
-    }
-}
-
-/// The commands of a machine, the whole list.
-async fn commands_of(permit: &Mutex<Permit>, id: &ServerId) -> Result<Vec<Command>, Outcome> {
-    let pages = Listing::of_commands(move |page| {
-        async move {
-            let mut permit = permit.lock().await;
-            let page = permit.call(async |client| client.commands(id, None, page).await);
-            Ok(page.await?)
-        }
-        .boxed()
-    });
-    match pages.collect().await {
-        Ok(all) => Ok(all.into_records()),
-        Err(incomplete) => Err(match incomplete.gap {
-            Gap::Failed(error) => not_done(&error),
-            gap => failed(&gap.to_string()),
-        }),
     }
 }
 
@@ -241,13 +231,13 @@ async fn look(permit: &mut Permit, record: &CommandRecord) -> Outcome {
 }
 
 /// Looks for a command of unknown outcome: the one that was not there when it was sent.
-async fn search(permit: Permit, record: &CommandRecord) -> Outcome {
+async fn search(permit: &mut Permit, record: &CommandRecord, pages: u32) -> Outcome {
     let intent = &record.intent;
     let Ok(machine) = ServerId::parse(&intent.machine) else {
         return failed("what is recorded is no UUID of a machine");
     };
     let at = clock::now().mono;
-    let commands = match commands_of(&Mutex::new(permit), &machine).await {
+    let commands = match commands_of(permit, &machine, pages).await {
         Ok(commands) => commands,
         Err(outcome) => return outcome,
     };

@@ -9,7 +9,9 @@ mod start;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::facts::Facts;
+pub use start::may_send;
+
+use super::facts::{Facts, stands};
 use crate::{
     controllers::{
         cause::Cause,
@@ -34,7 +36,12 @@ pub enum Effect {
     /// Look at a command that the provider has.
     Look(Box<CommandRecord>),
     /// Look for a command of unknown outcome among those of the machine.
-    Search(Box<CommandRecord>),
+    Search {
+        /// The command.
+        record: Box<CommandRecord>,
+        /// So many pages of the machine's commands are allowed for.
+        pages: u32,
+    },
     /// Take the finalizer off.
     LetGo,
     /// Delete the object: it is over, and its time has passed.
@@ -52,6 +59,8 @@ pub struct NewCommand {
     pub machine: String,
     /// The account that it goes to.
     pub account: OrderAccount,
+    /// So many pages of the machine's commands are allowed for.
+    pub pages: u32,
 }
 
 /// Decides what to do for one command.
@@ -59,14 +68,25 @@ pub fn decide(facts: &Facts) -> Decision {
     by_records(facts).answering(&facts.subject, || Sight::Unneeded)
 }
 
+/// Whether the decision rests on the server: a command may be about to be sent. Those that are behind another one, those
+/// under way, and those that are over cost no read.
+pub fn needs_server(facts: &Facts) -> bool {
+    let is_out = facts.is_finished() || facts.subject.is_deleting() || facts.is_late();
+    if is_out || !facts.is_first {
+        return false;
+    }
+    match stands(&facts.records(), facts.subject.uid()) {
+        None => !facts.is_repeated(),
+        Some(last) => follow::is_escalated(facts, last),
+    }
+}
+
 fn by_records(facts: &Facts) -> Decision {
     if facts.is_finished() {
         return end::finished(facts);
     }
     let records = facts.records();
-    // What was not sent is no step: the one before it is where the command stands.
-    let sent_nothing = |r: &&CommandRecord| r.outcome == Some(CommandOutcome::NotSent);
-    let last = records.iter().rev().find(|r| !sent_nothing(r));
+    let last = stands(&records, facts.subject.uid());
     match last.map(|last| (last, last.outcome)) {
         Some((last, None)) => follow::search(facts, last),
         Some((last, Some(CommandOutcome::Accepted))) => follow::follow(facts, last),
@@ -84,11 +104,11 @@ fn hold(facts: &Facts, cause: Cause) -> Decision {
 fn status(facts: &Facts) -> ServerCommandStatus {
     let mut status = facts.subject.status();
     status.sent = facts.records();
-    let last = status.sent.last();
+    let last = stands(&status.sent, facts.subject.uid());
     status.command_id = last.and_then(|record| record.id.clone());
     status.state = last.and_then(|record| record.state.clone());
-    let first = status.sent.first();
-    let first = first.filter(|record| record.outcome != Some(CommandOutcome::NotSent));
+    let is_step = |record: &&CommandRecord| record.outcome != Some(CommandOutcome::NotSent);
+    let first = status.sent.iter().find(is_step);
     status.started_at = first.and_then(|record| moment(record.intent.started_at));
     status
 }

@@ -22,8 +22,8 @@ pub struct Facts {
     pub server: ServerFact,
     /// Whether the labels of the namespace suspend its servers.
     pub is_namespace_suspended: bool,
-    /// The older command for the same server that goes first.
-    pub ahead: Option<String>,
+    /// Whether it is this command's turn among those for the same server.
+    pub is_first: bool,
 }
 
 /// The server that a command names.
@@ -50,7 +50,16 @@ pub struct CommandMemory {
     pub looked: Option<Duration>,
     /// The machine was running a command of somebody else, or had too many of them: when, and in words.
     pub busy: Option<(Duration, String)>,
+    /// So many pages of its commands were too few to read all of them.
+    pub too_few_pages: Option<u32>,
 }
+
+/// Pages of a machine's commands that are allowed for at first.
+pub const FIRST_PAGES: u32 = 6;
+/// Most of them: some 6,000 commands.
+pub const MOST_PAGES: u32 = 128;
+/// Most records of what was sent that an object bears.
+pub const MOST_RECORDS: usize = 2;
 
 /// The search for a command of unknown outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +85,8 @@ pub enum Observation {
     Sent(CommandRecord, Duration),
     /// A command was looked at.
     Looked(CommandRecord, Duration),
+    /// The machine has more commands than so many pages show.
+    Longer(u32),
     /// The list of commands, begun then, does not show the one of this attempt.
     NotListed(String, Duration),
     /// It shows several that may be it.
@@ -97,6 +108,7 @@ impl CommandMemory {
                 self.sent = Some(record);
                 self.looked = Some(at);
             }
+            Observation::Longer(pages) => self.too_few_pages = Some(pages),
             Observation::NotListed(attempt, at) => {
                 if let Some(search) = self.search_of(&attempt) {
                     search.missed = Some(at);
@@ -131,17 +143,14 @@ impl CommandMemory {
 }
 
 impl Facts {
-    /// What was sent, the last one last: by the status, the annotation, and what this process knows. Each alone proves an
-    /// attempt.
+    /// What was or may have been sent, the last one last: by the status, and by what this process knows itself.
+    ///
+    /// The annotation is no proof. Anybody may write it who may write the object, and nothing is sent before the status
+    /// shows the same, which nobody but an operator writes.
     pub fn records(&self) -> Vec<CommandRecord> {
         let mut records = self.subject.status().sent;
-        records.retain(|record| self.is_own(&record.intent));
-        let noted = self.intent().filter(|intent| self.is_own(intent));
-        let noted = noted.map(CommandRecord::open);
-        for record in noted
-            .into_iter()
-            .chain(self.subject.memory.own.sent.clone())
-        {
+        records.retain(|record| record.intent.uid == self.subject.uid());
+        if let Some(record) = self.subject.memory.own.sent.clone() {
             let attempt = &record.intent.attempt;
             match records.iter_mut().find(|r| r.intent.attempt == *attempt) {
                 Some(known) if record.outcome.is_some() => *known = record,
@@ -155,22 +164,38 @@ impl Facts {
         records
     }
 
-    /// The intent in the annotation, whosever it is.
-    pub fn intent(&self) -> Option<CommandIntent> {
-        serde_json::from_str(self.subject.annotation(COMMAND_ANNOTATION)?).ok()
+    /// The attempt of which nobody knows what came of it, by its nonce.
+    pub fn open_attempt(&self) -> Option<String> {
+        let records = self.records();
+        let last = stands(&records, self.subject.uid());
+        let open = last.filter(|record| record.outcome.is_none());
+        open.map(|record| record.intent.attempt.clone())
     }
 
-    /// Whether the annotation is that of another object: this one is a copy, or was restored; or it cannot be read.
+    /// Whether the object bears traces of a command that is not known to be its own: it is a copy, or was restored, or lost
+    /// its status. Such a command may have been sent.
+    ///
+    /// An attempt of this very object that only the annotation shows was never sent, as long as the status is there: nothing
+    /// is sent before the status has it, too.
     pub fn is_repeated(&self) -> bool {
-        let is_noted = self.subject.annotation(COMMAND_ANNOTATION).is_some();
-        let is_of_another = |intent: &CommandIntent| !self.is_own(intent);
-        let shown = self.subject.status().sent;
-        is_noted && self.intent().as_ref().is_none_or(is_of_another)
-            || shown.iter().any(|record| is_of_another(&record.intent))
+        let status = self.subject.status();
+        let is_own = |intent: &CommandIntent| intent.uid == self.subject.uid();
+        if status.sent.iter().any(|record| is_own(&record.intent)) {
+            return false;
+        }
+        let Some(noted) = self.subject.annotation(COMMAND_ANNOTATION) else {
+            return !status.sent.is_empty();
+        };
+        let noted = serde_json::from_str(noted).ok();
+        // The account stands in status before anything is noted.
+        let is_of_now = noted.is_some_and(|intent| is_own(&intent)) && status.account.is_some();
+        !is_of_now || !status.sent.is_empty()
     }
 
-    fn is_own(&self, intent: &CommandIntent) -> bool {
-        intent.uid == self.subject.uid()
+    /// How many pages of the machine's commands are allowed for.
+    pub fn pages(&self) -> u32 {
+        let too_few = self.subject.memory.own.too_few_pages;
+        too_few.map_or(FIRST_PAGES, |pages| pages.saturating_mul(4).min(MOST_PAGES))
     }
 
     /// Whether the object has come to its end, well or badly.
@@ -196,13 +221,33 @@ impl Facts {
     }
 }
 
-/// Puts a new attempt in the place of one that sent nothing, else behind it.
+/// Adds a new attempt, in the place of those that sent nothing. The object bears the last two.
 pub fn add(records: &mut Vec<CommandRecord>, record: CommandRecord) {
-    let sent_nothing = |r: &CommandRecord| r.outcome == Some(CommandOutcome::NotSent);
-    if records.last().is_some_and(sent_nothing) {
-        records.pop();
-    }
+    records.retain(|r| r.outcome != Some(CommandOutcome::NotSent));
     records.push(record);
+    let excess = records.len().saturating_sub(MOST_RECORDS);
+    records.drain(..excess);
+}
+
+/// Where the command of this object stands: the last one that was, or may have been, sent. What was not sent is no step.
+pub fn stands<'a>(records: &'a [CommandRecord], uid: &str) -> Option<&'a CommandRecord> {
+    let is_step =
+        |r: &&CommandRecord| r.intent.uid == uid && r.outcome != Some(CommandOutcome::NotSent);
+    records.iter().rev().find(is_step)
+}
+
+/// Whether a command may be under way: by its status alone, and until the object is over.
+pub fn is_under_way(object: &ServerCommand) -> bool {
+    let sent = object.status.as_ref().map(|status| status.sent.as_slice());
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    let last = stands(sent.unwrap_or_default(), uid);
+    let runs = |r: &CommandRecord| matches!(r.outcome, None | Some(CommandOutcome::Accepted));
+    !is_finished(object) && last.is_some_and(runs)
+}
+
+/// The commands for one server, as a word.
+pub fn place(namespace: &str, server: &str) -> String {
+    format!("{namespace}/{server}")
 }
 
 /// Whether a command has come to its end, well or badly.

@@ -9,6 +9,8 @@ pub mod facts;
 pub mod listed;
 
 mod act;
+mod known;
+mod pages;
 mod send;
 
 use super::{
@@ -16,23 +18,19 @@ use super::{
     context::{Context, Process},
     drive::drive,
     namespaces,
-    objects::{Objects, Seen, Shown, Traits, Words},
-    ownership::Rivals,
-    pass::{Memory, Next, Subject, TURNS},
-    server_commands::Commands,
+    objects::{Objects, Place, Seen, Traits},
+    pass::{Memory, Next, TURNS},
     writes::bounded,
 };
 use crate::{
     account::{Account, AccountKey, Lane},
-    kinds::{
-        BareMetalServer, Kind as _, ServerCommand, command::CommandOutcome,
-        references::PinnedAccount,
-    },
+    kinds::{BareMetalServer, Kind as _, ServerCommand},
     runtime::clock,
 };
-use act::{MOST_PAGES, act};
-use decide::{Effect, decide};
-use facts::{CommandMemory, Facts, ServerFact, is_finished};
+use act::act;
+use decide::{Effect, decide, needs_server};
+use facts::{CommandMemory, Facts, ServerFact, is_finished, is_under_way, place};
+use known::Known;
 use std::sync::Arc;
 
 /// The commands of all watched namespaces.
@@ -52,16 +50,16 @@ impl Controller {
     pub fn new(process: &Process) -> Self {
         let traits = Traits {
             account_of: Some(account_of),
-            claim: Some(claim),
-            has_record: |command| command.status.as_ref().is_some_and(|s| !s.sent.is_empty()),
-            refers: Some(refers),
+            place: Some(row_of),
+            has_record: is_under_way,
             ..Traits::default()
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
         process.accounts.add_users(objects.clone());
-        process
-            .server_commands
-            .set(Arc::new(Known(objects.clone())));
+        process.server_commands.set(Arc::new(Known {
+            objects: objects.clone(),
+            client: process.client.clone(),
+        }));
         Self {
             process: process.clone(),
             objects,
@@ -82,57 +80,20 @@ fn account_of(command: &ServerCommand) -> AccountKey {
     AccountKey::of(&command.account(), namespace)
 }
 
-/// What only one command has at a time: the server that it is for.
-fn claim(command: &ServerCommand) -> Option<String> {
-    (!is_finished(command)).then(|| server_of(command))
+/// The row of the commands for one server. One that is over stands in none, nor does one that is deleted before it was
+/// sent, whatever still holds it.
+fn row_of(command: &ServerCommand) -> Option<Place> {
+    let has_begun = is_under_way(command);
+    let waits = !is_finished(command) && command.metadata.deletion_timestamp.is_none();
+    (has_begun || waits).then(|| Place {
+        row: row(command),
+        has_begun,
+    })
 }
 
-/// The server of a command, as a word.
-fn server_of(command: &ServerCommand) -> String {
+fn row(command: &ServerCommand) -> String {
     let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
     place(namespace, &command.spec.server_ref.name)
-}
-
-fn place(namespace: &str, server: &str) -> String {
-    format!("{namespace}/{server}")
-}
-
-/// Before the server of a command that may be under way.
-const UNDER_WAY: &str = "under-way:";
-
-/// By what a command is woken, and known to be under way.
-fn refers(command: &ServerCommand) -> Words {
-    if is_finished(command) {
-        return Words::new();
-    }
-    let server = server_of(command);
-    let sent = command.status.as_ref().is_some_and(|s| !s.sent.is_empty());
-    let under_way = sent.then(|| format!("{UNDER_WAY}{server}").into());
-    under_way.into_iter().chain([server.into()]).collect()
-}
-
-/// What servers may know of the commands.
-struct Known(Arc<CommandObjects>);
-
-impl Commands for Known {
-    fn running(&self, namespace: &str, server: &str) -> Option<String> {
-        let word = format!("{UNDER_WAY}{}", place(namespace, server));
-        let under_way = self.0.referring(&word);
-        let mut running = under_way.into_iter().filter(|(uid, _)| {
-            let Some(Shown::Decoded(command)) = self.0.newest(uid) else {
-                return false;
-            };
-            // Its own passes end it then; a server waits no longer, whatever holds those up.
-            let created = command.metadata.creation_timestamp.as_ref();
-            let age = created.map_or(i64::MAX, |c| clock::now().wall - c.0.as_second());
-            u64::try_from(age).is_ok_and(|age| age < command.spec.timeout().0.as_secs())
-        });
-        running.next().map(|(_, referrer)| referrer.name.clone())
-    }
-
-    fn wake(&self, namespace: &str, server: &str) {
-        self.0.wake_referring(&place(namespace, server));
-    }
 }
 
 /// One pass.
@@ -162,12 +123,12 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
         steady: clock::steady_wall(),
         server: ServerFact::NotRead,
         is_namespace_suspended: false,
-        ahead: ahead(ctx, &subject),
+        is_first: ctx
+            .objects
+            .is_first_in(&row(&subject.object), subject.uid()),
         subject,
     };
-    let records = facts.records();
-    let open = records.last().filter(|record| record.outcome.is_none());
-    let attempt = open.map(|record| record.intent.attempt.clone());
+    let attempt = facts.open_attempt();
     let (uid, now) = (facts.subject.uid().to_owned(), facts.subject.now.mono);
     ctx.objects.remember(&uid, |memory| {
         memory.own.searches_for(attempt.as_deref(), now);
@@ -179,40 +140,13 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
     (facts, account)
 }
 
-/// Whether the decision rests on the server: a command may be about to be sent. Those that are behind another one, and those
-/// that are over, cost no read.
-fn needs_server(facts: &Facts) -> bool {
-    let spec = &facts.subject.object.spec;
-    let may_start = match facts.records().last().map(|record| record.outcome) {
-        None | Some(Some(CommandOutcome::NotSent)) => true,
-        Some(None | Some(CommandOutcome::Accepted)) => spec.escalate_after.is_some(),
-        Some(Some(CommandOutcome::Refused)) => false,
-    };
-    may_start && !facts.is_finished() && !facts.subject.is_deleting() && facts.ahead.is_none()
-}
-
-/// The other command for the same server that goes first: an older one, or one that is under way.
-fn ahead(ctx: &CommandContext, subject: &Subject<ServerCommand, CommandMemory>) -> Option<String> {
-    let server = server_of(&subject.object);
-    let under_way = ctx.objects.referring(&format!("{UNDER_WAY}{server}"));
-    let mut others = under_way.iter().filter(|(uid, _)| **uid != *subject.uid());
-    if let Some((_, other)) = others.next() {
-        return Some(other.name.clone());
-    }
-    // Until the server was seen, a command counts for the account that is used where none is named.
-    let unseen = AccountKey::of(&PinnedAccount::of(None), subject.namespace());
-    let mut accounts = ctx.accounts.names_of(&account_of(&subject.object));
-    accounts.push(unseen);
-    let claimants = ctx.objects.claimants(&server, &accounts);
-    let owner = Rivals::of(subject.uid(), &claimants, |_| true).owner;
-    owner.map(|owner| owner.name.clone())
-}
-
 /// Reads the server, and whether its namespace is suspended: live, since commands are rare and what rests on it is not
 /// undone.
 async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
     let subject = &facts.subject;
-    facts.ahead = ahead(ctx, subject);
+    facts.is_first = ctx
+        .objects
+        .is_first_in(&row(&subject.object), subject.uid());
     facts.steady = clock::steady_wall();
     let namespace = subject.namespace();
     let api = BareMetalServer::api(ctx.client.clone(), Some(namespace));
@@ -231,10 +165,10 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
 /// Lane and calls of an effect.
 fn turn(effect: &Effect) -> Option<(Lane, u32)> {
     match effect {
-        // A look at the machine and its commands goes first.
-        Effect::Send(_) => Some((Lane::Change, 2 + MOST_PAGES)),
+        // A look at the machine and its commands goes first; the request itself has a call of its own, which no list uses up.
+        Effect::Send(new) => Some((Lane::Change, 2 + new.pages)),
         Effect::Look(_) => Some((Lane::Poll, 1)),
-        Effect::Search(_) => Some((Lane::Resolve, MOST_PAGES)),
+        Effect::Search { pages, .. } => Some((Lane::Resolve, *pages)),
         Effect::LetGo | Effect::Delete => None,
     }
 }

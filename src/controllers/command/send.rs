@@ -6,6 +6,7 @@ use super::{
     CommandContext,
     decide::NewCommand,
     facts::{Facts, Observation, add},
+    listed::may_answer,
 };
 use crate::{
     controllers::{
@@ -31,9 +32,9 @@ use std::{sync::Arc, time::Duration};
 // One of them lives for one pass; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Started {
-    /// It may be sent now, by this pass.
-    Send(CommandRecord),
-    /// Nothing is sent; with what is to be recorded where an intent may stand.
+    /// Both writes stand; with the object as the second one made it.
+    Send(CommandRecord, Arc<ServerCommand>),
+    /// Nothing is sent; with the attempt, where its intent may stand.
     Closed(Option<CommandRecord>),
 }
 
@@ -43,9 +44,8 @@ pub(super) async fn start(
     fresh: &Facts,
     new: &NewCommand,
     listed: ListedCommands,
-    window: Duration,
+    (since, window): (Moment, Duration),
 ) -> Started {
-    let since = clock::now();
     let seconds = i64::try_from(window.as_secs().max(1)).unwrap_or(i64::MAX);
     let intent = CommandIntent {
         uid: fresh.subject.uid().to_owned(),
@@ -71,12 +71,13 @@ pub(super) async fn start(
     };
     match attempt.write(ctx).await {
         Stage::Closed(Closed::NotStarted) => Started::Closed(None),
-        Stage::Send if may_send(since, &attempt.record, window) => Started::Send(attempt.record),
-        _ => Started::Closed(Some(unsent(attempt.record))),
+        Stage::Send => Started::Send(attempt.record, attempt.object),
+        _ => Started::Closed(Some(attempt.record)),
     }
 }
 
-fn may_send(since: Moment, record: &CommandRecord, window: Duration) -> bool {
+/// Whether an attempt may still be sent by the clocks: looked at right before.
+pub(super) fn may_send(since: Moment, record: &CommandRecord, window: Duration) -> bool {
     once::may_send(since, record.intent.send_by, clock::now(), window)
 }
 
@@ -186,8 +187,17 @@ pub(super) fn answered(
 ) -> (Ended, Observation) {
     let at = clock::now().mono;
     let error = match answer {
-        Ok(command) => {
+        Ok(command) if may_answer(&record.intent.listed, &command, record.intent.action) => {
             let record = accepted(record, &command);
+            return (Ended::Done, Observation::Sent(record, at));
+        }
+        // An answer to something else is as good as none.
+        Ok(command) => {
+            tracing::warn!(
+                attempt = record.intent.attempt,
+                command = command.id.as_str(),
+                "the answer to a command shows another one"
+            );
             return (Ended::Done, Observation::Sent(record, at));
         }
         Err(error) => error,

@@ -11,6 +11,9 @@ use crate::{
 };
 use std::time::Duration;
 
+/// Nothing that waits sleeps longer.
+const LONGEST_SLEEP: Duration = Duration::from_secs(600);
+
 /// The command was carried out.
 pub(super) fn complete(facts: &Facts, record: &CommandRecord) -> Decision {
     let message = format!(
@@ -63,7 +66,12 @@ pub(super) fn late(facts: &Facts, what: &str) -> Decision {
 pub(super) fn finished(facts: &Facts) -> Decision {
     let decision = Decision::unchanged(&facts.subject);
     if facts.subject.has_finalizer() {
-        return decision.with(Effect::LetGo);
+        // What puts it on again and again, such as another operator, must not be answered without a pause.
+        let rest = facts.subject.memory.holds.rest(facts.subject.now.mono);
+        return match rest.filter(|_| !facts.subject.is_deleting()) {
+            Some(rest) => decision.again(rest),
+            None => decision.with(Effect::LetGo),
+        };
     }
     let Some(ttl) = facts.subject.object.spec.ttl_seconds_after_finished else {
         return decision;
@@ -88,7 +96,9 @@ pub(super) fn let_go(facts: &Facts) -> Decision {
     }
 }
 
-/// Waits for what cannot be asked for now, for as long as the command has time.
+/// Waits for what cannot be asked for now, for as long as the command has time. It is woken when its turn comes; should a
+/// wake ever be lost, it looks by itself.
 pub(super) fn wait(facts: &Facts, cause: Cause) -> Decision {
-    hold(facts, cause).again(facts.time_left().max(Duration::from_secs(1)))
+    let rest = facts.time_left().min(LONGEST_SLEEP);
+    hold(facts, cause).again(rest.max(Duration::from_secs(1)))
 }

@@ -5,10 +5,11 @@ use super::{
     Decision, Effect, end, hold, start,
 };
 use crate::{
+    account::view::View,
     controllers::{account_facts::Purpose, cause::Cause},
     kinds::{
         Interval, Reason,
-        command::{CommandRecord, PowerAction},
+        command::{CommandOutcome, CommandRecord, PowerAction},
     },
 };
 use hosting::command::CommandState;
@@ -17,12 +18,10 @@ use std::time::Duration;
 /// The provider has the command.
 pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     let state = state_of(record.state.as_deref());
-    let next = match state {
-        CommandState::Finished => return end::complete(facts, record),
-        CommandState::Failed => Escalation::Now,
-        CommandState::Pending | CommandState::Other(_) => Escalation::When,
-    };
-    if let Some(decision) = escalated(facts, record, next) {
+    if state == CommandState::Finished {
+        return end::complete(facts, record);
+    }
+    if let Some(decision) = escalated(facts, record) {
         return decision;
     }
     if state == CommandState::Failed {
@@ -43,6 +42,9 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
         Ok(view) => view,
         Err(cause) => return end::wait(facts, cause),
     };
+    if let Some(decision) = leads_elsewhere(facts, view, record) {
+        return decision;
+    }
     let every = view.times.active_poll_interval;
     let message = format!(
         "{} of machine {} was sent, and the provider says {:?}; looked at again every {}",
@@ -72,7 +74,7 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
 pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     let action = record.intent.action.as_str();
     let machine = &record.intent.machine;
-    if let Some(decision) = escalated(facts, record, Escalation::When) {
+    if let Some(decision) = escalated(facts, record) {
         return decision;
     }
     let search = facts.subject.memory.own.search.as_ref();
@@ -93,14 +95,8 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         Ok(view) => view,
         Err(cause) => return end::wait(facts, cause),
     };
-    let ordered = &record.intent.account;
-    let is_same = view.connection.as_ref() == Some(&ordered.connection)
-        || view.lineage.as_ref() == Some(&ordered.lineage);
-    if !is_same {
-        let message = format!(
-            "the account leads elsewhere since {action} of machine {machine} was sent, so its end cannot be seen; it is not sent again"
-        );
-        return end::failed(facts, Reason::OutcomeUnknown, message);
+    if let Some(decision) = leads_elsewhere(facts, view, record) {
+        return decision;
     }
     let Some(search) = search else {
         return hold(facts, Cause::waits(Reason::OutcomeUnknown, unknown))
@@ -120,38 +116,60 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         at + view.times.absence_check_interval
     });
     match rest(facts, due) {
-        None => decision.with(Effect::Search(Box::new(record.clone()))),
+        None => decision.with(Effect::Search {
+            record: Box::new(record.clone()),
+            pages: facts.pages(),
+        }),
         Some(rest) => decision.again(rest),
     }
 }
 
-/// When a shutdown is followed by a power-off.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Escalation {
-    /// It has failed.
-    Now,
-    /// When its time is over.
-    When,
+/// The account is not the one any more to which the command was sent: what it shows says nothing of it.
+fn leads_elsewhere(facts: &Facts, view: &View, record: &CommandRecord) -> Option<Decision> {
+    let sent_to = &record.intent.account;
+    let is_same = view.connection.as_ref() == Some(&sent_to.connection)
+        || view.lineage.as_ref() == Some(&sent_to.lineage);
+    let message = format!(
+        "the account leads elsewhere since {} of machine {} was sent, so its end cannot be seen; it is not sent again: look at the machine, and create another ServerCommand if it is still needed",
+        record.intent.action.as_str(),
+        record.intent.machine
+    );
+    (!is_same).then(|| end::failed(facts, Reason::OutcomeUnknown, message))
 }
 
 /// The power-off that follows a shutdown, where it is asked for and due. It is another command: the outcome of the first
 /// one need not be known.
-fn escalated(facts: &Facts, record: &CommandRecord, when: Escalation) -> Option<Decision> {
-    let rest = until_escalation(facts, record)?;
-    let is_due = when == Escalation::Now || rest.is_zero();
-    if !is_due || facts.subject.is_deleting() || facts.is_late() {
+fn escalated(facts: &Facts, record: &CommandRecord) -> Option<Decision> {
+    if !is_escalated(facts, record) || facts.subject.is_deleting() || facts.is_late() {
         return None;
     }
     let decision = start::start(facts, Some(PowerAction::PowerOff));
-    // What holds it up must not hide how the shutdown goes on.
-    let goes_on = decision.effect.is_some() || decision.goes_on;
-    (goes_on || when == Escalation::Now).then_some(decision)
+    // What holds it up, or rules it out, must not hide how the shutdown goes on. One that failed goes on no more.
+    (decision.effect.is_some() || has_failed(record)).then_some(decision)
 }
 
-/// How long a shutdown may still take before the power is switched off; None: it is not.
+/// Whether it is time to switch the power off: the shutdown failed, or has had its time.
+pub(super) fn is_escalated(facts: &Facts, record: &CommandRecord) -> bool {
+    until_escalation(facts, record).is_some_and(|rest| rest.is_zero() || has_failed(record))
+}
+
+fn has_failed(record: &CommandRecord) -> bool {
+    record.outcome == Some(CommandOutcome::Accepted)
+        && state_of(record.state.as_deref()) == CommandState::Failed
+}
+
+/// How long a shutdown may still take before the power is switched off; None: it is not, or was already.
 fn until_escalation(facts: &Facts, record: &CommandRecord) -> Option<Duration> {
     let after = facts.subject.object.spec.escalate_after?.0;
-    if record.intent.action != PowerAction::Shutdown {
+    let was_sent = |r: &CommandRecord| {
+        r.intent.action == PowerAction::PowerOff && r.outcome != Some(CommandOutcome::NotSent)
+    };
+    if record.intent.action != PowerAction::Shutdown || facts.records().iter().any(was_sent) {
+        return None;
+    }
+    let is_over = record.outcome == Some(CommandOutcome::Accepted)
+        && state_of(record.state.as_deref()) == CommandState::Finished;
+    if is_over || record.outcome == Some(CommandOutcome::Refused) {
         return None;
     }
     // A clock that is turned forward switches nothing off.

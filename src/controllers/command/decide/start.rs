@@ -30,15 +30,16 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         return end::let_go(facts);
     }
     if facts.is_repeated() {
-        let message = "the command was started for an earlier object, of which this one is a copy or was restored, so it is not sent again; if it is still needed, create another ServerCommand without the annotation flexmetal.dev/command";
+        let message = "the command may have been sent already, for an object of which this one is a copy or was restored, or before this one lost its status; so it is not sent again: if it is still needed, create another ServerCommand without the annotation flexmetal.dev/command";
         return end::failed(facts, Reason::NotRepeated, message);
     }
     if facts.is_late() {
         return end::late(facts, "the command could not be sent");
     }
-    if let Some(ahead) = &facts.ahead {
+    if !facts.is_first {
+        // Not which one: its end would be another message for all that wait.
         let message = format!(
-            "ServerCommand {ahead} for BareMetalServer {name} goes first; this one follows when that is over"
+            "another ServerCommand for BareMetalServer {name} goes first; this one follows when those before it are over"
         );
         return end::wait(facts, Cause::waits(Reason::Queued, message));
     }
@@ -109,9 +110,25 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
             lineage: lineage.to_owned(),
             connection,
         },
+        pages: facts.pages(),
     };
     let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
     hold(facts, cause).with(Effect::Send(Box::new(new)))
+}
+
+/// Whether a command may still be sent, on object and server as they are after its intent was written. Whoever releases the
+/// machine notes that first, and asks for the commands then: so either this sees the note, or that sees the intent.
+pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
+    let ServerFact::Found(server) = &fresh.server else {
+        return false;
+    };
+    let status = server.status.as_ref();
+    let is_its_machine = status.and_then(|s| s.uuid.as_ref()) == Some(&new.machine);
+    !fresh.subject.is_deleting()
+        && !is_ending(server)
+        && server.metadata.uid.as_ref() == Some(&new.server)
+        && is_its_machine
+        && stands_ready(fresh, server).is_ok()
 }
 
 /// Whether the server, as its object shows it, takes a command.

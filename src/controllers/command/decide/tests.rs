@@ -4,11 +4,13 @@ pub(crate) mod readings;
 mod world;
 
 use super::*;
+use crate::controllers::command::facts::{add, is_under_way};
+use crate::kinds::server::BareMetalServerStatus;
 use crate::{
     account::view::View,
     controllers::{
         account_facts::AccountFacts,
-        command::facts::{CommandMemory, Observation, ServerFact},
+        command::facts::{CommandMemory, FIRST_PAGES, MOST_PAGES, Observation, ServerFact, stands},
         mark::ClusterId,
         pass::{Memory, Subject},
     },
@@ -124,7 +126,7 @@ impl Case {
             steady: WALL,
             server: ServerFact::Found(Arc::new(server())),
             is_namespace_suspended: false,
-            ahead: None,
+            is_first: true,
         })
     }
 
@@ -155,6 +157,12 @@ impl Case {
             o.metadata.annotations = Some([(COMMAND_ANNOTATION.to_owned(), text)].into());
             o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
         })
+    }
+
+    /// The annotation says this, and nothing else does.
+    fn noted(self, text: &str) -> Self {
+        let annotations = [(COMMAND_ANNOTATION.to_owned(), text.to_owned())];
+        self.object(|o| o.metadata.annotations = Some(annotations.into()))
     }
 
     fn deleted(self) -> Self {
@@ -188,7 +196,7 @@ impl Case {
                 _ => "send",
             },
             Effect::Look(_) => "look",
-            Effect::Search(_) => "search",
+            Effect::Search { .. } => "search",
             Effect::LetGo => "let go",
             Effect::Delete => "delete",
         });
@@ -227,7 +235,7 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
     let word = |word: &'static str| {
         reboot().server(move |s| s.status.as_mut().unwrap().provider_status = Some(word.into()))
     };
-    let behind = reboot().facts(|f| f.ahead = Some("older".into()));
+    let behind = reboot().facts(|f| f.is_first = false);
     let busy = reboot().own(|own| own.note(Observation::Busy("it runs another".into(), NOW)));
     let was_busy = reboot().own(|own| {
         own.note(Observation::Busy("it runs another".into(), NOW - secs(30)));
@@ -308,20 +316,197 @@ fn a_copy_and_an_object_that_was_restored_send_nothing() {
     assert_eq!(copy.short(), fails);
     let restored = copy.object(|o| o.status = None);
     assert_eq!(restored.short(), fails);
-    let garbled = reboot().object(|o| {
-        o.metadata.annotations = Some([(COMMAND_ANNOTATION.to_owned(), "?".to_owned())].into());
-    });
+    let garbled = reboot().noted("?");
     assert_eq!(garbled.short(), fails);
+    // It has lost its status: what the annotation tells may have been sent.
+    let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
+    let lost = reboot().noted(&text).object(|o| o.status = None);
+    assert_eq!(lost.short(), fails);
+    assert!(!needs_server(&lost.0) && lost.decide().status.sent.is_empty());
+}
+
+#[test]
+fn what_the_annotation_alone_shows_is_not_followed_nor_recorded_and_holds_nothing() {
+    // Nothing is sent before the status shows the attempt: this one ended between the two writes, or somebody made it up.
+    let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
+    let noted = reboot().noted(&text);
+    assert_eq!(noted.short().0, Some("send"));
+    assert!(noted.decide().status.sent.is_empty());
+    assert!(noted.0.open_attempt().is_none());
+    assert!(!is_under_way(&noted.0.subject.object));
+    // Beside what the status shows it says nothing either, whatever is in it.
+    let sent = reboot().sent(&[accepted(PowerAction::Reboot, "pending", 9)]);
+    for text in [
+        "?".to_owned(),
+        text.replace("uid-1", "uid-0"),
+        text.replace(MACHINE, "other"),
+    ] {
+        let forged = sent.clone().noted(&text);
+        assert_eq!(forged.short(), sent.short());
+        assert_eq!(forged.decide().status.sent, sent.decide().status.sent);
+    }
+    let due = shutdown(300).sent(&[accepted(PowerAction::Shutdown, "pending", 300)]);
+    assert_eq!(due.noted("?").short().0, Some("send power-off"));
+}
+
+#[test]
+fn what_was_not_sent_is_no_step_and_no_more_than_two_are_kept() {
+    let outcome = |outcome, name| CommandRecord {
+        outcome: Some(outcome),
+        ..attempt(PowerAction::PowerOff, name, 5)
+    };
+    let shut = accepted(PowerAction::Shutdown, "pending", 90);
+    let unsent = outcome(CommandOutcome::NotSent, "a2");
+    let refused = outcome(CommandOutcome::Refused, "a3");
+    let records = [shut.clone(), unsent.clone()];
+    assert_eq!(stands(&records, "uid-1"), Some(&shut));
+    assert_eq!(stands(&records, "uid-0"), None);
+    let case = shutdown(300).sent(&records);
+    assert_eq!(case.decide().status.command_id, shut.id);
+    for (records, under_way) in [
+        (vec![unsent.clone()], false),
+        (vec![refused.clone()], false),
+        (vec![shut.clone(), unsent], true),
+        (vec![shut.clone(), refused.clone()], false),
+    ] {
+        let case = shutdown(300).sent(&records);
+        assert_eq!(
+            is_under_way(&case.0.subject.object),
+            under_way,
+            "{records:?}"
+        );
+    }
+    let mut many = vec![
+        shut,
+        refused.clone(),
+        outcome(CommandOutcome::NotSent, "a4"),
+    ];
+    add(&mut many, attempt(PowerAction::PowerOff, "a5", 1));
+    let names: Vec<&str> = many.iter().map(|r| r.intent.attempt.as_str()).collect();
+    assert_eq!(names, ["a3", "a5"]);
+}
+
+#[test]
+fn more_pages_are_asked_for_where_the_list_was_longer_and_the_request_keeps_its_call() {
+    let pages = |case: &Case| match case.decide().effect {
+        Some(Effect::Send(new)) => new.pages,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pages(&reboot()), FIRST_PAGES);
+    let mut case = reboot();
+    for _ in 0..5 {
+        let few = pages(&case);
+        case = case.own(|own| own.note(Observation::Longer(few)));
+    }
+    assert_eq!(pages(&case), MOST_PAGES);
+    let effect = case.decide().effect.unwrap();
+    assert_eq!(
+        crate::controllers::command::turn(&effect).unwrap().1,
+        MOST_PAGES + 2
+    );
+    let open = attempt(PowerAction::Reboot, "a1", 9);
+    let search = case.sent(&[open]).searched(0, None).decide().effect;
+    assert!(matches!(
+        search,
+        Some(Effect::Search {
+            pages: MOST_PAGES,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_that_takes_it() {
+    let decision = reboot().decide();
+    let Some(Effect::Send(new)) = decision.effect else {
+        panic!("{decision:?}");
+    };
+    // The intent stands: a decision on it would look for the command.
+    let noted = |case: Case| case.sent(&[attempt(PowerAction::Reboot, "a1", 0)]);
+    let may = |case: Case| may_send(&noted(case).0, &new);
+    let status = |change: fn(&mut BareMetalServerStatus)| {
+        reboot().server(move |s| change(s.status.as_mut().unwrap()))
+    };
+    assert!(may(reboot()));
+    let released = |s: &mut BareMetalServer| {
+        let annotations = [(RELEASE_ANNOTATION.to_owned(), MACHINE.to_owned())];
+        s.metadata.annotations = Some(annotations.into());
+    };
+    for (what, case) in [
+        ("gone", reboot().facts(|f| f.server = ServerFact::Missing)),
+        (
+            "not read",
+            reboot().facts(|f| f.server = ServerFact::Unreadable("no".into())),
+        ),
+        (
+            "deleted",
+            reboot().server(|s| s.metadata.deletion_timestamp = moment(WALL)),
+        ),
+        ("released", reboot().server(released)),
+        (
+            "suspended",
+            reboot().server(|s| s.spec.suspend = Some(true)),
+        ),
+        (
+            "suspended by its namespace",
+            reboot().facts(|f| f.is_namespace_suspended = true),
+        ),
+        (
+            "another object",
+            reboot().server(|s| s.metadata.uid = Some("server-2".into())),
+        ),
+        (
+            "another machine",
+            status(|s| s.uuid = Some("00000000-0000-4000-8000-000000000002".into())),
+        ),
+        ("no machine", status(|s| s.uuid = None)),
+        (
+            "not delivered",
+            status(|s| s.provider_status = Some("releasing".into())),
+        ),
+        ("itself deleted", reboot().deleted()),
+    ] {
+        assert!(!may(case), "{what}");
+    }
+}
+
+#[test]
+fn the_server_is_read_only_where_a_command_may_be_about_to_be_sent() {
+    let sent = |state: &str| reboot().sent(&[accepted(PowerAction::Reboot, state, 9)]);
+    let shut = |ago| shutdown(300).sent(&[accepted(PowerAction::Shutdown, "pending", ago)]);
+    let open = reboot().sent(&[attempt(PowerAction::Reboot, "a1", 9)]);
+    for (what, case, expected) in [
+        ("not sent", reboot(), true),
+        ("behind", reboot().facts(|f| f.is_first = false), false),
+        ("late", reboot().late(), false),
+        ("deleted", reboot().deleted(), false),
+        ("a copy", reboot().noted("?"), false),
+        ("sent", sent("pending"), false),
+        ("unknown", open, false),
+        ("a shutdown in its time", shut(299), false),
+        ("a shutdown past its time", shut(300), true),
+    ] {
+        assert_eq!(needs_server(&case.0), expected, "{what}");
+    }
+}
+
+#[test]
+fn what_waits_looks_again_by_itself() {
+    let long = Some(Interval(secs(24 * 3600)));
+    let behind = reboot().object(|o| o.spec.timeout = long);
+    let behind = behind.facts(|f| f.is_first = false).decide();
+    assert!(behind.again <= secs(600), "{:?}", behind.again);
+    let message = behind.cause.unwrap().message;
+    assert!(!message.contains("older"), "{message}");
 }
 
 #[test]
 fn a_command_that_may_have_been_sent_is_looked_for_and_never_sent_again() {
     let open = attempt(PowerAction::Reboot, "a1", 9);
     let by_status = reboot().sent(std::slice::from_ref(&open));
-    let by_annotation = by_status.clone().object(|o| o.status = None);
     let stripped = by_status.clone().object(|o| o.metadata.annotations = None);
     let waits = Some(Reason::OutcomeUnknown);
-    for case in [&by_status, &by_annotation, &stripped] {
+    for case in [&by_status, &stripped] {
         let case = case.clone().searched(0, None);
         assert_eq!(case.short(), (Some("search"), waits, None));
         let looked = case.clone().searched(90, Some(5));
@@ -337,13 +522,20 @@ fn a_command_that_may_have_been_sent_is_looked_for_and_never_sent_again() {
     });
     assert_eq!(several.short(), (None, waits, Some(false)));
     assert_eq!(by_status.clone().late().short(), (None, waits, Some(false)));
-    let elsewhere = by_status.clone().facts(|f| {
-        if let AccountFacts::Found { view, .. } = &mut f.subject.account {
-            view.connection = Some("other".into());
-            view.lineage = Some("other".into());
-        }
-    });
-    assert_eq!(elsewhere.short(), (None, waits, Some(false)));
+    let elsewhere = |case: Case| {
+        case.facts(|f| {
+            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+                view.connection = Some("other".into());
+                view.lineage = Some("other".into());
+            }
+        })
+    };
+    assert_eq!(
+        elsewhere(by_status.clone()).short(),
+        (None, waits, Some(false))
+    );
+    let known = reboot().sent(&[accepted(PowerAction::Reboot, "pending", 9)]);
+    assert_eq!(elsewhere(known).short(), (None, waits, Some(false)));
     // Deleted meanwhile: it is looked for all the same, so that the next one does not run beside it.
     let deleted = by_status.searched(0, None).deleted();
     assert_eq!(deleted.short(), (Some("search"), waits, None));
@@ -430,6 +622,10 @@ fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_fo
     // What holds the power-off up does not hide how the shutdown goes on.
     let suspended = due.server(|s| s.spec.suspend = Some(true));
     assert_eq!(suspended.short(), (None, Some(Reason::Progressing), None));
+    // Nor what rules it out.
+    let ending = sent(shutdown(300), "pending", 300)
+        .server(|s| s.metadata.deletion_timestamp = moment(WALL));
+    assert_eq!(ending.short(), (None, Some(Reason::Progressing), None));
     // Nor does a lost answer stop it: it is another command.
     let lost = shutdown(300).sent(&[attempt(PowerAction::Shutdown, "a1", 300)]);
     assert_eq!(lost.searched(9, Some(1)).short().0, Some("send power-off"));
@@ -442,6 +638,10 @@ fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_fo
     ];
     let off = shutdown(300).sent(&both);
     assert_eq!(off.short(), (None, Some(Reason::Completed), Some(true)));
+    // Once it was sent it is not sent again, whatever is said last.
+    let turned: Vec<CommandRecord> = both.iter().rev().cloned().collect();
+    let case = sent(shutdown(300), "pending", 900).sent(&turned);
+    assert_eq!(case.short().0, None);
 }
 
 #[test]
@@ -460,6 +660,10 @@ fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
         o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
     });
     assert_eq!(held.short().0, Some("let go"));
+    // Another one puts it on again: with pauses, until the object goes.
+    let contested = held.facts(|f| f.subject.memory.holds.put_back(NOW));
+    assert_eq!(contested.short().0, None);
+    assert_eq!(contested.deleted().short().0, Some("let go"));
     assert_eq!(over(None, 900_000).short().0, None);
     assert_eq!(over(Some(0), 0).short().0, Some("delete"));
     let waits = over(Some(100), 99).decide();

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::account::{marks, view::View};
 use crate::controllers::account_facts::Purpose;
-use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES};
+use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES, server_commands::UnderWay};
 use crate::kinds::{
     Interval, Reason,
     server::{DeletionPolicy, OrderOutcome},
@@ -139,6 +139,12 @@ fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision 
     if let Some(effect) = unretain(server).filter(|_| server.status != ServerStatus::Releasing) {
         return Decision::unchanged(facts).with(effect);
     }
+    // One whose intent was noted while the release was.
+    if let Some(cause) = commanded(facts, server)
+        && server.status != ServerStatus::Releasing
+    {
+        return showing(facts, server, cause).again(COMMAND_RUNS);
+    }
     match &server.status {
         ServerStatus::Releasing => showing(
             facts,
@@ -258,16 +264,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     if let Some(due) = facts.release_due().filter(|_| is_delayed) {
         return delayed(facts, server, due);
     }
-    if let Some(command) = facts
-        .running_command
-        .as_deref()
-        .filter(|_| server.status.is_live())
-    {
-        let text = format!(
-            "machine {} is released once ServerCommand {command} is over, which may be under way, or its spec.timeout; to release it now, delete that command once it is not needed",
-            server.id
-        );
-        let cause = Cause::waits(Reason::CommandRunning, text);
+    if let Some(cause) = commanded(facts, server) {
         return showing(facts, server, cause).again(COMMAND_RUNS);
     }
     if let Some(cause) = braked(facts, server) {
@@ -276,6 +273,28 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     Decision::unchanged(facts).with(Effect::BeginRelease {
         uuid: server.id.as_str().into(),
     })
+}
+
+/// A command may be under way, which the release waits for.
+fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
+    if !server.status.is_live() {
+        return None;
+    }
+    let id = &server.id;
+    let text = match &facts.commands {
+        UnderWay::Nothing => return None,
+        // What has begun is sent only after another look at the commands.
+        UnderWay::NotListed if fence::is_begun(facts, id.as_str()) => return None,
+        UnderWay::NotListed => format!(
+            "machine {id} is released as soon as the operator has listed the ServerCommands, of which one may be under way; looked at again every {}",
+            Interval(COMMAND_RUNS)
+        ),
+        UnderWay::Command(command) => format!(
+            "machine {id} is released once ServerCommand {command}, which may be under way, is over, or its spec.timeout; looked at again every {}",
+            Interval(COMMAND_RUNS)
+        ),
+    };
+    Some(Cause::waits(Reason::CommandRunning, text))
 }
 
 /// The brake of the account holds the release.

@@ -25,7 +25,7 @@ pub(crate) fn every() -> Vec<Reading> {
     let suspended = reboot().server(|s| s.spec.suspend = Some(true));
     let ending = reboot().server(|s| s.metadata.deletion_timestamp = moment(WALL));
     let unreadable = reboot().facts(|f| f.server = ServerFact::Unreadable("no".into()));
-    let behind = reboot().facts(|f| f.ahead = Some("older".into()));
+    let behind = reboot().facts(|f| f.is_first = false);
     let mut other = attempt(PowerAction::Reboot, "a1", 9);
     other.intent.uid = "uid-0".into();
     let sent = |state: &str| reboot().sent(&[accepted(PowerAction::Reboot, state, 9)]);

@@ -3,10 +3,7 @@
 
 use super::*;
 use crate::controllers::{
-    command::{
-        facts::add,
-        listed::{command_of, noted, since},
-    },
+    command::listed::{command_of, noted, since},
     once::{Closed, Reply, Stage},
     pass::Ended,
 };
@@ -246,7 +243,7 @@ impl World {
                 };
                 (Ended::Done, Observation::Looked(record, at))
             }
-            Some(Effect::Search(record)) => {
+            Some(Effect::Search { record, .. }) => {
                 let commands = self.listed();
                 let found = since(&record.intent.listed, &commands, record.intent.action);
                 let attempt = record.intent.attempt.clone();
