@@ -49,7 +49,7 @@ pub enum Effect {
 }
 
 /// A command that is due.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NewCommand {
     /// What is done.
     pub action: PowerAction,

@@ -128,7 +128,7 @@ async fn a_lost_answer_is_settled_by_looking_and_nothing_is_sent_twice() {
 
 #[tokio::test]
 async fn commands_for_one_server_go_one_after_the_other_and_its_release_waits() {
-    let (world, uuid) = with_server("command-row").await;
+    let (mut world, uuid) = with_server("command-row").await;
     let all = commands(&world);
     // Each takes for ever, until the clock is moved.
     world
