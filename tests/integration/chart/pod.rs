@@ -43,6 +43,7 @@ impl Release<'_> {
         self.cluster
             .kubectl_ok(&[&ready[..], &waits].concat())
             .await;
+        self.command().await;
         let servers = if self.watches_all() { 2 } else { 1 };
         assert_eq!(simulator.live_machines().await.len(), servers);
 
@@ -140,6 +141,31 @@ impl Release<'_> {
             })
             .await;
         }
+    }
+
+    /// Power commands: one that stays until it is deleted, and one that deletes itself.
+    async fn command(&self) {
+        let command = |name: &str, ttl: Value| {
+            json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+                "metadata": {"name": name, "namespace": self.work},
+                "spec": {"serverRef": {"name": "own"}, "action": "Reboot", "ttlSecondsAfterFinished": ttl}})
+        };
+        let mut kept = command("kept", Value::Null);
+        let spec = kept["spec"].as_object_mut().unwrap();
+        spec.remove("ttlSecondsAfterFinished");
+        let items = [kept, command("gone", json!(0))];
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        self.apply(&list).await;
+        for (name, what) in [
+            ("kept", "--for=condition=Complete"),
+            ("gone", "--for=delete"),
+        ] {
+            let name = format!("scmd/{name}");
+            let wait = ["-n", &self.work, "wait", what, &name, "--timeout=60s"];
+            self.cluster.kubectl_ok(&wait).await;
+        }
+        let delete = ["-n", &self.work, "delete", "scmd", "kept", "--timeout=60s"];
+        self.cluster.kubectl_ok(&delete).await;
     }
 
     /// One server by each kind of account that the release serves, each with a key from elsewhere.
