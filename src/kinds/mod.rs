@@ -24,6 +24,7 @@ pub mod names;
 pub mod order;
 pub mod orphan;
 pub mod policies;
+pub mod power;
 pub mod reason;
 pub mod references;
 pub mod rfc3339;

@@ -10,6 +10,7 @@ pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
 use super::policies::{Policies, PoliciesInForce, release_delay_fits};
+use super::power::{Power, PowerStatus};
 pub use super::references::PinnedAccount;
 use super::references::{AccountRef, SshKeySource, account_stays};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -115,6 +116,7 @@ use serde::{Deserialize, Serialize};
 #[kube(validation = machine_stays())]
 #[x_kube(validation = account_stays("server"))]
 #[x_kube(validation = named_is_not_replaced())]
+#[x_kube(validation = Rule::new("!has(self.powerRevision) || has(self.power)").message("powerRevision belongs to power: set power too"))]
 #[x_kube(validation = script_is_run())]
 #[x_kube(validation = script_has_shebang())]
 #[x_kube(validation = keys_are_installed())]
@@ -265,6 +267,18 @@ pub struct BareMetalServerSpec {
     /// How long a delivery may take, and how often another machine is ordered. Default: each has its own. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioning: Option<Provisioning>,
+
+    /// Whether the machine is to be on or off: `On` or `Off`. Each change of it sends one command, as a ServerCommand of this
+    /// object; what it says when the machine is first seen as delivered sends none, and nothing brings the state about
+    /// again. Default: nothing is sent. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Power")]
+    pub power: Option<Power>,
+
+    /// A higher number sends the command of `power` once more. Default: 0. Mutable; a lower one sends nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub power_revision: Option<i64>,
 }
 
 /// No machine is there, and no order is open.
@@ -426,6 +440,10 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub last_handled_reconcile_at: Option<String>,
+
+    /// The last command that a change of `spec.power` came to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerStatus>,
 
     /// The last warning that was given of `spec.expiresAt`.
     #[serde(skip_serializing_if = "Option::is_none")]

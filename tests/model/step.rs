@@ -305,6 +305,8 @@ impl Hand<'_> {
             Effect::ReleaseFailed { uuid } => {
                 self.release_failed(object, real::machine_of(uuid), answer);
             }
+            // The worlds here have no wish for power.
+            Effect::Command { .. } => self.failed(),
             Effect::Expire { at } => self.expire(object, *at, answer),
             Effect::Release { uuid } => self.release(object, real::machine_of(uuid)),
             Effect::RemoveOrderTag { tag } => self.remove_order_tag(tag),

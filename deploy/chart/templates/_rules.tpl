@@ -8,6 +8,10 @@
 - apiGroups: ["flexmetal.dev"]
   resources: ["baremetalservers", "servercommands"]
   verbs: ["get", "list", "watch", "patch", "delete"]
+{{- /* A change of spec.power of a server is sent as a ServerCommand. */}}
+- apiGroups: ["flexmetal.dev"]
+  resources: ["servercommands"]
+  verbs: ["create"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["provideraccounts"]
   verbs: ["get", "list", "watch", "patch"]

@@ -4,7 +4,7 @@
 
 use super::{
     ServerContext, answers, brake,
-    decide::{Effect, LookUp, fence, metadata, tags},
+    decide::{Effect, LookUp, fence, metadata, power, tags},
     facts::Facts,
     memory::Observation,
     observe, orders,
@@ -15,7 +15,7 @@ use crate::controllers::trouble::Trouble;
 use crate::{
     account::{Account, Permit},
     controllers::{once::Reply, server_commands::UnderWay, writes::Written},
-    kinds::{BareMetalServer, order::OrderNote},
+    kinds::{BareMetalServer, command::PowerAction, order::OrderNote},
     runtime::{Moment, clock},
 };
 use hosting::{Client, Error, Server, ServerId};
@@ -66,6 +66,7 @@ async fn act_here(
         },
         Effect::HoldObject => written(writes::hold(ctx, object).await),
         Effect::LetGo => written(writes::let_go(ctx, object).await),
+        Effect::Command { name, action } => command(ctx, facts, name, *action).await,
         Effect::Expire { at } => Box::pin(expire(ctx, facts, account, *at)).await,
         Effect::Order(_)
         | Effect::LookForOrder(_)
@@ -110,6 +111,7 @@ async fn act_there(
         | Effect::WriteNote(_)
         | Effect::PutBack(_)
         | Effect::HoldObject
+        | Effect::Command { .. }
         | Effect::Expire { .. }
         | Effect::LetGo => {
             return wrong_permission();
@@ -165,8 +167,31 @@ async fn act_there(
         | Effect::WriteNote(_)
         | Effect::PutBack(_)
         | Effect::HoldObject
+        | Effect::Command { .. }
         | Effect::Expire { .. }
         | Effect::LetGo => wrong_permission(),
+    }
+}
+
+/// Creates the command that a change of `spec.power` came to, by the name that the object has on record: of two that do
+/// so, one creates it.
+async fn command(
+    ctx: &ServerContext,
+    facts: &Facts,
+    name: &str,
+    action: PowerAction,
+) -> Observation {
+    match reread(ctx, facts).await {
+        Ok(fresh) if power::may_create(&fresh, name) => {}
+        Ok(_) => return Observation::Stale,
+        Err(observation) => return observation,
+    }
+    match writes::create_command(ctx, &facts.object, name, action).await {
+        Ok(true) => Observation::Commanded(name.to_owned()),
+        Ok(false) => Observation::Failed(Trouble::of_write(format!(
+            "spec.power: there is a ServerCommand {name} that is not of this object"
+        ))),
+        Err(failure) => Observation::Failed(Trouble::of_write(failure.explain())),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a decision rests on: everything observe gathered, as plain data.
 
+use super::decide::power;
 use super::memory::Memory;
 use crate::controllers::account_facts::AccountFacts;
 use crate::controllers::cause::Cause;
@@ -81,6 +82,8 @@ pub struct Facts {
     pub recorded_elsewhere: Vec<ServerId>,
     /// What is known of the ServerCommands for the object.
     pub commands: UnderWay,
+    /// What is known of the ServerCommand that `spec.power` came to.
+    pub power: power::Known,
     /// What this process remembers of the object.
     pub memory: Memory,
 }

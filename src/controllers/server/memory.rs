@@ -75,6 +75,8 @@ pub struct Memory {
     pub asked: Asked,
     /// The machine whose release people were told of.
     pub release_told: Option<String>,
+    /// The ServerCommand that this process created for `spec.power`, by its name.
+    pub powered: Option<String>,
     /// The changes of its machine's tags.
     pub tags: TagChanges,
 }
@@ -273,6 +275,8 @@ pub enum Observation {
     },
     /// The change of a tag that the spec wishes for ended.
     TagChanged(TagChange),
+    /// The ServerCommand of this name was created, or was there.
+    Commanded(String),
     /// An effect was done.
     Done,
     /// The object changed in between: the effect was not done, and the next pass sees the change.
@@ -344,6 +348,10 @@ impl Memory {
             }
             Observation::Released(sent) => {
                 self.release.sent = Some(sent);
+                self.succeed();
+            }
+            Observation::Commanded(name) => {
+                self.powered = Some(name);
                 self.succeed();
             }
             Observation::Done => self.succeed(),

@@ -2,7 +2,7 @@
 
 use super::{
     ServerContext, claims,
-    decide::sent,
+    decide::{power, sent},
     facts::{Facts, Installation, LiveAccount, account_of},
     installation,
     recall::{self, Known},
@@ -19,9 +19,10 @@ use crate::{
         writes::{Failure, bounded},
     },
     kinds::{
-        BareMetalServer, ClusterProviderAccount, Kind as _, ProviderAccount,
+        BareMetalServer, ClusterProviderAccount, Kind as _, ProviderAccount, ServerCommand,
         account::{AccountSpec, AccountStatus},
         allowed::AllowedNamespaces,
+        conditions::Type,
         references::{AccountKind, PinnedAccount},
         server::OrderOutcome,
     },
@@ -88,11 +89,39 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
             object.metadata.name.as_deref().unwrap_or_default(),
             ctx.acting_since(Some(&namespace)),
         ),
+        power: power_command(ctx, &object).await,
         memory: ctx.objects.memory(&uid),
         object,
     };
     recall(ctx, &mut facts, account.as_ref());
     Gathered { facts, account }
+}
+
+/// The command that a change of `spec.power` came to, as long as its end was not seen.
+async fn power_command(ctx: &ServerContext, object: &BareMetalServer) -> power::Known {
+    let power = object.status.as_ref().and_then(|s| s.power.as_ref());
+    let Some(command) = power
+        .filter(|p| power::is_awaited(Some(p)))
+        .and_then(|p| p.command.as_ref())
+    else {
+        return power::Known::NotRead;
+    };
+    let api = ServerCommand::api(ctx.client.clone(), object.namespace().as_deref());
+    let Ok(found) = bounded(api.get_opt(&command.name)).await else {
+        return power::Known::NotRead;
+    };
+    let Some(found) = found else {
+        return power::Known::Missing;
+    };
+    let conditions = found.status.unwrap_or_default().conditions;
+    let end = |kind: Type| {
+        let mut all = conditions.iter();
+        all.find(|c| c.type_ == kind.as_str() && c.status == "True")
+            .map(|c| power::Known::Ended(kind == Type::Complete, c.reason.clone()))
+    };
+    end(Type::Complete)
+        .or_else(|| end(Type::Failed))
+        .unwrap_or(power::Known::Running)
 }
 
 /// Whether a machine of the object is on record at the account, or an order of it is open there: by its status, by what

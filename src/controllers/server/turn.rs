@@ -44,6 +44,7 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         Effect::WriteNote(_)
         | Effect::PutBack(_)
         | Effect::HoldObject
+        | Effect::Command { .. }
         | Effect::Expire { .. }
         | Effect::LetGo => {
             return Asked::Now(Permission::NotNeeded);

@@ -2,6 +2,7 @@
 
 use super::{super::world::*, *};
 use flexmetal_operator::controllers::account_facts::AccountFacts;
+use flexmetal_operator::controllers::server::decide::power;
 use flexmetal_operator::controllers::server_commands::UnderWay;
 use flexmetal_operator::{
     account::{
@@ -141,6 +142,7 @@ pub fn facts(s: &Sight) -> Facts {
         other_marks: Vec::new(),
         recorded_elsewhere: Vec::new(),
         commands: UnderWay::Nothing,
+        power: power::Known::NotRead,
         memory: (*MEMORIES.get(s.memory)).clone(),
     };
     let seen = Seen {

@@ -3,6 +3,7 @@
 use super::{fence::TagProof, sent::Hashes};
 use crate::kinds::{
     account::KnownMachine,
+    command::PowerAction,
     names::RETAINED_PREFIX,
     order::{OrderAccount, OrderNote},
 };
@@ -70,6 +71,13 @@ pub enum Effect {
     ReleaseFailed {
         /// Which machine.
         uuid: String,
+    },
+    /// Create the ServerCommand that a change of `spec.power` came to.
+    Command {
+        /// Its name, as status notes it.
+        name: String,
+        /// What it does.
+        action: PowerAction,
     },
     /// Delete the object itself: it is past `spec.expiresAt`, in seconds since 1970.
     Expire {

@@ -8,7 +8,7 @@ use super::{
     evidence::{Attempt, Evidence},
     expiry,
     fence::TagProof,
-    leads_to, order_account, own_marks, remedy, replace, rivals, sent,
+    leads_to, order_account, own_marks, power, remedy, replace, rivals, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
@@ -108,11 +108,14 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         .status
         .account
         .get_or_insert_with(|| account_of(&facts.object));
+    let power = power::wished(facts, server);
+    draft.status.power = power.status;
     let tags = tags::tags(facts, &record, server);
     draft.status.tags.clone_from(&tags.put_on);
     let mut cause = cause(facts, machine);
     let synced = match cause.is_in_sync() {
-        true => unsynced(facts, &record, server, tags.said.as_ref()),
+        true => unsynced(facts, &record, server, tags.said.as_ref())
+            .or_else(|| power::unsynced(draft.status.power.as_ref())),
         false => None,
     };
     let lasts = match &synced {
@@ -172,6 +175,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let read = || look_of_the_deadline(facts, server);
     if let Some(effect) = own_marks::mend(facts, &record, server)
         .or(effect)
+        .or(power.effect)
         .or_else(read)
     {
         return decision.with(effect);
@@ -181,7 +185,11 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     for rest in rests.into_iter().flatten().filter(|rest| !rest.is_zero()) {
         decision.again = decision.again.within(rest);
     }
-    if is_to_record {
+    if power::is_awaited(decision.draft.status.power.as_ref()) {
+        decision.again = decision.again.within(view.times.active_poll_interval);
+    }
+    let is_noted = decision.draft.status.power != facts.status().power;
+    if is_to_record || is_noted {
         decision.once_written = Again::AtOnce;
     }
     decision

@@ -21,6 +21,7 @@ pub mod missing;
 pub mod order;
 mod own_marks;
 mod policies;
+pub mod power;
 pub mod release;
 pub mod remedy;
 pub mod replace;

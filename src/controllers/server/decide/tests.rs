@@ -14,6 +14,7 @@ mod machine;
 mod metadata;
 mod missing;
 mod order;
+mod power;
 mod properties;
 pub(crate) mod readings;
 mod recall;
@@ -189,6 +190,7 @@ impl Case {
             other_marks: Vec::new(),
             recorded_elsewhere: Vec::new(),
             commands: UnderWay::Nothing,
+            power: super::power::Known::NotRead,
             memory: Memory::default(),
         })
     }
@@ -426,6 +428,7 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::Release { .. } => "Release",
         Effect::ReleaseFailed { .. } => "ReleaseFailed",
         Effect::Expire { .. } => "Expire",
+        Effect::Command { .. } => "Command",
         Effect::LetGo => "LetGo",
     });
     let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);

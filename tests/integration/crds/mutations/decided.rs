@@ -11,7 +11,7 @@ use flexmetal_operator::controllers::{
     account_facts::AccountFacts,
     mark::ClusterId,
     server::{
-        decide::{Decision, decide},
+        decide::{Decision, decide, power},
         facts::{Facts, Installation},
         memory::Memory,
     },
@@ -95,6 +95,7 @@ fn facts(object: BareMetalServer) -> Facts {
         other_marks: Vec::new(),
         recorded_elsewhere: Vec::new(),
         commands: UnderWay::Nothing,
+        power: power::Known::NotRead,
         memory: Memory::default(),
     }
 }

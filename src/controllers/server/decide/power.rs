@@ -1,0 +1,170 @@
+//! `spec.power` and `spec.powerRevision`: one ServerCommand for each change, and none at first sight of a machine.
+//!
+//! The provider does not say whether a machine is on, so there is no state to bring about again: what counts is the
+//! change of the wish. It is noted in status first, with the name of the command to come, so that whoever goes on creates
+//! that one and no other; what is sent, and that it is sent once, is the matter of that object.
+
+use super::{super::facts::Facts, Effect};
+use crate::kinds::{
+    Reason,
+    power::{PowerCommand, PowerState, PowerStatus},
+    server::OrderOutcome,
+};
+use hosting::{Server, ServerStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// What was noted and is not created after so many seconds is not created any more: nobody expects it then.
+const LATEST: i64 = 86_400;
+
+/// What a change of the wish comes to.
+pub struct Wished {
+    /// What is noted of it.
+    pub status: Option<PowerStatus>,
+    /// What is due, once that is noted.
+    pub effect: Option<Effect>,
+}
+
+/// What is known of the ServerCommand that status names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It was not looked for, or the API server did not say.
+    NotRead,
+    /// There is none of this name.
+    Missing,
+    /// It has not ended.
+    Running,
+    /// It has ended, well or not, for this reason.
+    Ended(bool, String),
+}
+
+/// What is to be noted and done for a machine. Only of a delivered one the wish is heard: before, there is nothing to
+/// switch.
+pub fn wished(facts: &Facts, server: &Server) -> Wished {
+    let nothing = |status| Wished {
+        status,
+        effect: None,
+    };
+    let shown = facts.status().power;
+    if server.status != ServerStatus::Delivered {
+        return nothing(shown);
+    }
+    let spec = &facts.object.spec;
+    let revision = spec.power_revision.unwrap_or_default();
+    let Some(mut known) = known(facts, server) else {
+        let first = PowerStatus {
+            wish: spec.power,
+            revision,
+            ..PowerStatus::new(server.id.as_str())
+        };
+        return nothing(spec.power.map(|_| first));
+    };
+    if let Some(command) = &mut known.command {
+        follow(facts, command);
+    }
+    let Some(wish) = spec.power else {
+        // To set it again is a change.
+        known.wish = None;
+        return nothing(shown.map(|_| known));
+    };
+    let is_changed = known.wish != Some(wish) || known.revision < revision;
+    if is_changed && facts.policies().let_send() {
+        known.wish = Some(wish);
+        known.revision = known.revision.max(revision);
+        known.command = Some(PowerCommand {
+            name: format!("{}-{}-{}", facts.name(), wish.as_str(), facts.now.wall),
+            started_at: moment(facts),
+            state: PowerState::Noted,
+            reason: None,
+        });
+        return nothing(Some(known));
+    }
+    let is_noted = |c: &&PowerCommand| c.state == PowerState::Noted && shown.is_some();
+    let effect = known
+        .command
+        .as_ref()
+        .filter(is_noted)
+        .map(|c| Effect::Command {
+            name: c.name.clone(),
+            action: wish.action(),
+        });
+    Wished {
+        status: Some(known),
+        effect,
+    }
+}
+
+/// What was known of the wish before this pass; None: this is the first sight of the machine. Who has it on record as
+/// delivered, and says nothing of a wish, knows that there was none.
+fn known(facts: &Facts, server: &Server) -> Option<PowerStatus> {
+    let status = facts.status();
+    let id = server.id.as_str();
+    let order = status.order.as_ref().and_then(|order| order.outcome);
+    let was_delivered = status.uuid.as_deref() == Some(id)
+        && status.delivered_at.is_some()
+        && order == Some(OrderOutcome::Created);
+    let shown = status.power.filter(|power| power.machine == id);
+    shown.or_else(|| was_delivered.then(|| PowerStatus::new(id)))
+}
+
+/// Takes in what is known of the command.
+fn follow(facts: &Facts, command: &mut PowerCommand) {
+    let is_created = facts.memory.powered.as_deref() == Some(command.name.as_str());
+    match (command.state, &facts.power) {
+        (PowerState::Noted | PowerState::Created, Known::Ended(is_complete, reason)) => {
+            command.state = match is_complete {
+                true => PowerState::Complete,
+                false => PowerState::Failed,
+            };
+            command.reason = Some(reason.clone());
+        }
+        (PowerState::Noted, Known::Running) => command.state = PowerState::Created,
+        (PowerState::Noted, _) if is_created => command.state = PowerState::Created,
+        (PowerState::Noted, Known::Missing) if is_late(facts, command) => {
+            command.state = PowerState::NotCreated;
+        }
+        (PowerState::Created, Known::Missing) => command.state = PowerState::Deleted,
+        _ => {}
+    }
+}
+
+fn is_late(facts: &Facts, command: &PowerCommand) -> bool {
+    facts
+        .now
+        .wall
+        .saturating_sub(command.started_at.0.as_second())
+        > LATEST
+}
+
+fn moment(facts: &Facts) -> Time {
+    Time(Timestamp::from_second(facts.now.wall).unwrap_or_default())
+}
+
+/// Whether the end of the command is still to be seen.
+pub fn is_awaited(status: Option<&PowerStatus>) -> bool {
+    let command = status.and_then(|status| status.command.as_ref());
+    command.is_some_and(|c| matches!(c.state, PowerState::Noted | PowerState::Created))
+}
+
+/// Whether a command may still be created: judged again on the object as it is right before.
+pub fn may_create(fresh: &Facts, name: &str) -> bool {
+    let shown = fresh.status().power;
+    let command = shown.as_ref().and_then(|power| power.command.as_ref());
+    let is_it = command.is_some_and(|c| c.name == name && c.state == PowerState::Noted);
+    is_it && !fresh.deleting() && fresh.policies().let_send()
+}
+
+/// What Synced says where the wish came to nothing.
+pub fn unsynced(status: Option<&PowerStatus>) -> Option<(bool, Reason, String)> {
+    let command = status?.command.as_ref()?;
+    let why = match command.state {
+        PowerState::Failed => command.reason.as_deref().unwrap_or("Failed"),
+        PowerState::NotCreated => "it was not created within a day",
+        _ => return None,
+    };
+    let text = format!(
+        "spec.power: ServerCommand {} was not carried out ({why}); for another try, raise spec.powerRevision",
+        command.name
+    );
+    Some((false, Reason::CommandFailed, text))
+}

@@ -1,0 +1,95 @@
+//! `spec.power`: whether a machine is to be on or off, and what was last done about it.
+
+use super::command::PowerAction;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Whether a machine is to be on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Power {
+    /// It is to be on.
+    On,
+    /// It is to be off. It is switched off at once, and its system is not asked.
+    Off,
+}
+
+impl Power {
+    /// The command that brings it about.
+    pub fn action(self) -> PowerAction {
+        match self {
+            Self::On => PowerAction::PowerOn,
+            Self::Off => PowerAction::PowerOff,
+        }
+    }
+
+    /// The word in names of commands.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// The last command that a change of `spec.power` came to. It tells what was done, and not whether the machine is on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerStatus {
+    /// The machine that it is about, by the provider's identifier.
+    pub machine: String,
+    /// `spec.power` as it was at first sight of the machine, or as it was last acted on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Power")]
+    pub wish: Option<Power>,
+    /// The highest `spec.powerRevision` that counts as performed.
+    #[serde(default)]
+    pub revision: i64,
+    /// The last command that came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<PowerCommand>,
+}
+
+/// A ServerCommand that a change of `spec.power` came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerCommand {
+    /// Name of the ServerCommand.
+    pub name: String,
+    /// When it was decided, by the operator's clock.
+    pub started_at: Time,
+    /// How far it is.
+    pub state: PowerState,
+    /// The reason of its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// How far a ServerCommand is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum PowerState {
+    /// It is about to be created.
+    Noted,
+    /// It was created.
+    Created,
+    /// It was carried out.
+    Complete,
+    /// It was not, or nobody knows.
+    Failed,
+    /// It was deleted before its end was seen.
+    Deleted,
+    /// It was not created within a day, and is not any more.
+    NotCreated,
+}
+
+impl PowerStatus {
+    /// Of a machine of which no wish was known.
+    pub fn new(machine: &str) -> Self {
+        Self {
+            machine: machine.to_owned(),
+            wish: None,
+            revision: 0,
+            command: None,
+        }
+    }
+}
