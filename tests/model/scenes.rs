@@ -350,6 +350,13 @@ fn taking_on() -> Vec<Scene> {
             Brought::Kept,
             regular("named-kept", 3, &[(Delete, 1), (Crash, 1)]),
         ),
+        brought(
+            Brought::Kept,
+            Scene {
+                writes: 4,
+                ..two("two-kept", 0, &[(Delete, 1)])
+            },
+        ),
         // The answer to a mark that is put on or taken off is lost.
         brought(
             Brought::Unmarked(1),
@@ -385,6 +392,12 @@ fn coming_to_nothing() -> Vec<Scene> {
     };
     vec![
         replaces(regular("replace", 5, &[(Fail, 2), (Flap, 1), (Crash, 1)])),
+        // The next order is refused, and the machine comes to life after all.
+        replaces(regular(
+            "replace-refused",
+            5,
+            &[(Fail, 1), (Refuse, 1), (Flap, 1), (ServerError, 1)],
+        )),
         replaces(regular(
             "replace-lost",
             5,

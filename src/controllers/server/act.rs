@@ -338,7 +338,7 @@ async fn claim(
     note: &OrderNote,
 ) -> Observation {
     match permit.read(id).await {
-        Ok(server) if !fence::may_claim(facts, &server) => not_shown(),
+        Ok(server) if !fence::may_claim(facts, &server) || is_late(facts) => not_shown(),
         Ok(_) => record(ctx, facts, note).await,
         Err(error) => refused(&error, "a machine could not be read"),
     }
@@ -354,14 +354,10 @@ async fn retag(
     tag: &str,
     adds: bool,
 ) -> Observation {
-    let is_late = || {
-        let window = facts.view().map(|view| view.times.send_window);
-        window.is_none_or(|window| clock::now().since(facts.now.mono) >= window)
-    };
     let record = match permit.read(id).await {
         Ok(record) if !when.holds(facts, &record) => return not_shown(),
         // A mark that comes late meets another world, and may meet an object that is gone.
-        Ok(_) if is_late() => return not_shown(),
+        Ok(_) if is_late(facts) => return not_shown(),
         Ok(record) if !tags::is_due(&record, tag, adds) => {
             return answers::of_tag(id.as_str(), tag, adds, None);
         }
@@ -397,6 +393,12 @@ async fn retag(
         ),
     }
     answers::of_tag(id.as_str(), tag, adds, Some(&answer))
+}
+
+/// Whether what was decided is too old to be carried out.
+fn is_late(facts: &Facts) -> bool {
+    let window = facts.view().map(|view| view.times.send_window);
+    window.is_none_or(|window| clock::now().since(facts.now.mono) >= window)
 }
 
 /// The read before a change did not show what the change rests on.

@@ -116,8 +116,11 @@ pub(super) fn has_settled(objects: &ServerObjects, mark: &Mark, uuid: &str) -> b
     let Some(Shown::Decoded(object)) = holder.and_then(|uid| objects.newest(&uid)) else {
         return false;
     };
-    let is_noted =
-        matches!(order_annotation(&object), Some(Ok(note)) if note.intent.mark == mark.as_str());
+    // An order that is known to have made none is that of no machine.
+    let is_noted = matches!(
+        order_annotation(&object),
+        Some(Ok(note)) if note.intent.mark == mark.as_str() && note.outcome.is_none()
+    );
     let is_begun = release_note(&object).is_some_and(|begun| is_same_uuid(begun, uuid));
     is_noted || is_begun || recorded(&object).is_some_and(|recorded| is_same_uuid(&recorded, uuid))
 }

@@ -154,6 +154,26 @@ pub fn evidence(facts: &Facts) -> Evidence {
     }
 }
 
+/// The order of this object that made the machine, or by which it took the machine on, as far as the object tells. An
+/// order that made none is not that of a machine that was taken on since.
+pub fn order_of(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<OrderRecord> {
+    let Evidence::Own(Attempt { record, .. }) = evidence else {
+        return None;
+    };
+    let is_closed = record.outcome.is_some_and(OrderOutcome::is_closed);
+    if !is_closed || server.has_tag(&record.intent.tag()) {
+        return Some(record.clone());
+    }
+    // Status may still tell of the later one that came to nothing.
+    let noted = facts.annotation()?.ok()?;
+    let intent = noted.intent;
+    let is_own = intent.cluster == facts.cluster.as_str()
+        && intent.uid == facts.uid()
+        && intent.mark == facts.mark().as_str();
+    let is_its = is_own && noted.outcome.is_none() && server.has_tag(&intent.tag());
+    is_its.then(|| OrderRecord::open(intent))
+}
+
 /// The longest UID that Kubernetes gives.
 const LONGEST_UID: usize = 36;
 

@@ -5,7 +5,7 @@ use super::{
     Decision, Effect, adopt,
     candidates::candidates,
     draft::Draft,
-    evidence::{Attempt, Evidence},
+    evidence::{Evidence, order_of},
     expiry,
     fence::TagProof,
     leads_to, order_account, own_marks, power, remedy, replace, rivals, sent,
@@ -94,12 +94,15 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     if let Some(decision) = rivals::settle(facts, evidence, server).filter(|_| account.is_ok()) {
         return decision;
     }
-    let on_record = order_of(evidence, server);
-    let record = record(facts, on_record, server);
     if account.is_err() && is_recorded(facts, server) {
         // A blocked account changes nothing: what was shown last stays.
         return out_of_touch(facts, Draft::unchanged(facts));
     }
+    let on_record = order_of(facts, evidence, server);
+    if on_record.is_none() && server.status.is_live() {
+        return claim(facts, evidence, server, account);
+    }
+    let record = record(facts, on_record, server);
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     draft.status.duplicates.clone_from(&machine.others);
@@ -134,24 +137,10 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     draft.set(facts, cause, synced);
 
     let decision = Decision::of(draft);
-    // A machine that is being taken over loses its old marks before the annotation speaks of the new.
-    if let Some(tag) = adopt::leftover(facts, evidence, server)
-        && account.is_ok()
-        && facts.has_finalizer()
-        && server.status.is_live()
-        && !facts.policies().observe_only()
-    {
-        let uuid = server.id.as_str().to_owned();
-        return decision.with(Effect::RemoveTag {
-            uuid,
-            tag,
-            when: TagProof::OwnMark,
-        });
+    if let Some(effect) = unmarked(facts, evidence, server).filter(|_| account.is_ok()) {
+        return decision.with(effect);
     }
     let note = OrderNote::open(record.intent.clone());
-    if on_record.is_none() && server.status.is_live() {
-        return claim(facts, server, note, account.err());
-    }
     if !facts.has_finalizer() || facts.annotation().as_ref() != Some(&Ok(note.clone())) {
         return decision.with(Effect::WriteNote(Box::new(note)));
     }
@@ -238,39 +227,51 @@ fn is_recorded(facts: &Facts, server: &Server) -> bool {
     })
 }
 
-/// Puts a machine on record that only its marks show to be the object's; until then nothing is said of it, as another
-/// object may be about to have it.
-fn claim(facts: &Facts, server: &Server, note: OrderNote, against: Option<Cause>) -> Decision {
-    if let Some(cause) = against {
-        let decision = Decision::hold(facts, cause);
-        return match facts.has_finalizer() {
-            true => decision,
-            false => decision.with(Effect::HoldObject),
-        };
-    }
+/// A machine that only its marks show to be the object's is put on record; until then nothing is said of it, as another
+/// object may be about to have it. The finalizer goes first: it needs no call, and a deletion finds the machine then.
+fn claim(
+    facts: &Facts,
+    evidence: &Evidence,
+    server: &Server,
+    account: Result<&View, Cause>,
+) -> Decision {
     let uuid = server.id.as_str();
-    let cause = Cause::waits(
-        Reason::Adopting,
-        format!("machine {uuid} bears this object's tag, and is put on record within seconds"),
-    );
-    Decision::hold(facts, cause).with(Effect::Claim {
+    let against = account.err();
+    let is_usable = against.is_none();
+    let cause = against.unwrap_or_else(|| {
+        let text =
+            format!("machine {uuid} bears this object's tag, and is put on record within seconds");
+        Cause::waits(Reason::Adopting, text)
+    });
+    let decision = Decision::hold(facts, cause);
+    if !facts.has_finalizer() {
+        return decision.with(Effect::HoldObject);
+    }
+    if !is_usable {
+        return decision;
+    }
+    let record = record(facts, None, server);
+    decision.with(unmarked(facts, evidence, server).unwrap_or(Effect::Claim {
         uuid: uuid.to_owned(),
-        note: Box::new(note),
+        note: Box::new(OrderNote::open(record.intent)),
+    }))
+}
+
+/// A machine that is being taken over loses its old marks before the annotation speaks of the new.
+fn unmarked(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Effect> {
+    let is_let =
+        facts.has_finalizer() && server.status.is_live() && !facts.policies().observe_only();
+    let tag = adopt::leftover(facts, evidence, server).filter(|_| is_let)?;
+    Some(Effect::RemoveTag {
+        uuid: server.id.as_str().to_owned(),
+        tag,
+        when: TagProof::OwnMark,
     })
 }
 
-/// The order on the object that made the machine. One that made none is not that of a machine that was taken on since.
-fn order_of<'a>(evidence: &'a Evidence, server: &Server) -> Option<&'a OrderRecord> {
-    let Evidence::Own(Attempt { record, .. }) = evidence else {
-        return None;
-    };
-    let is_closed = record.outcome.is_some_and(OrderOutcome::is_closed);
-    (!is_closed || server.has_tag(&record.intent.tag())).then_some(record)
-}
-
 /// The order as it is known now that a machine of it was found.
-fn record(facts: &Facts, on_record: Option<&OrderRecord>, server: &Server) -> OrderRecord {
-    let mut record = on_record.cloned().unwrap_or_else(|| adopted(facts, server));
+fn record(facts: &Facts, on_record: Option<OrderRecord>, server: &Server) -> OrderRecord {
+    let mut record = on_record.unwrap_or_else(|| adopted(facts, server));
     // It is there, so it is recorded under the lineage that shows it.
     if server.status.is_live()
         && let Some((view, account)) = facts.view().zip(order_account(facts))

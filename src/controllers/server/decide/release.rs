@@ -7,7 +7,7 @@ use super::{
     super::facts::Facts,
     Decision, Effect, control,
     draft::Draft,
-    evidence::{Attempt, Evidence},
+    evidence::{Attempt, Evidence, order_of},
     external,
     fence::{self, TagProof},
     missing, order, remedy, resolve, rivals, sending, terms,
@@ -165,7 +165,8 @@ fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision 
 /// Another object that lives, or may, has the machine, too: it is not this one's to release.
 fn shared(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision {
     // From the note on a DELETE may be on its way.
-    let is_own = matches!(evidence, Evidence::Own(_)) || fence::is_begun(facts, server.id.as_str());
+    let is_its = order_of(facts, evidence, server).is_some();
+    let is_own = is_its || fence::is_begun(facts, server.id.as_str());
     if let Some(effect) = rivals::own_tag(facts, server).filter(|_| !is_own) {
         return Decision::unchanged(facts).with(effect);
     }

@@ -7,7 +7,7 @@
 use super::{
     super::facts::{Facts, OtherMark},
     Decision, Effect,
-    evidence::{Evidence, evidence},
+    evidence::{Evidence, evidence, order_of},
     fence::TagProof,
 };
 use crate::{
@@ -49,7 +49,7 @@ pub fn settle(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Dec
         return None;
     }
     // It has the machine on record, or in its metadata: the other one gives way.
-    if matches!(evidence, Evidence::Own(_)) {
+    if order_of(facts, evidence, server).is_some() {
         return None;
     }
     let uuid = server.id.as_str();
@@ -74,7 +74,8 @@ pub fn settle(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Dec
 pub fn may_give_way(fresh: &Facts, record: &Server) -> bool {
     let found = evidence(fresh);
     let is_begun = super::fence::is_begun(fresh, record.id.as_str());
-    !matches!(found, Evidence::Own(_)) && !is_begun && is_shared(fresh, &found, record)
+    let is_its = order_of(fresh, &found, record).is_some();
+    !is_its && !is_begun && is_shared(fresh, &found, record)
 }
 
 /// Takes the object's own mark off.

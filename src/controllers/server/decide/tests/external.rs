@@ -343,6 +343,8 @@ fn its_own_mark_makes_it_the_objects() {
     assert_eq!(tag_of(effect), other_tag(), "the mark of who is gone");
     let kept = marked(&[&kept_of("shop")]).decide().effect;
     assert_eq!(tag_of(kept), kept_of("shop"));
+    let draft = marked(&[&kept_of("shop")]).decide().draft;
+    assert_eq!(draft.status.order, None, "nothing is on record by then");
     let claimed = |case: Case| match case.decide() {
         Decision {
             effect: Some(Effect::Claim { note, .. }),
@@ -366,6 +368,24 @@ fn its_own_mark_makes_it_the_objects() {
         f.own = vec![seen(delivered(&[&tags[0]]))];
     });
     assert_eq!(claimed(refused).0.epoch, EPOCH + 300);
+    // Nor is it that of a later order that came to nothing.
+    let earlier = marked(&[]).ordered(Some(OrderOutcome::NotSent), None);
+    let earlier = earlier.facts(|f| {
+        let tags = [mark().order_tag(EPOCH - 100)];
+        f.own = vec![seen(delivered(&[&tags[0]]))];
+    });
+    let (intent, _) = claimed(earlier.clone());
+    assert_eq!(intent.epoch, EPOCH - 100);
+    let decision = earlier.noted(&intent).decide();
+    assert!(
+        !matches!(decision.effect, Some(Effect::Claim { .. })),
+        "once"
+    );
+    let order = decision.draft.status.order.unwrap();
+    assert_eq!(
+        (order.intent.epoch, order.outcome),
+        (EPOCH - 100, Some(OrderOutcome::Created))
+    );
 }
 
 #[test]
@@ -380,6 +400,14 @@ fn it_is_put_on_record_by_what_a_read_shows() {
         !may_claim(&[&own, &others]),
         "one of the two gives way first"
     );
+    // An order of before that came to nothing says nothing of this machine.
+    let refused = known(named(&[&own]), Some(true), false);
+    let refused = refused.ordered(Some(OrderOutcome::Refused), None);
+    let tag = mark().order_tag(EPOCH + 300);
+    let shared = delivered(&[&tag, &others]);
+    assert!(!fence::may_claim(&refused.0, &shared));
+    assert!(fence::may_claim(&refused.0, &delivered(&[&tag])));
+    assert!(rivals::may_give_way(&refused.0, &shared));
 }
 
 #[test]

@@ -146,6 +146,13 @@ fn each_state_of_the_machine_has_its_reason() {
         (
             "found after the object lost every trace",
             Case::new().with(1, ServerStatus::Delivered),
+            Some("HoldObject"),
+            Some(Reason::Adopting),
+            false,
+        ),
+        (
+            "found so, and the finalizer is there",
+            Case::new().with(1, ServerStatus::Delivered).held(),
             Some("Claim"),
             Some(Reason::Adopting),
             false,
@@ -204,7 +211,8 @@ fn the_oldest_live_machine_is_kept_and_the_others_are_named() {
 
 #[test]
 fn an_adopted_machine_gives_its_epoch_back() {
-    let decision = Case::new().with(1, ServerStatus::Delivered).decide();
+    let case = Case::new().with(1, ServerStatus::Delivered).held();
+    let decision = case.decide();
     let Some(Effect::Claim { note, .. }) = decision.effect else {
         panic!("no intent")
     };
@@ -213,7 +221,7 @@ fn an_adopted_machine_gives_its_epoch_back() {
         (intent.epoch, intent.mark.as_str()),
         (EPOCH, mark().as_str())
     );
-    let noted = Case::new().with(1, ServerStatus::Delivered).noted(&intent);
+    let noted = case.noted(&intent);
     let order = noted.decide().draft.status.order.unwrap();
     assert_eq!(order.outcome, Some(OrderOutcome::Created));
 }
