@@ -102,8 +102,15 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         return hold(facts, Cause::waits(Reason::OutcomeUnknown, unknown))
             .again(Duration::from_secs(1));
     };
+    // Another process may be about to send it: what is there before that is none of it.
+    let sent = facts.subject.memory.own.sent.as_ref();
+    let is_own = sent.is_some_and(|sent| sent.intent.attempt == search.attempt);
+    let began = match is_own {
+        true => search.first_seen,
+        false => search.first_seen + view.times.send_window,
+    };
     // A request may arrive late, and a list may be behind.
-    let settled = search.first_seen + view.times.absence_grace_period;
+    let settled = began + view.times.absence_grace_period;
     if search.missed.is_some_and(|missed| missed >= settled) {
         return end::failed(facts, Reason::OutcomeUnknown, unknown);
     }
@@ -112,9 +119,9 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         Interval(view.times.absence_check_interval)
     );
     let decision = hold(facts, Cause::waits(Reason::OutcomeUnknown, message));
-    let due = search.missed.map_or(search.first_seen, |at| {
-        at + view.times.absence_check_interval
-    });
+    let due = search
+        .missed
+        .map_or(began, |at| at + view.times.absence_check_interval);
     match rest(facts, due) {
         None => decision.with(Effect::Search {
             record: Box::new(record.clone()),

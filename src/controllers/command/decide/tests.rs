@@ -405,7 +405,7 @@ fn more_pages_are_asked_for_where_the_list_was_longer_and_the_request_keeps_its_
         MOST_PAGES + 2
     );
     let open = attempt(PowerAction::Reboot, "a1", 9);
-    let search = case.sent(&[open]).searched(0, None).decide().effect;
+    let search = case.sent(&[open]).searched(30, None).decide().effect;
     assert!(matches!(
         search,
         Some(Effect::Search {
@@ -507,14 +507,19 @@ fn a_command_that_may_have_been_sent_is_looked_for_and_never_sent_again() {
     let stripped = by_status.clone().object(|o| o.metadata.annotations = None);
     let waits = Some(Reason::OutcomeUnknown);
     for case in [&by_status, &stripped] {
-        let case = case.clone().searched(0, None);
+        // Until its time to send is over, another process may be about to: what is there is none of it.
+        let early = case.clone().searched(29, None);
+        assert_eq!(early.short(), (None, waits, None));
+        let own = early.own(|own| own.sent = Some(open.clone()));
+        assert_eq!(own.short(), (Some("search"), waits, None));
+        let case = case.clone().searched(30, None);
         assert_eq!(case.short(), (Some("search"), waits, None));
         let looked = case.clone().searched(90, Some(5));
         assert_eq!(looked.short(), (None, waits, None));
         // The account's absence grace period is ten minutes: a list from within it proves nothing.
-        let behind = by_status.clone().searched(700, Some(101));
+        let behind = by_status.clone().searched(730, Some(101));
         assert_eq!(behind.short(), (Some("search"), waits, None));
-        let settled = by_status.clone().searched(700, Some(100));
+        let settled = by_status.clone().searched(730, Some(100));
         assert_eq!(settled.short(), (None, waits, Some(false)));
     }
     let several = by_status.clone().searched(1, None).own(|own| {
@@ -537,7 +542,7 @@ fn a_command_that_may_have_been_sent_is_looked_for_and_never_sent_again() {
     let known = reboot().sent(&[accepted(PowerAction::Reboot, "pending", 9)]);
     assert_eq!(elsewhere(known).short(), (None, waits, Some(false)));
     // Deleted meanwhile: it is looked for all the same, so that the next one does not run beside it.
-    let deleted = by_status.searched(0, None).deleted();
+    let deleted = by_status.searched(30, None).deleted();
     assert_eq!(deleted.short(), (Some("search"), waits, None));
 }
 
