@@ -38,7 +38,7 @@ impl Model for Scene {
             processes: [process(0), process(0)],
             attempts: 0,
             crashes: self.crashes,
-            people: if self.has_people { 2 } else { 0 },
+            people: u8::from(self.has_people),
             broken: None,
         }]
     }

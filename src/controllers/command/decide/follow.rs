@@ -62,7 +62,8 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
         None if is_told => decision.with(Effect::Look(Box::new(record.clone()))),
         None => decision.going_on(),
         Some(rest) => {
-            let escalates = until_escalation(facts, record);
+            // Once it is due it is tried at every look.
+            let escalates = until_escalation(facts, record).filter(|rest| !rest.is_zero());
             let rests = [Some(rest), escalates, Some(facts.time_left())];
             let rest = rests.into_iter().flatten().min().unwrap_or(rest);
             decision.again(rest.max(Duration::from_secs(1)))
