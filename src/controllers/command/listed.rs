@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(since(&noted, &after, PowerAction::Reboot).len(), 1);
     }
 
-    fn record(action: PowerAction, id: Option<&str>, listed: ListedCommands) -> CommandRecord {
+    fn record(action: PowerAction, id: Option<&str>, listed: &ListedCommands) -> CommandRecord {
         let intent = serde_json::from_value(serde_json::json!({
             "uid": "u", "action": action, "machine": "m", "attempt": "a", "listed": listed,
             "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:00Z",
@@ -176,10 +176,10 @@ mod tests {
         other.state = CommandState::Pending;
         let before = noted(&[]).unwrap();
         let id = shutdown.id.as_str().to_uppercase();
-        let known = record(PowerAction::Shutdown, Some(&id), before.clone());
-        let lost = record(PowerAction::Shutdown, None, before);
+        let known = record(PowerAction::Shutdown, Some(&id), &before);
+        let lost = record(PowerAction::Shutdown, None, &before);
         let of_then = noted(std::slice::from_ref(&shutdown)).unwrap();
-        let older = record(PowerAction::Shutdown, None, of_then);
+        let older = record(PowerAction::Shutdown, None, &of_then);
         let all = [shutdown, other];
         for (own, count) in [(known, 0), (lost, 0), (older, 1)] {
             let own = [own];

@@ -466,7 +466,8 @@ async fn reread_with_policies(
     facts: &Facts,
     account: &Account,
 ) -> Result<Facts, Observation> {
-    with_live_policies(ctx, account, reread(ctx, facts).await?).await
+    let fresh = reread(ctx, facts).await?;
+    Box::pin(with_live_policies(ctx, account, fresh)).await
 }
 
 /// The facts with the policies that the account gives now, where the object leaves one to it.

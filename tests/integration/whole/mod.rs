@@ -11,6 +11,7 @@ mod bad_things;
 mod brake;
 mod cluster_wide;
 mod commands;
+mod power;
 mod credentials;
 mod disasters;
 mod edits;

@@ -62,7 +62,8 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
         None if is_told => decision.with(Effect::Look(Box::new(record.clone()))),
         None => decision.going_on(),
         Some(rest) => {
-            let escalates = until_escalation(facts, record);
+            // Once it is due it is tried at every look.
+            let escalates = until_escalation(facts, record).filter(|rest| !rest.is_zero());
             let rests = [Some(rest), escalates, Some(facts.time_left())];
             let rest = rests.into_iter().flatten().min().unwrap_or(rest);
             decision.again(rest.max(Duration::from_secs(1)))
@@ -102,8 +103,15 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         return hold(facts, Cause::waits(Reason::OutcomeUnknown, unknown))
             .again(Duration::from_secs(1));
     };
+    // Another process may be about to send it: what is there before that is none of it.
+    let sent = facts.subject.memory.own.sent.as_ref();
+    let is_own = sent.is_some_and(|sent| sent.intent.attempt == search.attempt);
+    let began = match is_own {
+        true => search.first_seen,
+        false => search.first_seen + view.times.send_window,
+    };
     // A request may arrive late, and a list may be behind.
-    let settled = search.first_seen + view.times.absence_grace_period;
+    let settled = began + view.times.absence_grace_period;
     if search.missed.is_some_and(|missed| missed >= settled) {
         return end::failed(facts, Reason::OutcomeUnknown, unknown);
     }
@@ -112,9 +120,9 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         Interval(view.times.absence_check_interval)
     );
     let decision = hold(facts, Cause::waits(Reason::OutcomeUnknown, message));
-    let due = search.missed.map_or(search.first_seen, |at| {
-        at + view.times.absence_check_interval
-    });
+    let due = search
+        .missed
+        .map_or(began, |at| at + view.times.absence_check_interval);
     match rest(facts, due) {
         None => decision.with(Effect::Search {
             record: Box::new(record.clone()),

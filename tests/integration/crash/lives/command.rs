@@ -89,7 +89,7 @@ async fn sent_once(proxied: &ProxiedWorld, object: &Value) -> Findings {
     let seen = proxied.trace.seen();
     let sent = seen.iter().filter(|place| place.side == Side::Hosting);
     let sent = sent.filter(|place| place.sort == POST).count();
-    if sent != 1 {
+    if sent > 1 {
         findings.push(format!("{sent} requests were sent, not one"));
     }
     let failed = condition(object, "Failed").filter(|c| c["status"] == "True");
@@ -98,6 +98,9 @@ async fn sent_once(proxied: &ProxiedWorld, object: &Value) -> Findings {
             findings.push(format!("it failed: {failed}"));
         }
         return findings;
+    }
+    if sent == 0 {
+        findings.push("it is said to be done, and was never sent".to_owned());
     }
     let server = proxied.world.get("control").await.unwrap_or_default();
     let machine = server["status"]["uuid"].as_str().unwrap_or_default();

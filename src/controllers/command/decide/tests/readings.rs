@@ -48,7 +48,7 @@ pub(crate) fn every() -> Vec<Reading> {
         ("over", &sent("finished")),
         ("over", &sent("failed")),
         ("over", &refused),
-        ("over", &open.searched(700, Some(100))),
+        ("over", &open.searched(730, Some(100))),
         ("over", &reboot().late()),
         ("over", &ending),
         ("over", &reboot().sent(&[other])),

@@ -3,7 +3,10 @@
 
 use super::*;
 use crate::controllers::{
-    command::listed::{command_of, noted, since},
+    command::{
+        facts::add,
+        listed::{command_of, noted, since},
+    },
     once::{Closed, Reply, Stage},
     pass::Ended,
 };

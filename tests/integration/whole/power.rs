@@ -1,0 +1,75 @@
+//! `spec.power`: one command for each change of the wish.
+
+use super::{SOON, text};
+use lab::rig::{World, cluster, condition, server};
+use serde_json::{Value, json};
+
+/// The actions that a machine was sent, the last one first.
+async fn sent(world: &World, uuid: &str) -> Vec<String> {
+    let path = format!("/v3/flexMetal/servers/{uuid}/commands");
+    let shown = world.simulator.records(&path).await;
+    shown.iter().map(|c| text(&c["type"])).collect()
+}
+
+/// Waits until the last change has come to this.
+async fn came_to(world: &World, wish: &str, state: &str) -> Value {
+    world
+        .wait_for("web", &format!("{wish} is {state}"), SOON, |object| {
+            let power = &object["status"]["power"];
+            let is_it = power["wish"] == wish && power["command"]["state"] == state;
+            is_it.then(|| object.clone())
+        })
+        .await
+}
+
+#[tokio::test]
+async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
+    let mut world = World::start(cluster(), "power").await;
+    let mut web = server("web");
+    web["spec"]["power"] = json!("Off");
+    world.create(&web).await;
+    let ready = world.wait_ready("web", SOON).await;
+    let uuid = text(&ready["status"]["uuid"]);
+    let wish = |power: Value| json!({"spec": power});
+    assert_eq!(ready["status"]["power"]["wish"], "Off");
+    assert!(sent(&world, &uuid).await.is_empty(), "at first sight");
+
+    world.merge("web", &wish(json!({"power": "On"}))).await;
+    came_to(&world, "On", "Complete").await;
+    let commands = sent(&world, &uuid).await;
+    assert_eq!(commands.len(), 1, "{commands:?}");
+
+    // Neither another process nor another edit sends it again.
+    world.operator().restart();
+    world
+        .merge("web", &wish(json!({"tags": ["after"]})))
+        .await;
+    world
+        .simulator
+        .settings(&json!({"commandFailureRate": 1.0}))
+        .await;
+    let more = wish(json!({"power": "Off", "powerRevision": 1}));
+    world.merge("web", &more).await;
+    let failed = came_to(&world, "Off", "Failed").await;
+    assert_eq!(failed["status"]["power"]["revision"], 1);
+    world
+        .wait_for_condition("web", "Synced", "False", Some("CommandFailed"), SOON)
+        .await;
+    assert!(condition(&failed, "Ready").is_some_and(|c| c["status"] == "True"));
+    assert_eq!(sent(&world, &uuid).await.len(), 2);
+
+    // Another try.
+    world
+        .simulator
+        .settings(&json!({"commandFailureRate": 0.0}))
+        .await;
+    world
+        .merge("web", &wish(json!({"powerRevision": 2})))
+        .await;
+    came_to(&world, "Off", "Complete").await;
+    assert_eq!(sent(&world, &uuid).await.len(), 3);
+
+    // Its commands go with it.
+    world.delete("web").await;
+    world.wait_gone("web", SOON).await;
+}
