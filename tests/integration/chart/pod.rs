@@ -143,7 +143,7 @@ impl Release<'_> {
         }
     }
 
-    /// Power commands: one that stays until it is deleted, and longer, and one that deletes itself.
+    /// Power commands: one that stays until it is deleted, and longer, one that deletes itself, and one of a server.
     async fn command(&self, proxy: &RightsProxy) {
         let command = |name: &str, ttl: Value| {
             json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
@@ -165,6 +165,20 @@ impl Release<'_> {
             let wait = ["-n", &self.work, "wait", what, &name, "--timeout=60s"];
             self.cluster.kubectl_ok(&wait).await;
         }
+        let power = r#"--patch={"spec":{"power":"On"}}"#;
+        let patch = [
+            "-n",
+            &self.work,
+            "patch",
+            "bms",
+            "own",
+            "--type=merge",
+            power,
+        ];
+        self.cluster.kubectl_ok(&patch).await;
+        let done = "--for=jsonpath={.status.power.command.state}=Complete";
+        let wait = ["-n", &self.work, "wait", done, "bms/own", "--timeout=60s"];
+        self.cluster.kubectl_ok(&wait).await;
         let on_kept = async |arguments: &[&str]| {
             let arguments = [arguments, &["-n", &self.work, "scmd", "kept"]].concat();
             self.cluster.kubectl_ok(&arguments).await

@@ -41,9 +41,7 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
 
     // Neither another process nor another edit sends it again.
     world.operator().restart();
-    world
-        .merge("web", &wish(json!({"tags": ["after"]})))
-        .await;
+    world.merge("web", &wish(json!({"tags": ["after"]}))).await;
     world
         .simulator
         .settings(&json!({"commandFailureRate": 1.0}))
@@ -63,9 +61,7 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
         .simulator
         .settings(&json!({"commandFailureRate": 0.0}))
         .await;
-    world
-        .merge("web", &wish(json!({"powerRevision": 2})))
-        .await;
+    world.merge("web", &wish(json!({"powerRevision": 2}))).await;
     came_to(&world, "Off", "Complete").await;
     assert_eq!(sent(&world, &uuid).await.len(), 3);
 

@@ -48,6 +48,12 @@ fn created(case: Case) -> Case {
     case.memory(|m| m.note(Observation::Commanded(name), now, secs(60)))
 }
 
+/// The command of its last change was not carried out.
+pub(super) fn unswitched() -> Case {
+    let sent = written(created(written(wishes(delivered(), Some(Power::Off), 0))));
+    sent.facts(|f| f.power = Known::Ended(false, "CommandTimeout".into()))
+}
+
 #[test]
 fn nothing_is_sent_at_first_sight_of_a_machine() {
     let first = wishes(kept(ServerStatus::Delivered), Some(Power::Off), 3);

@@ -7,6 +7,7 @@ use super::{
     machine::kept,
     missing::{created, stripped, tried},
     order::{catalogue, plan},
+    power::unswitched,
     release::{answered, braked, deleted},
     terms::on_terms,
     *,
@@ -240,6 +241,7 @@ fn with_a_machine() -> Vec<Case> {
         undone(ready().spec(|s| s.tags = vec!["later".into()])),
         without_room(ready().spec(|s| s.tags = vec!["later".into()])),
         ready().spec(|s| s.suspend = Some(true)),
+        unswitched(),
         observed(named(&[])),
         observed(named(&[])).spec(|s| s.os.slug = "later".into()),
         ready()
