@@ -125,7 +125,7 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
         is_namespace_suspended: false,
         is_first: ctx
             .objects
-            .is_first_in(&row(&subject.object), subject.uid()),
+            .has_turn_in(&row(&subject.object), subject.uid()),
         subject,
     };
     let attempt = facts.open_attempt();
@@ -146,7 +146,7 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
     let subject = &facts.subject;
     facts.is_first = ctx
         .objects
-        .is_first_in(&row(&subject.object), subject.uid());
+        .has_turn_in(&row(&subject.object), subject.uid());
     facts.steady = clock::steady_wall();
     let namespace = subject.namespace();
     let api = BareMetalServer::api(ctx.client.clone(), Some(namespace));
