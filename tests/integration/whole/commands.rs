@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SOON, text};
-use lab::rig::{Fault, Things, World, cluster, condition, eventually, server};
+use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, quick_timing, server};
 
 /// A command object.
 fn command(name: &str, spec: &Value) -> Value {
@@ -192,7 +192,18 @@ async fn released(world: &World) -> Vec<String> {
 
 #[tokio::test]
 async fn a_command_that_a_release_overtakes_is_not_sent() {
-    let (world, uuid) = with_server("command-late").await;
+    // Long enough that the command is still in its time when the list is there.
+    let mut timing = quick_timing();
+    timing["absenceGracePeriod"] = json!("2m");
+    let plan = Plan {
+        timing,
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), "command-late", plan).await;
+    world.start_operator();
+    world.create(&server("web")).await;
+    let ready = world.wait_ready("web", SOON).await;
+    let uuid = text(&ready["status"]["uuid"]);
     let all = commands(&world);
     // It has read its server, and waits for the list of the machine's commands.
     let path = format!("/v3/flexMetal/servers/{uuid}/commands");
