@@ -22,7 +22,7 @@ pub struct Facts {
     pub server: ServerFact,
     /// Whether the labels of the namespace suspend its servers.
     pub is_namespace_suspended: bool,
-    /// Whether it is this command's turn among those for the same server.
+    /// Whether it is this command's turn among those for the same server, and no other one has begun.
     pub is_first: bool,
 }
 

@@ -125,7 +125,7 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
         is_namespace_suspended: false,
         is_first: ctx
             .objects
-            .is_first_in(&row(&subject.object), subject.uid()),
+            .has_turn_in(&row(&subject.object), subject.uid()),
         subject,
     };
     let attempt = facts.open_attempt();
@@ -146,7 +146,7 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
     let subject = &facts.subject;
     facts.is_first = ctx
         .objects
-        .is_first_in(&row(&subject.object), subject.uid());
+        .has_turn_in(&row(&subject.object), subject.uid());
     facts.steady = clock::steady_wall();
     let namespace = subject.namespace();
     let api = BareMetalServer::api(ctx.client.clone(), Some(namespace));
@@ -170,5 +170,58 @@ fn turn(effect: &Effect) -> Option<(Lane, u32)> {
         Effect::Look(_) => Some((Lane::Poll, 1)),
         Effect::Search { pages, .. } => Some((Lane::Resolve, *pages)),
         Effect::LetGo | Effect::Delete => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn who_waits_or_is_under_way_stands_in_the_row_of_its_server_and_nobody_else() {
+        let sent = |outcome: &str, uid: &str| {
+            json!([{
+                "uid": uid, "action": "Reboot", "machine": "m", "attempt": "a", "listed": {},
+                "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z",
+                "account": {
+                    "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",
+                },
+                "outcome": outcome,
+            }])
+        };
+        let conditions = json!([{
+            "type": "Failed", "status": "True", "reason": "CommandTimeout", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]);
+        let place = |deleted: bool, status: Value| {
+            let mut object = json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+                "metadata": {"name": "r", "namespace": "shop", "uid": "u"},
+                "spec": {"serverRef": {"name": "web"}, "action": "Reboot"},
+                "status": status,
+            });
+            if deleted {
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            let object: ServerCommand = serde_json::from_value(object).unwrap();
+            row_of(&object).map(|place| (place.row, place.has_begun))
+        };
+        let stands = |has_begun| Some(("shop/web".to_owned(), has_begun));
+        let status = |sent: Value| json!({ "sent": sent });
+        let accepted = || status(sent("Accepted", "u"));
+        assert_eq!(place(false, json!({})), stands(false));
+        // Whatever still holds it.
+        assert_eq!(place(true, json!({})), None);
+        assert_eq!(place(false, accepted()), stands(true));
+        assert_eq!(place(true, accepted()), stands(true));
+        assert_eq!(place(false, status(sent("NotSent", "u"))), stands(false));
+        assert_eq!(place(true, status(sent("NotSent", "u"))), None);
+        assert_eq!(
+            place(false, status(sent("Accepted", "other"))),
+            stands(false)
+        );
+        let over = json!({ "sent": sent("Accepted", "u"), "conditions": conditions });
+        assert_eq!(place(false, over), None);
     }
 }

@@ -52,11 +52,21 @@ impl Rows {
         self.0.get(row)?.first()
     }
 
-    /// One object stands elsewhere than before. Returns who is the first of a row by that.
+    /// One that has begun although it is not the first.
+    fn intruder(&self, row: &str) -> Option<&Rank> {
+        let second = self.0.get(row)?.iter().nth(1);
+        second.filter(|(is_behind, ..)| !is_behind)
+    }
+
+    /// On what it depends whose turn it is.
+    fn head(&self, row: &str) -> (Option<Rank>, Option<Rank>) {
+        (self.first(row).cloned(), self.intruder(row).cloned())
+    }
+
+    /// One object stands elsewhere than before. Returns whose turn it may be by that.
     fn change(&mut self, before: Option<&Standing>, after: Option<&Standing>) -> BTreeSet<Uid> {
         let rows: BTreeSet<&Arc<str>> = before.iter().chain(&after).map(|s| &s.row).collect();
-        let firsts = rows.iter().map(|row| self.first(row).cloned());
-        let firsts: Vec<Option<Rank>> = firsts.collect();
+        let heads: Vec<_> = rows.iter().map(|row| self.head(row)).collect();
         if let Some(standing) = before
             && let Some(row) = self.0.get_mut(&standing.row)
         {
@@ -69,12 +79,12 @@ impl Rows {
             let row = self.0.entry(standing.row.clone()).or_default();
             row.insert(standing.rank.clone());
         }
-        let now = rows.iter().map(|row| self.first(row));
-        let changed = now
-            .zip(&firsts)
-            .filter(|(now, first)| *now != first.as_ref());
+        let changed = rows
+            .iter()
+            .zip(heads)
+            .filter(|(row, head)| self.head(row) != *head);
         changed
-            .filter_map(|(now, _)| Some(now?.2.clone()))
+            .filter_map(|(row, _)| Some(self.first(row)?.2.clone()))
             .collect()
     }
 }
@@ -107,10 +117,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         Some(Standing::new(place(object)?, object.meta()))
     }
 
-    /// Whether it is this object's turn: it is the first of the row, or nobody else is in it.
-    pub fn is_first_in(&self, row: &str, uid: &str) -> bool {
+    /// Whether it is this object's turn: nobody else is in the row, or it is the first, and no other one has begun.
+    pub fn has_turn_in(&self, row: &str, uid: &str) -> bool {
         let inner = self.lock();
-        inner.rows.first(row).is_none_or(|first| *first.2 == *uid)
+        let is_first = inner.rows.first(row).is_none_or(|first| *first.2 == *uid);
+        is_first && inner.rows.intruder(row).is_none()
     }
 
     /// Those of a row that have begun. One, as a rule.
@@ -210,16 +221,26 @@ mod tests {
         started(&objects);
         assert_eq!(first(&objects), "b", "it has begun");
         assert_eq!(objects.begun_in("web").len(), 1);
-        assert!(objects.is_first_in("web", "b") && !objects.is_first_in("web", "a"));
-        assert!(objects.is_first_in("another", "a"));
+        assert!(objects.has_turn_in("web", "b") && !objects.has_turn_in("web", "a"));
+        assert!(objects.has_turn_in("another", "a"));
+        // Two have begun, which saw nothing of each other: neither goes on until one gives way, and that is heard.
+        objects.keep(shown("z", 0, 40, true));
+        assert!(!objects.has_turn_in("web", "b") && !objects.has_turn_in("web", "z"));
+        started(&objects);
+        objects.keep(shown("b", 1, 41, false));
+        assert_eq!(started(&objects), ["z"]);
+        assert!(objects.has_turn_in("web", "z"));
+        objects.keep(shown("z", 0, 42, false));
+        objects.keep(shown("b", 1, 43, true));
+        started(&objects);
         // It has not begun after all: the oldest has its turn, and hears of it.
-        objects.keep(shown("b", 1, 5, false));
+        objects.keep(shown("b", 1, 50, false));
         assert_eq!(
             (first(&objects).as_str(), started(&objects)),
             ("z", vec!["z".to_owned()])
         );
         assert!(objects.begun_in("web").is_empty());
-        objects.take_in(0, Event::Delete(guarded(shown("z", 0, 6, false))));
+        objects.take_in(0, Event::Delete(guarded(shown("z", 0, 60, false))));
         let woken: BTreeSet<String> = started(&objects).into_iter().collect();
         assert_eq!(
             woken,
@@ -227,9 +248,9 @@ mod tests {
             "and its own last pass"
         );
         // Of one second the smaller UID goes first; the one behind it hears nothing until it is gone.
-        objects.keep(shown("a", 1, 7, true));
+        objects.keep(shown("a", 1, 70, true));
         assert_eq!(started(&objects), ["a"], "it is the first in another way");
-        objects.take_in(0, Event::Delete(guarded(shown("a", 1, 8, true))));
+        objects.take_in(0, Event::Delete(guarded(shown("a", 1, 80, true))));
         let woken: BTreeSet<String> = started(&objects).into_iter().collect();
         assert_eq!(woken, ["a".to_owned(), "b".to_owned()].into());
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SOON, text};
-use lab::rig::{Fault, Things, World, cluster, condition, server};
+use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, quick_timing, server};
 
 /// A command object.
 fn command(name: &str, spec: &Value) -> Value {
@@ -188,6 +188,47 @@ async fn released(world: &World) -> Vec<String> {
     let machines = world.simulator.machines().await;
     let released = machines.iter().filter(|m| m["status"] == "released");
     released.map(|machine| text(&machine["uuid"])).collect()
+}
+
+#[tokio::test]
+async fn a_command_that_a_release_overtakes_is_not_sent() {
+    // Long enough that the command is still in its time when the list is there.
+    let mut timing = quick_timing();
+    timing["absenceGracePeriod"] = json!("2m");
+    let plan = Plan {
+        timing,
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), "command-late", plan).await;
+    world.start_operator();
+    world.create(&server("web")).await;
+    let ready = world.wait_ready("web", SOON).await;
+    let uuid = text(&ready["status"]["uuid"]);
+    let all = commands(&world);
+    // It has read its server, and waits for the list of the machine's commands.
+    let path = format!("/v3/flexMetal/servers/{uuid}/commands");
+    let slow = Fault::new(json!({"delay": {"ms": 8_000, "before": true}}))
+        .on("GET", &path)
+        .times(1);
+    world.simulator.fault(slow).await;
+    all.create(&command("late", &json!({}))).await;
+    eventually("it waits", SOON, async || {
+        let faults = world.simulator.faults().await;
+        (faults[0]["applied"] == 1).then_some(())
+    })
+    .await;
+    world.delete("web").await;
+    all.wait_for("late", "noted and not sent", SOON, |object| {
+        (object["status"]["sent"][0]["outcome"] == "NotSent").then_some(())
+    })
+    .await;
+    let ledger = world.simulator.ledger().await;
+    let sent = ledger.iter().filter(|call| {
+        let to = call["path"].as_str().unwrap_or_default();
+        call["method"] == "POST" && to.trim_end_matches('/').ends_with("/commands")
+    });
+    assert_eq!(sent.count(), 0);
+    world.wait_gone("web", SOON).await;
 }
 
 #[tokio::test]

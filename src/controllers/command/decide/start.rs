@@ -125,6 +125,7 @@ pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
     let status = server.status.as_ref();
     let is_its_machine = status.and_then(|s| s.uuid.as_ref()) == Some(&new.machine);
     !fresh.subject.is_deleting()
+        && fresh.is_first
         && !is_ending(server)
         && server.metadata.uid.as_ref() == Some(&new.server)
         && is_its_machine

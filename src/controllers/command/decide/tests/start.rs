@@ -250,6 +250,10 @@ fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_
             status(|s| s.provider_status = Some("releasing".into())),
         ),
         ("itself deleted", reboot().deleted()),
+        (
+            "another command has begun",
+            reboot().facts(|f| f.is_first = false),
+        ),
     ] {
         assert!(!may(case), "{what}");
     }
