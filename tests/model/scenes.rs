@@ -354,7 +354,7 @@ fn taking_on() -> Vec<Scene> {
             Brought::Kept,
             Scene {
                 writes: 4,
-                ..two("two-kept", 2, &[(Delete, 1)])
+                ..two("two-kept", 1, &[])
             },
         ),
         // The answer to a mark that is put on or taken off is lost.
