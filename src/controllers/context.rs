@@ -8,7 +8,8 @@ use super::{
 use crate::{
     account::{Account, Accounts, Resolution},
     controllers::{
-        events::Events, mark::ClusterId, reach::Reach, stored_keys::StoredKeys, streams::Guarded,
+        events::Events, mark::ClusterId, reach::Reach, server_commands::ServerCommands,
+        stored_keys::StoredKeys, streams::Guarded,
     },
     kinds::{
         Kind,
@@ -47,6 +48,8 @@ pub struct Process {
     pub reach: Reach,
     /// Where servers and the keys that they name find each other.
     pub stored_keys: StoredKeys,
+    /// Where servers hear of the commands for them.
+    pub server_commands: ServerCommands,
     /// Where events go.
     pub events: Events,
     /// Where this process acts, and where another one does.

@@ -97,6 +97,7 @@ impl Floor {
         let client = Client::try_from(config).unwrap();
         let process = Process {
             stored_keys: Default::default(),
+            server_commands: Default::default(),
             events: Events::new(client.clone(), None),
             client: client.clone(),
             watch_client: client,

@@ -2,6 +2,7 @@
 //! the floor that all of them stand on.
 
 pub mod account;
+pub mod command;
 pub mod server;
 pub mod ssh_key;
 pub mod tag;
@@ -24,6 +25,7 @@ pub mod patience;
 pub mod reach;
 pub mod report;
 pub mod request;
+pub mod server_commands;
 pub mod stored_keys;
 pub mod streams;
 pub mod trouble;
@@ -47,6 +49,7 @@ pub struct Controllers {
     tags: tag::Controller,
     ssh_keys: ssh_key::Controller,
     whitelists: whitelist::Controller,
+    commands: command::Controller,
 }
 
 impl Controllers {
@@ -59,6 +62,7 @@ impl Controllers {
             tags: tag::Controller::new(process),
             ssh_keys: ssh_key::Controller::new(process),
             whitelists: whitelist::Controller::new(process),
+            commands: command::Controller::new(process),
         }
     }
 
@@ -69,6 +73,7 @@ impl Controllers {
             && self.tags.objects.is_ready()
             && self.ssh_keys.objects.is_ready()
             && self.whitelists.objects.is_ready()
+            && self.commands.objects.is_ready()
     }
 
     /// It has changed where this process acts: everything is looked at again. Where it acts anew,
@@ -80,6 +85,7 @@ impl Controllers {
         self.tags.objects.leadership_changed(is_gain);
         self.ssh_keys.objects.leadership_changed(is_gain);
         self.whitelists.objects.leadership_changed(is_gain);
+        self.commands.objects.leadership_changed(is_gain);
     }
 
     /// Runs every kind until shutdown; passes under way are finished.
@@ -92,19 +98,21 @@ impl Controllers {
             self.servers.run(known.clone()),
             self.tags.run(known.clone()),
             self.ssh_keys.run(known.clone()),
-            self.whitelists.run(known),
+            self.whitelists.run(known.clone()),
+            self.commands.run(known),
         );
     }
 }
 
 /// Every case of every kind that tests read, under the heading of its table in `docs/status.md`.
 #[cfg(test)]
-fn readings_of_every_kind() -> [(&'static str, Vec<readings::Reading>); 5] {
+fn readings_of_every_kind() -> [(&'static str, Vec<readings::Reading>); 6] {
     [
         ("Servers", server::decide::tests::readings::every()),
         ("Accounts", account::tests::readings()),
         ("Tags", tag::decide::tests::readings::every()),
         ("SSH keys", ssh_key::decide::tests::readings::every()),
         ("Whitelists", whitelist::decide::tests::readings::every()),
+        ("Commands", command::decide::tests::readings::every()),
     ]
 }

@@ -10,6 +10,7 @@ mod form;
 mod listings;
 mod references;
 mod reports;
+mod rows;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use entry::Shown;
 pub(in crate::controllers) use form::{slim, slim_but_labels};
 pub use listings::Sight;
 pub use references::{Referrer, Released, UNREADABLE, Words};
+pub use rows::Place;
 pub use schedule::{Calling, Ended, Seen};
 
 use super::streams::{self, Guarded};
@@ -36,6 +38,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};
 use listings::Listing;
 use references::References;
+use rows::Rows;
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::DefaultHasher},
     hash::Hash as _,
@@ -61,6 +64,8 @@ pub struct Traits<K> {
     pub account_of: Option<fn(&K) -> AccountKey>,
     /// What of its account an object wants for itself; None for a kind whose objects are never in each other's way.
     pub claim: Option<fn(&K) -> Option<String>>,
+    /// The row in which an object waits for its turn; None for a kind whose objects do not wait for each other.
+    pub place: Option<fn(&K) -> Option<Place>>,
     /// Adds what an object has on record at its account; None for a kind that has nothing there.
     pub on_record: Option<RecordOf<K>>,
     /// Whether an object has something of its own at its account on record, for a kind that has no machine there. Read
@@ -87,6 +92,7 @@ impl<K> Default for Traits<K> {
         Self {
             account_of: None,
             claim: None,
+            place: None,
             on_record: None,
             has_record: |_| false,
             alias: Box::new(|_| None),
@@ -125,6 +131,7 @@ struct Inner<K: Kind, M> {
     users: Counts,
     claims: Claims,
     references: References,
+    rows: Rows,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
@@ -141,6 +148,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 users: Counts::default(),
                 claims: Claims::default(),
                 references: References::default(),
+                rows: Rows::default(),
             }),
             changed: Notify::new(),
             complete: watch::Sender::new(false),
@@ -242,6 +250,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
+        let standing = self.standing(&shown);
         let listing = inner.listings[watch];
         let alias = (self.traits.alias)(shown.meta()).map(Arc::from);
         let now = clock::now().mono;
@@ -261,6 +270,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 .extend(alias.map(|alias| (alias, uid.clone())));
             inner.want(&uid, now, Duration::ZERO);
             inner.claim(&uid, claim);
+            inner.stand(&uid, standing);
             inner.refer(&uid, refers, shown.meta());
             return Some(shown);
         };
@@ -299,6 +309,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         if is_newer {
             inner.claim(&uid, claim);
+            inner.stand(&uid, standing);
             released.append(&mut inner.refer(&uid, refers, shown.meta()));
         }
         None
@@ -326,6 +337,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         inner.want_gone(uid);
         inner.claim(uid, None);
+        inner.stand(uid, None);
         released.append(&mut inner.refer(uid, Words::new(), &ObjectMeta::default()));
     }
 
@@ -402,6 +414,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
+        let standing = self.standing(&shown);
         let mut released = Words::new();
         let mut guard = self.lock();
         let inner = &mut *guard;
@@ -422,11 +435,14 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
             if !entry.gone {
                 inner.claim(uid, claim);
+                inner.stand(uid, standing);
                 released = inner.refer(uid, refers, shown.meta());
             }
         }
         drop(guard);
         self.tell_released(&released);
+        // Who is woken by it must not wait until the watch shows it, too.
+        self.changed.notify_one();
         object
     }
 

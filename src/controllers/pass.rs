@@ -282,14 +282,16 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
         ended
     }
 
-    /// Takes our finalizer off: the object ends.
+    /// Takes our finalizer off: the object ends, or is over and lives on.
     pub async fn let_go(&self, subject: &Subject<K, T>) -> Ended {
         let finalizers = without_finalizer(&*subject.object, OBJECT_FINALIZER);
         let metadata = json!({ "finalizers": finalizers });
         let ended = ended(self.write_metadata(&subject.object, metadata).await);
         if ended == Ended::Done {
-            self.objects
-                .remember(subject.uid(), |memory| memory.let_go = true);
+            // On one that lives on it may be put again, and has to be taken off when it is deleted then.
+            self.objects.remember(subject.uid(), |memory| {
+                memory.let_go = subject.is_deleting();
+            });
         }
         ended
     }

@@ -23,6 +23,10 @@ pub enum Type {
     ReleasesHeld,
     /// The operator's own addresses are admitted by the whitelist, and stay so.
     SelfCovered,
+    /// A command was carried out, as a Job says it.
+    Complete,
+    /// A command was not carried out, or nobody knows (True: bad).
+    Failed,
 }
 
 impl Type {
@@ -37,6 +41,8 @@ impl Type {
             Self::OrphansFound => "OrphansFound",
             Self::ReleasesHeld => "ReleasesHeld",
             Self::SelfCovered => "SelfCovered",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod account;
 pub mod address;
 pub mod allowed;
 pub mod brake;
+pub mod command;
 pub mod conditions;
 pub mod delivery;
 pub mod installation;
@@ -35,6 +36,7 @@ pub mod whitelist;
 pub mod wording;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
+pub use command::ServerCommand;
 pub use interval::Interval;
 pub use kind::Kind;
 pub use policies::{
@@ -61,6 +63,7 @@ pub fn all_crds()
         SshKey::crd(),
         ServerTag::crd(),
         IpWhitelist::crd(),
+        ServerCommand::crd(),
     ]
     .into_iter()
     .map(names::with_conventions)

@@ -27,6 +27,8 @@ pub const RELEASE_ANNOTATION: &str = "flexmetal.dev/release-begun";
 pub const TAG_ANNOTATION: &str = "flexmetal.dev/tag";
 /// Annotation on an SshKey with the key that may have been sent to the provider (JSON, written by the operator).
 pub const STORED_KEY_ANNOTATION: &str = "flexmetal.dev/stored-key";
+/// Annotation on a ServerCommand with the command that may have been sent (JSON, written by the operator).
+pub const COMMAND_ANNOTATION: &str = "flexmetal.dev/command";
 /// Annotation by which a person states that an order of unknown outcome made no machine.
 /// Its value is the order tag or the mark that the condition's message names. Used up by the next order.
 pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
@@ -56,12 +58,13 @@ pub const RELEASE_ORPHAN: &str = "flexmetal.dev/release-orphan";
 pub const SUSPEND_LABEL: &str = "flexmetal.dev/suspend";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 13] = [
+pub const ANNOTATIONS: [&str; 14] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
     TAG_ANNOTATION,
     STORED_KEY_ANNOTATION,
+    COMMAND_ANNOTATION,
     ACKNOWLEDGE_ABSENT,
     ORDER_ANOTHER,
     ACKNOWLEDGE_ACCOUNT,

@@ -120,6 +120,8 @@ reasons! {
     Protected,
     /// The release begins when its delay is over.
     ReleaseDelayed,
+    /// A ServerCommand for the machine may be under way; its release waits for that.
+    CommandRunning,
     /// The release brake of the account holds the release.
     ReleaseHeld,
     /// The provider does not take the release yet.
@@ -172,6 +174,20 @@ reasons! {
     ApiKeyNotFound,
     /// The list has more entries than the operator judges.
     ListTooLong,
+    /// The command was carried out.
+    Completed,
+    /// The provider says that the command failed.
+    CommandFailed,
+    /// The command was not done within its time.
+    CommandTimeout,
+    /// Another command for the same machine goes first.
+    Queued,
+    /// The server takes no command now.
+    ServerNotReady,
+    /// The server is being deleted.
+    ServerEnding,
+    /// The object is a copy of one whose command was started, or was restored.
+    NotRepeated,
 }
 
 impl fmt::Display for Reason {

@@ -13,6 +13,7 @@
 mod account;
 mod attempt;
 mod calls;
+mod command;
 mod contest;
 mod faults;
 mod moves;

@@ -63,6 +63,19 @@ impl<'a> Listing<'a, WhitelistEntry> {
     }
 }
 
+impl<'a> Listing<'a, Command> {
+    /// The commands of one server whose pages the caller fetches.
+    pub fn of_commands(
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<Command>, Gap>> + Send + 'a,
+    ) -> Self {
+        let identity = |command: &Command, _| command.id.as_str().to_ascii_lowercase();
+        Self::new(identity, move |ask| {
+            let page = fetch(range(&ask));
+            async move { Ok(page.await?.into()) }.boxed()
+        })
+    }
+}
+
 impl Client {
     /// All servers that match a filter (4.4-1).
     pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
@@ -77,9 +90,8 @@ impl Client {
         id: &'a ServerId,
         kind: Option<&'a str>,
     ) -> Listing<'a, Command> {
-        let identity = |command: &Command, _| command.id.as_str().to_ascii_lowercase();
-        Listing::new(identity, move |ask| {
-            async move { Ok(self.commands(id, kind, range(&ask)).await?.into()) }.boxed()
+        Listing::of_commands(move |page| {
+            async move { Ok(self.commands(id, kind, page).await?) }.boxed()
         })
     }
 

@@ -4,15 +4,15 @@
 - apiGroups: ["flexmetal.dev"]
   resources: ["servertags", "sshkeys", "ipwhitelists"]
   verbs: ["get", "list", "watch", "patch"]
-{{- /* delete: an object that is past its spec.expiresAt deletes itself. */}}
+{{- /* delete: an object that is past its spec.expiresAt, or its spec.ttlSecondsAfterFinished, deletes itself. */}}
 - apiGroups: ["flexmetal.dev"]
-  resources: ["baremetalservers"]
+  resources: ["baremetalservers", "servercommands"]
   verbs: ["get", "list", "watch", "patch", "delete"]
 - apiGroups: ["flexmetal.dev"]
   resources: ["provideraccounts"]
   verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
-  resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status", "sshkeys/status", "ipwhitelists/status"]
+  resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status", "sshkeys/status", "ipwhitelists/status", "servercommands/status"]
   verbs: ["patch"]
 - apiGroups: [""]
   resources: ["configmaps"]
@@ -95,7 +95,7 @@ resourceNames: ["flexmetal-operator-{{ . }}"]
 # When a definition is deleted, what its objects have at the provider must stay: the objects deleted with it release nothing.
 - apiGroups: ["apiextensions.k8s.io"]
   resources: ["customresourcedefinitions"]
-  resourceNames: ["baremetalservers.flexmetal.dev", "servertags.flexmetal.dev", "sshkeys.flexmetal.dev", "ipwhitelists.flexmetal.dev"]
+  resourceNames: ["baremetalservers.flexmetal.dev", "servertags.flexmetal.dev", "sshkeys.flexmetal.dev", "ipwhitelists.flexmetal.dev", "servercommands.flexmetal.dev"]
   verbs: ["get"]
 {{- end }}
 

@@ -32,6 +32,7 @@ fn process() -> Process {
     let client = Client::try_from(config).unwrap();
     Process {
         stored_keys: Default::default(),
+        server_commands: Default::default(),
         events: Events::new(client.clone(), None),
         client: client.clone(),
         watch_client: client,

@@ -1,6 +1,8 @@
 //! What is kept of one object.
 
-use super::{Guarded, Sight, claims::Claim, form::Form, references::Words, users::Counted};
+use super::{
+    Guarded, Sight, claims::Claim, form::Form, references::Words, rows::Standing, users::Counted,
+};
 use crate::{kinds::Kind, runtime::backoff::Backoff};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
@@ -39,6 +41,8 @@ pub(super) struct Entry<K, M> {
     pub(super) counted: Option<Counted>,
     /// What of its account it wants for itself.
     pub(super) claim: Option<Claim>,
+    /// The row in which it waits for its turn.
+    pub(super) standing: Option<Standing>,
     /// What it refers to.
     pub(super) refers: Words,
     /// Which watch shows it, and which of its listings did last.
@@ -80,6 +84,7 @@ impl<K: Kind, M: Default> Entry<K, M> {
             form,
             counted: None,
             claim: None,
+            standing: None,
             refers: Words::new(),
             watch,
             listing: 0,

@@ -14,7 +14,7 @@ use super::{
 use crate::controllers::trouble::Trouble;
 use crate::{
     account::{Account, Permit},
-    controllers::{once::Reply, writes::Written},
+    controllers::{once::Reply, server_commands::UnderWay, writes::Written},
     kinds::{BareMetalServer, order::OrderNote},
     runtime::{Moment, clock},
 };
@@ -414,9 +414,24 @@ async fn begin_release(
                 object: Arc::clone(&object),
                 ..fresh
             };
-            send_release(&begun, permit, &record, since).await
+            // Who sends a command notes that first, and reads this object then: from here on none begins.
+            match no_command_runs(ctx, &begun).await {
+                Ok(()) => send_release(&begun, permit, &record, since).await,
+                Err(observation) => observation,
+            }
         }
         other => written(other),
+    }
+}
+
+/// Whether no command is under way for the object, as the API server has them now.
+async fn no_command_runs(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
+    let commands = ctx.server_commands.clone();
+    let found = commands.under_way_now(facts.namespace(), facts.name());
+    match found.await {
+        Ok(UnderWay::Nothing) => Ok(()),
+        Ok(UnderWay::Command(_) | UnderWay::NotListed) => Err(Observation::Stale),
+        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
     }
 }
 
@@ -426,7 +441,8 @@ async fn reread_with_policies(
     facts: &Facts,
     account: &Account,
 ) -> Result<Facts, Observation> {
-    with_live_policies(ctx, account, reread(ctx, facts).await?).await
+    let fresh = reread(ctx, facts).await?;
+    Box::pin(with_live_policies(ctx, account, fresh)).await
 }
 
 /// The facts with the policies that the account gives now, where the object leaves one to it.
@@ -472,6 +488,9 @@ async fn release(
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
+    if let Err(observation) = no_command_runs(ctx, &fresh).await {
+        return observation;
+    }
     let since = clock::now();
     match permit.read(id).await {
         Ok(record) if fence::is_over(&record) => Observation::Done,

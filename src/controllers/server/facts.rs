@@ -5,6 +5,7 @@ use crate::controllers::account_facts::AccountFacts;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::{ClusterId, Mark};
 use crate::controllers::request;
+use crate::controllers::server_commands::UnderWay;
 use crate::controllers::stored_keys::Found;
 use crate::{
     account::{
@@ -78,6 +79,8 @@ pub struct Facts {
     pub other_marks: Vec<OtherMark>,
     /// Those of its machines that another living object has on record.
     pub recorded_elsewhere: Vec<ServerId>,
+    /// What is known of the ServerCommands for the object.
+    pub commands: UnderWay,
     /// What this process remembers of the object.
     pub memory: Memory,
 }

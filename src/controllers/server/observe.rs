@@ -83,6 +83,11 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         external: None,
         other_marks: Vec::new(),
         recorded_elsewhere: Vec::new(),
+        commands: ctx.server_commands.under_way(
+            &namespace,
+            object.metadata.name.as_deref().unwrap_or_default(),
+            ctx.acting_since(Some(&namespace)),
+        ),
         memory: ctx.objects.memory(&uid),
         object,
     };

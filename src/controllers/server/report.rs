@@ -15,8 +15,14 @@ use hosting::{Server, ServerStatus};
 /// Writes the decided status, where it differs, and publishes what it tells that the one before did not.
 pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> Reported {
     let status = decision.draft.finish(jiff::Timestamp::now());
-    ctx.report(&facts.object, &status, |_, _| steps::told(facts, &status))
-        .await
+    let reported = ctx
+        .report(&facts.object, &status, |_, _| steps::told(facts, &status))
+        .await;
+    if reported == Reported::Written {
+        let commands = &ctx.server_commands;
+        commands.server_changed(facts.namespace(), facts.name());
+    }
+    reported
 }
 
 /// Tells people what no status shows: the object bears the note by which its machine is released, whatever is

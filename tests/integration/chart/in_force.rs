@@ -34,8 +34,8 @@ impl<'a> InForce<'a> {
     pub(super) async fn within(cluster: &'a Cluster, namespace: String) -> Self {
         let in_force = Self { cluster, namespace };
         let counts = [
-            ("ValidatingAdmissionPolicy", 4),
-            ("ValidatingAdmissionPolicyBinding", 4),
+            ("ValidatingAdmissionPolicy", 5),
+            ("ValidatingAdmissionPolicyBinding", 5),
             ("ClusterRole", 4),
             ("ClusterRoleBinding", 1),
         ];

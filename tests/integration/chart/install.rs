@@ -175,6 +175,7 @@ impl<'a> Release<'a> {
         assert_eq!(shared, self.watches_all());
         for question in [
             ["delete", "sshkeys.flexmetal.dev", "-n", work],
+            ["create", "servercommands.flexmetal.dev", "-n", work],
             [
                 "deletecollection",
                 "baremetalservers.flexmetal.dev",

@@ -10,13 +10,22 @@ use super::render::{rendered, strings};
 use lab::rig::eventually;
 
 /// What each role writes.
-const SERVERS: [&str; 3] = ["baremetalservers", "servertags", "sshkeys"];
+const SERVERS: [&str; 4] = [
+    "baremetalservers",
+    "servercommands",
+    "servertags",
+    "sshkeys",
+];
 const ACCOUNTS: [&str; 2] = ["provideraccounts", "ipwhitelists"];
 
 /// An object of each kind that somebody may want to make, all of them complete.
 fn object(resource: &str) -> Value {
     let (kind, spec) = match resource {
         "baremetalservers" => return lab::rig::server("web"),
+        "servercommands" => (
+            "ServerCommand",
+            json!({"serverRef": {"name": "web"}, "action": "Reboot"}),
+        ),
         "servertags" => ("ServerTag", json!({})),
         "sshkeys" => {
             let key = json!({"name": "ssh-key", "key": "id_ed25519.pub"});

@@ -43,6 +43,7 @@ impl Release<'_> {
         self.cluster
             .kubectl_ok(&[&ready[..], &waits].concat())
             .await;
+        self.command(&proxy).await;
         let servers = if self.watches_all() { 2 } else { 1 };
         assert_eq!(simulator.live_machines().await.len(), servers);
 
@@ -140,6 +141,45 @@ impl Release<'_> {
             })
             .await;
         }
+    }
+
+    /// Power commands: one that stays until it is deleted, and longer, and one that deletes itself.
+    async fn command(&self, proxy: &RightsProxy) {
+        let command = |name: &str, ttl: Value| {
+            json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+                "metadata": {"name": name, "namespace": self.work},
+                "spec": {"serverRef": {"name": "own"}, "action": "Reboot", "ttlSecondsAfterFinished": ttl}})
+        };
+        let mut kept = command("kept", Value::Null);
+        let spec = kept["spec"].as_object_mut().unwrap();
+        spec.remove("ttlSecondsAfterFinished");
+        kept["metadata"]["finalizers"] = json!(["example.com/theirs"]);
+        let items = [kept, command("gone", json!(0))];
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        self.apply(&list).await;
+        for (name, what) in [
+            ("kept", "--for=condition=Complete"),
+            ("gone", "--for=delete"),
+        ] {
+            let name = format!("scmd/{name}");
+            let wait = ["-n", &self.work, "wait", what, &name, "--timeout=60s"];
+            self.cluster.kubectl_ok(&wait).await;
+        }
+        let on_kept = async |arguments: &[&str]| {
+            let arguments = [arguments, &["-n", &self.work, "scmd", "kept"]].concat();
+            self.cluster.kubectl_ok(&arguments).await
+        };
+        on_kept(&["delete", "--wait=false"]).await;
+        let definition = Some("servercommands.flexmetal.dev".to_owned());
+        eventually("the operator looks at the definition", SOON, async || {
+            let seen = proxy.seen();
+            seen.iter()
+                .any(|used| used.name == definition)
+                .then_some(())
+        })
+        .await;
+        let free = r#"--patch={"metadata":{"finalizers":null}}"#;
+        on_kept(&["patch", "--type=merge", free]).await;
     }
 
     /// One server by each kind of account that the release serves, each with a key from elsewhere.

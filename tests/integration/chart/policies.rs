@@ -7,7 +7,7 @@ use super::in_force::InForce;
 use super::install::SOON;
 use crate::crds;
 use flexmetal_operator::kinds::{
-    names::{ACCOUNT_FINALIZER, ORDER_ANNOTATION, SERVER_FINALIZER},
+    names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, ORDER_ANNOTATION, SERVER_FINALIZER},
     order::{Intent, OrderNote, OrderOutcome},
 };
 use lab::rig::{Cluster, World, cluster, eventually};
@@ -206,6 +206,47 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
     for (person, name) in [(&operator, "noted"), (&admin, "open"), (&operator, "made")] {
         person.patch("bms", name, &finalizers(&[])).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn nobody_of_a_namespace_changes_what_shows_a_command() {
+    let in_force = InForce::start().await;
+    let (admin, operator) = (in_force.admin(), in_force.operator());
+    let tenant = in_force.tenant().await;
+    let command = |name: &str| {
+        json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand", "metadata": {"name": name},
+            "spec": {"serverRef": {"name": "web"}, "action": "Reboot"},
+        })
+    };
+    let note = |text: Value| json!({"metadata": {"annotations": {COMMAND_ANNOTATION: text}}});
+    tenant.apply(&command("new")).await.unwrap();
+    let made_up = note(json!("made up"));
+    tenant.is_refused_soon("scmd", "new", &made_up).await;
+    let words = "operator's own record";
+    tenant.is_refused("scmd", "new", &made_up, words).await;
+    operator
+        .patch("scmd", "new", &note(json!("sent")))
+        .await
+        .unwrap();
+    for other in [json!(null), json!(""), json!("made up")] {
+        tenant.is_refused("scmd", "new", &note(other), words).await;
+    }
+    // What is theirs they change as before; a copy bears what it was copied with, and sends nothing.
+    let mine =
+        json!({"metadata": {"labels": {"app": "web"}, "finalizers": ["example.com/theirs"]}});
+    tenant.patch("scmd", "new", &mine).await.unwrap();
+    let mut copy = command("copy");
+    copy["metadata"]["annotations"] = json!({COMMAND_ANNOTATION: "sent"});
+    tenant.apply(&copy).await.unwrap();
+    admin
+        .patch("scmd", "copy", &note(Value::Null))
+        .await
+        .unwrap();
+    tenant
+        .patch("scmd", "new", &json!({"metadata": {"finalizers": null}}))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -41,6 +41,7 @@ fn hosting(method: &Method, parts: &[&str]) -> Option<String> {
         ["v3", "sshKey"] => Some("sshKey".into()),
         _ if reads => None,
         ["v3", "flexMetal", "servers", _, "tag", _] => Some("servers/{uuid}/tag/{tag}".into()),
+        ["v3", "flexMetal", "servers", _, "commands"] => Some("servers/{uuid}/commands".into()),
         ["v3", "flexMetal", rest @ ..] => Some(rest.join("/")),
         ["v3", rest @ ..] => Some(rest.join("/")),
         other => Some(other.join("/")),

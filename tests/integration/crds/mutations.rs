@@ -2,6 +2,7 @@
 //! the field, or the operator can read it and decide on it. A new field is walked without a new test, and the walk
 //! fails where it knows no good value of a field or no bad ones.
 
+mod commanded;
 mod decided;
 mod values;
 
@@ -9,7 +10,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flexmetal_operator::kinds::{
-    BareMetalServer, ClusterProviderAccount, IpWhitelist, ProviderAccount, ServerTag, SshKey,
+    BareMetalServer, ClusterProviderAccount, IpWhitelist, ProviderAccount, ServerCommand,
+    ServerTag, SshKey,
 };
 use futures::{StreamExt as _, stream};
 use kube::Api;
@@ -67,7 +69,7 @@ async fn whatever_stands_in_a_field_is_refused_by_its_name_or_can_be_decided_on(
     }
     println!("taken and refused: {tried:?}");
     assert!(bad.is_empty(), "{}", bad.join("\n"));
-    assert_eq!(tried.len(), 6, "every kind");
+    assert_eq!(tried.len(), 7, "every kind");
     for (kind, (taken, refused)) in tried {
         assert!(taken > 10 && refused > 30, "{kind}: {taken}, {refused}");
     }
@@ -239,6 +241,11 @@ fn decode(kind: &str, object: &Value) -> Result<(), String> {
         "BareMetalServer" => {
             let object: BareMetalServer = read(object)?;
             let decided = catch_unwind(AssertUnwindSafe(|| decided::in_each_stage(&object)));
+            decided.map_err(|_| "it cannot be decided on: a panic".to_owned())
+        }
+        "ServerCommand" => {
+            let object: ServerCommand = read(object)?;
+            let decided = catch_unwind(AssertUnwindSafe(|| commanded::in_each_stage(&object)));
             decided.map_err(|_| "it cannot be decided on: a panic".to_owned())
         }
         "ServerTag" => read::<ServerTag>(object).map(drop),

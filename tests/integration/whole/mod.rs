@@ -10,6 +10,7 @@ mod bad_input;
 mod bad_things;
 mod brake;
 mod cluster_wide;
+mod commands;
 mod credentials;
 mod disasters;
 mod edits;

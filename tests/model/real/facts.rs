@@ -2,6 +2,7 @@
 
 use super::{super::world::*, *};
 use flexmetal_operator::controllers::account_facts::AccountFacts;
+use flexmetal_operator::controllers::server_commands::UnderWay;
 use flexmetal_operator::{
     account::{
         LeftBehind, marks,
@@ -139,6 +140,7 @@ pub fn facts(s: &Sight) -> Facts {
         external: None,
         other_marks: Vec::new(),
         recorded_elsewhere: Vec::new(),
+        commands: UnderWay::Nothing,
         memory: (*MEMORIES.get(s.memory)).clone(),
     };
     let seen = Seen {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::account::{marks, view::View};
 use crate::controllers::account_facts::Purpose;
-use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES};
+use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES, server_commands::UnderWay};
 use crate::kinds::{
     Interval, Reason,
     server::{DeletionPolicy, OrderOutcome},
@@ -23,6 +23,9 @@ use crate::kinds::{
 use hosting::{Server, ServerStatus};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
+
+/// How soon it is looked again whether a command is over.
+const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// Said of a machine that is over, while its object still ends.
 const RELEASED: &str = "the machine is released; this object goes within seconds";
@@ -135,6 +138,12 @@ fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision 
     }
     if let Some(effect) = unretain(server).filter(|_| server.status != ServerStatus::Releasing) {
         return Decision::unchanged(facts).with(effect);
+    }
+    // One whose intent was noted while the release was.
+    if let Some(cause) = commanded(facts, server)
+        && server.status != ServerStatus::Releasing
+    {
+        return showing(facts, server, cause).again(COMMAND_RUNS);
     }
     match &server.status {
         ServerStatus::Releasing => showing(
@@ -256,12 +265,37 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     if let Some(due) = facts.release_due().filter(|_| is_delayed) {
         return delayed(facts, server, due);
     }
+    if let Some(cause) = commanded(facts, server) {
+        return showing(facts, server, cause).again(COMMAND_RUNS);
+    }
     if let Some(cause) = braked(facts, server) {
         return showing(facts, server, cause).again(LONGEST_SLEEP);
     }
     Decision::unchanged(facts).with(Effect::BeginRelease {
         uuid: server.id.as_str().into(),
     })
+}
+
+/// A command may be under way, which the release waits for.
+fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
+    if !server.status.is_live() {
+        return None;
+    }
+    let id = &server.id;
+    let text = match &facts.commands {
+        UnderWay::Nothing => return None,
+        // What has begun is sent only after another look at the commands.
+        UnderWay::NotListed if fence::is_begun(facts, id.as_str()) => return None,
+        UnderWay::NotListed => format!(
+            "machine {id} is released as soon as the operator has listed the ServerCommands, of which one may be under way; looked at again every {}",
+            Interval(COMMAND_RUNS)
+        ),
+        UnderWay::Command(command) => format!(
+            "machine {id} is released once ServerCommand {command}, which may be under way, is over, or its spec.timeout; looked at again every {}",
+            Interval(COMMAND_RUNS)
+        ),
+    };
+    Some(Cause::waits(Reason::CommandRunning, text))
 }
 
 /// The brake of the account holds the release.

@@ -33,6 +33,7 @@ use crate::account::view::State;
 use crate::controllers::account_facts::AccountFacts;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::{ClusterId, Mark};
+use crate::controllers::server_commands::UnderWay;
 use crate::{
     account::{
         AccountKey,
@@ -187,6 +188,7 @@ impl Case {
             external: None,
             other_marks: Vec::new(),
             recorded_elsewhere: Vec::new(),
+            commands: UnderWay::Nothing,
             memory: Memory::default(),
         })
     }

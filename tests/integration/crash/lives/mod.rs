@@ -3,6 +3,7 @@
 
 mod account;
 mod adopted;
+mod command;
 mod key;
 mod orphaned;
 mod replaced;
@@ -23,7 +24,7 @@ use super::judge::Findings;
 use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 8] = [
+pub(crate) const ALL: [&dyn Life; 9] = [
     &server::Server,
     &adopted::Adopted,
     &replaced::Replaced,
@@ -31,6 +32,7 @@ pub(crate) const ALL: [&dyn Life; 8] = [
     &tag::TAG,
     &key::KEY,
     &whitelist::WHITELIST,
+    &command::Command,
     &orphaned::Orphaned,
 ];
 

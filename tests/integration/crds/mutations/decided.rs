@@ -15,6 +15,7 @@ use flexmetal_operator::controllers::{
         facts::{Facts, Installation},
         memory::Memory,
     },
+    server_commands::UnderWay,
 };
 use flexmetal_operator::kinds::{
     BareMetalServer,
@@ -93,6 +94,7 @@ fn facts(object: BareMetalServer) -> Facts {
         external: None,
         other_marks: Vec::new(),
         recorded_elsewhere: Vec::new(),
+        commands: UnderWay::Nothing,
         memory: Memory::default(),
     }
 }

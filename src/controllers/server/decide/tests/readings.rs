@@ -285,6 +285,7 @@ fn being_deleted() -> Vec<Case> {
     vec![
         delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
         braked(delivered()),
+        delivered().facts(|f| f.commands = UnderWay::Command("reboot".into())),
         deleted(ServerStatus::Releasing).begun(1),
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
         deleted(ServerStatus::Released),

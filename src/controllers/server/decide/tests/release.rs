@@ -46,6 +46,28 @@ pub(super) fn braked(case: Case) -> Case {
 }
 
 #[test]
+fn a_release_waits_for_a_command_that_may_be_under_way() {
+    let with = |case: Case| case.facts(|f| f.commands = UnderWay::Command("reboot".into()));
+    let waits = with(deleted(ServerStatus::Delivered)).decide();
+    assert_eq!(short(&waits), (None, Some(Reason::CommandRunning), false));
+    // Whose intent was noted while the release was is waited for, too.
+    let begun = with(deleted(ServerStatus::Delivered).begun(1)).decide();
+    assert_eq!(short(&begun).0, None);
+    // After a start nobody knows until they are listed. What has begun asks the API server before it sends anything.
+    let unlisted = |case: Case| case.facts(|f| f.commands = UnderWay::NotListed);
+    let waits = unlisted(deleted(ServerStatus::Delivered)).decide();
+    assert_eq!(short(&waits), (None, Some(Reason::CommandRunning), false));
+    let begun = unlisted(deleted(ServerStatus::Delivered).begun(1)).decide();
+    assert_eq!(short(&begun).0, Some("Release"));
+    // What does not run is not commanded.
+    let failed = with(deleted(ServerStatus::Failed)).decide();
+    assert_eq!(short(&failed).0, Some("BeginRelease"));
+    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
+    let kept = with(deleted(ServerStatus::Delivered).spec(retain)).decide();
+    assert_eq!(short(&kept).0, Some("AddTag"));
+}
+
+#[test]
 fn a_release_is_held_by_the_brake_of_the_account_unless_it_is_counted_or_nothing_runs() {
     let held = braked(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&held), (None, Some(Reason::ReleaseHeld), true));

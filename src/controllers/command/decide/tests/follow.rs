@@ -1,0 +1,153 @@
+//! What becomes of a command that was sent, or may have been.
+
+use super::*;
+
+#[test]
+fn a_command_that_may_have_been_sent_is_looked_for_and_never_sent_again() {
+    let open = attempt(PowerAction::Reboot, "a1", 9);
+    let by_status = reboot().sent(std::slice::from_ref(&open));
+    let stripped = by_status.clone().object(|o| o.metadata.annotations = None);
+    let waits = Some(Reason::OutcomeUnknown);
+    for case in [&by_status, &stripped] {
+        // Until its time to send is over, another process may be about to: what is there is none of it.
+        let early = case.clone().searched(29, None);
+        assert_eq!(early.short(), (None, waits, None));
+        let own = early.own(|own| own.sent = Some(open.clone()));
+        assert_eq!(own.short(), (Some("search"), waits, None));
+        let case = case.clone().searched(30, None);
+        assert_eq!(case.short(), (Some("search"), waits, None));
+        let looked = case.clone().searched(90, Some(5));
+        assert_eq!(looked.short(), (None, waits, None));
+        // The account's absence grace period is ten minutes: a list from within it proves nothing.
+        let behind = by_status.clone().searched(730, Some(101));
+        assert_eq!(behind.short(), (Some("search"), waits, None));
+        let settled = by_status.clone().searched(730, Some(100));
+        assert_eq!(settled.short(), (None, waits, Some(false)));
+    }
+    let several = by_status.clone().searched(1, None).own(|own| {
+        own.note(Observation::Several("a1".into(), "x, y".into()));
+    });
+    assert_eq!(several.short(), (None, waits, Some(false)));
+    assert_eq!(by_status.clone().late().short(), (None, waits, Some(false)));
+    let elsewhere = |case: Case| {
+        case.facts(|f| {
+            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+                view.connection = Some("other".into());
+                view.lineage = Some("other".into());
+            }
+        })
+    };
+    assert_eq!(
+        elsewhere(by_status.clone()).short(),
+        (None, waits, Some(false))
+    );
+    let known = reboot().sent(&[accepted(PowerAction::Reboot, "pending", 9)]);
+    assert_eq!(elsewhere(known).short(), (None, waits, Some(false)));
+    // Deleted meanwhile: it is looked for all the same, so that the next one does not run beside it.
+    let deleted = by_status.searched(30, None).deleted();
+    assert_eq!(deleted.short(), (Some("search"), waits, None));
+}
+
+#[test]
+fn what_this_process_knows_of_the_outcome_counts_although_it_is_not_on_record() {
+    let open = attempt(PowerAction::Reboot, "a1", 9);
+    let case = reboot().sent(std::slice::from_ref(&open));
+    let done = CommandRecord {
+        intent: open.intent.clone(),
+        ..accepted(PowerAction::Reboot, "finished", 9)
+    };
+    let known = |record| {
+        case.clone()
+            .own(|own| own.note(Observation::Sent(record, NOW)))
+    };
+    assert_eq!(known(done).short().2, Some(true));
+    let unsent = CommandRecord {
+        outcome: Some(CommandOutcome::NotSent),
+        ..open.clone()
+    };
+    assert_eq!(known(unsent).short().0, Some("send"));
+    let refused = CommandRecord {
+        outcome: Some(CommandOutcome::Refused),
+        message: Some("not today".into()),
+        ..open
+    };
+    let refused = known(refused);
+    assert_eq!(
+        refused.short(),
+        (None, Some(Reason::RequestRefused), Some(false))
+    );
+    let message = refused.decide().cause.unwrap().message;
+    assert!(message.contains("not today"), "{message}");
+}
+
+#[test]
+fn a_command_is_followed_to_its_end() {
+    let sent = |state: &str| reboot().sent(&[accepted(PowerAction::Reboot, state, 9)]);
+    assert_eq!(
+        sent("finished").short(),
+        (None, Some(Reason::Completed), Some(true))
+    );
+    assert_eq!(
+        sent("failed").short(),
+        (None, Some(Reason::CommandFailed), Some(false))
+    );
+    for word in ["pending", "queued"] {
+        let case = sent(word);
+        assert_eq!(case.short().0, Some("look"), "{word}");
+        let looked = case.clone().own(|own| own.looked = Some(NOW - secs(10)));
+        let decision = looked.decide();
+        assert_eq!((decision.effect, decision.again), (None, secs(20)));
+        let never = case.late();
+        assert_eq!(
+            never.short(),
+            (None, Some(Reason::CommandTimeout), Some(false))
+        );
+    }
+}
+
+#[test]
+fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_for() {
+    let sent = |case: Case, state: &str, ago| {
+        let case = case.sent(&[accepted(PowerAction::Shutdown, state, ago)]);
+        case.own(|own| own.looked = Some(NOW - secs(1)))
+    };
+    let plain = Case::new(PowerAction::Shutdown);
+    assert_eq!(sent(plain, "pending", 900).short().0, None);
+    let early = sent(shutdown(300), "pending", 290).decide();
+    assert_eq!((early.effect, early.again), (None, secs(10)));
+    let due = sent(shutdown(300), "pending", 300);
+    assert_eq!(due.short().0, Some("send power-off"));
+    assert_eq!(
+        sent(shutdown(300), "failed", 1).short().0,
+        Some("send power-off")
+    );
+    assert_eq!(sent(shutdown(300), "finished", 900).short().2, Some(true));
+    // A clock that was turned forward switches nothing off.
+    let turned = sent(shutdown(300), "pending", 10).facts(|f| f.subject.now.wall += 1000);
+    assert_eq!(turned.short().0, None);
+    assert_eq!(due.clone().deleted().short().0, None);
+    // What holds the power-off up does not hide how the shutdown goes on.
+    let suspended = due.server(|s| s.spec.suspend = Some(true));
+    assert_eq!(suspended.short(), (None, Some(Reason::Progressing), None));
+    assert_eq!(suspended.decide().again, secs(29), "the next look");
+    // Nor what rules it out.
+    let ending = sent(shutdown(300), "pending", 300)
+        .server(|s| s.metadata.deletion_timestamp = moment(WALL));
+    assert_eq!(ending.short(), (None, Some(Reason::Progressing), None));
+    // Nor does a lost answer stop it: it is another command.
+    let lost = shutdown(300).sent(&[attempt(PowerAction::Shutdown, "a1", 300)]);
+    assert_eq!(lost.searched(9, Some(1)).short().0, Some("send power-off"));
+    let both = [
+        accepted(PowerAction::Shutdown, "pending", 400),
+        CommandRecord {
+            intent: attempt(PowerAction::PowerOff, "a2", 90).intent,
+            ..accepted(PowerAction::PowerOff, "finished", 90)
+        },
+    ];
+    let off = shutdown(300).sent(&both);
+    assert_eq!(off.short(), (None, Some(Reason::Completed), Some(true)));
+    // Once it was sent it is not sent again, whatever is said last.
+    let turned: Vec<CommandRecord> = both.iter().rev().cloned().collect();
+    let case = sent(shutdown(300), "pending", 900).sent(&turned);
+    assert_eq!(case.short().0, None);
+}

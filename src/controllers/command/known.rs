@@ -1,0 +1,130 @@
+//! What servers may know of the commands for them.
+
+use super::{
+    CommandObjects,
+    facts::{is_under_way, place},
+};
+use crate::{
+    controllers::{
+        objects::Shown,
+        server_commands::{Commands, UnderWay},
+        streams::Guarded,
+        writes::{Failure, bounded},
+    },
+    kinds::ServerCommand,
+    runtime::clock,
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use kube::{Api, Client, api::ListParams};
+use std::{sync::Arc, time::Duration};
+
+/// Commands that are read at once: each may have much in its annotations.
+const PAGE: u32 = 100;
+
+/// The commands, as servers see them.
+pub(super) struct Known {
+    pub(super) objects: Arc<CommandObjects>,
+    pub(super) client: Client,
+}
+
+impl Commands for Known {
+    fn under_way(&self, namespace: &str, server: &str, since: Duration) -> UnderWay {
+        if !self.objects.is_listed_since(since) {
+            return UnderWay::NotListed;
+        }
+        let now = clock::steady_wall();
+        let begun = self.objects.begun_in(&place(namespace, server));
+        let mut running = begun
+            .iter()
+            .filter_map(|uid| match self.objects.newest(uid) {
+                Some(Shown::Decoded(command)) if is_awaited(&command, now) => Some(name(&command)),
+                _ => None,
+            });
+        running.next().map_or(UnderWay::Nothing, UnderWay::Command)
+    }
+
+    fn under_way_now<'a>(
+        &'a self,
+        namespace: &'a str,
+        server: &'a str,
+    ) -> BoxFuture<'a, Result<UnderWay, Failure>> {
+        async move {
+            let api: Api<Guarded<ServerCommand>> = Api::namespaced(self.client.clone(), namespace);
+            let of_server = format!("spec.serverRef.name={server}");
+            let mut ask = ListParams::default().fields(&of_server).limit(PAGE);
+            loop {
+                let page = bounded(api.list(&ask)).await?;
+                let now = clock::steady_wall();
+                // One that does not decode cannot be one that an operator of this version has sent.
+                let mut all = page.items.iter().filter_map(|found| found.0.as_ref().ok());
+                if let Some(command) = all.find(|command| is_awaited(command, now)) {
+                    return Ok(UnderWay::Command(name(command)));
+                }
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => ask.continue_token = Some(token),
+                    None => return Ok(UnderWay::Nothing),
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn wake(&self, namespace: &str, server: &str) {
+        self.objects.wake_first(&place(namespace, server));
+    }
+}
+
+fn name(command: &ServerCommand) -> String {
+    command.metadata.name.clone().unwrap_or_default()
+}
+
+/// Whether a command is under way, and within its time, by the wall clock without what it was turned forward. Its own
+/// passes end it afterwards; a server waits no longer, whatever holds those up.
+fn is_awaited(command: &ServerCommand, now: i64) -> bool {
+    let created = command.metadata.creation_timestamp.as_ref();
+    // A clock that is behind makes no command older.
+    let age = created.map_or(0, |created| {
+        now.saturating_sub(created.0.as_second()).max(0)
+    });
+    let is_in_time = u64::try_from(age).is_ok_and(|age| age < command.spec.timeout().0.as_secs());
+    is_under_way(command) && is_in_time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_server_waits_for_what_is_under_way_and_in_its_time_whatever_the_clock() {
+        let command = |outcome: &str| -> ServerCommand {
+            let record = json!({
+                "uid": "u", "action": "Reboot", "machine": "m", "attempt": "a",
+                "startedAt": "1970-01-01T00:16:40Z", "sendBy": "1970-01-01T00:17:10Z", "listed": {},
+                "account": {
+                    "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",
+                },
+                "outcome": outcome,
+            });
+            serde_json::from_value(json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+                "metadata": {"name": "r", "uid": "u", "creationTimestamp": "1970-01-01T00:16:40Z"},
+                "spec": {"serverRef": {"name": "web"}, "action": "Reboot", "timeout": "10m"},
+                "status": {"sent": [record]},
+            }))
+            .unwrap()
+        };
+        for (outcome, now, expected) in [
+            ("Accepted", 1000, true),
+            ("Accepted", 1599, true),
+            ("Accepted", 1600, false),
+            ("Accepted", 0, true),
+            ("Accepted", i64::MIN, true),
+            ("Refused", 1000, false),
+            ("NotSent", 1000, false),
+        ] {
+            let found = is_awaited(&command(outcome), now);
+            assert_eq!(found, expected, "{outcome} {now}");
+        }
+    }
+}

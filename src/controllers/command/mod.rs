@@ -1,0 +1,227 @@
+//! `ServerCommand`: observe, decide, act, report.
+//!
+//! A power command is sent at most once. What is done to a running machine hurts when it is done twice, and the API has no
+//! key by which a request is known again: the intent is on record before the request, and a lost answer is settled by
+//! looking at the machine's commands, never by sending it again.
+
+pub mod decide;
+pub mod facts;
+pub mod listed;
+
+mod act;
+mod known;
+mod pages;
+mod send;
+
+use super::{
+    again::Again,
+    context::{Context, Process},
+    drive::drive,
+    namespaces,
+    objects::{Objects, Place, Seen, Traits},
+    pass::{Memory, Next, TURNS},
+    writes::bounded,
+};
+use crate::{
+    account::{Account, AccountKey, Lane},
+    kinds::{BareMetalServer, Kind as _, ServerCommand},
+    runtime::clock,
+};
+use act::act;
+use decide::{Effect, decide, needs_server};
+use facts::{CommandMemory, Facts, ServerFact, is_finished, is_under_way, place};
+use known::Known;
+use std::sync::Arc;
+
+/// The commands of all watched namespaces.
+type CommandObjects = Objects<ServerCommand, Memory<CommandMemory>>;
+/// What the passes over commands use.
+type CommandContext = Context<ServerCommand, Memory<CommandMemory>>;
+
+/// The controller of commands.
+pub struct Controller {
+    process: Process,
+    /// The objects.
+    pub objects: Arc<CommandObjects>,
+}
+
+impl Controller {
+    /// No objects yet. Registers the kind with the accounts, and with the servers.
+    pub fn new(process: &Process) -> Self {
+        let traits = Traits {
+            account_of: Some(account_of),
+            place: Some(row_of),
+            has_record: is_under_way,
+            ..Traits::default()
+        };
+        let objects = Arc::new(Objects::new(traits, process.watched.watches()));
+        process.accounts.add_users(objects.clone());
+        process.server_commands.set(Arc::new(Known {
+            objects: objects.clone(),
+            client: process.client.clone(),
+        }));
+        Self {
+            process: process.clone(),
+            objects,
+        }
+    }
+
+    /// Looks after all commands until shutdown. No pass starts before `accounts_known`.
+    pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
+        let watches = self.process.watched.apis(&self.process.watch_client);
+        let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
+        drive(ctx, watches, accounts_known, pass).await;
+    }
+}
+
+/// The account of the server, once it was seen.
+fn account_of(command: &ServerCommand) -> AccountKey {
+    let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
+    AccountKey::of(&command.account(), namespace)
+}
+
+/// The row of the commands for one server. One that is over stands in none, nor does one that is deleted before it was
+/// sent, whatever still holds it.
+fn row_of(command: &ServerCommand) -> Option<Place> {
+    let has_begun = is_under_way(command);
+    let waits = !is_finished(command) && command.metadata.deletion_timestamp.is_none();
+    (has_begun || waits).then(|| Place {
+        row: row(command),
+        has_begun,
+    })
+}
+
+fn row(command: &ServerCommand) -> String {
+    let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
+    place(namespace, &command.spec.server_ref.name)
+}
+
+/// One pass.
+async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
+    let object = match ctx.open(seen).await {
+        Ok(object) => object,
+        Err(again) => return again,
+    };
+    let (facts, account) = observe(&ctx, object).await;
+    let decision = decide(&facts);
+    let subject = &facts.subject;
+    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+        Next::Act(effect, permit) => {
+            let (ended, observation) = act(&ctx, &facts, account.as_ref(), effect, permit).await;
+            ctx.concluded(subject, ended, |memory| memory.note(observation))
+                .await
+        }
+        Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
+        Next::Rest(again) => again,
+    }
+}
+
+async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Option<Account>) {
+    let account = object.account();
+    let (subject, account) = ctx.subject(object, &account).await;
+    let mut facts = Facts {
+        steady: clock::steady_wall(),
+        server: ServerFact::NotRead,
+        is_namespace_suspended: false,
+        is_first: ctx
+            .objects
+            .has_turn_in(&row(&subject.object), subject.uid()),
+        subject,
+    };
+    let attempt = facts.open_attempt();
+    let (uid, now) = (facts.subject.uid().to_owned(), facts.subject.now.mono);
+    ctx.objects.remember(&uid, |memory| {
+        memory.own.searches_for(attempt.as_deref(), now);
+    });
+    facts.subject.memory = ctx.objects.memory(&uid);
+    if needs_server(&facts) {
+        look_around(ctx, &mut facts).await;
+    }
+    (facts, account)
+}
+
+/// Reads the server, and whether its namespace is suspended: live, since commands are rare and what rests on it is not
+/// undone.
+async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
+    let subject = &facts.subject;
+    facts.is_first = ctx
+        .objects
+        .has_turn_in(&row(&subject.object), subject.uid());
+    facts.steady = clock::steady_wall();
+    let namespace = subject.namespace();
+    let api = BareMetalServer::api(ctx.client.clone(), Some(namespace));
+    let found = bounded(api.get_opt(&subject.object.spec.server_ref.name)).await;
+    let suspended = namespaces::is_suspended(ctx, namespace).await;
+    facts.server = match (found, &suspended) {
+        (Err(failure), _) => ServerFact::Unreadable(failure.explain()),
+        (Ok(_), Err(failure)) => ServerFact::Unreadable(failure.explain()),
+        (Ok(None), Ok(_)) => ServerFact::Missing,
+        (Ok(Some(server)), Ok(_)) => ServerFact::Found(Arc::new(server)),
+    };
+    facts.is_namespace_suspended = suspended.unwrap_or(true);
+    facts.subject.now = clock::now();
+}
+
+/// Lane and calls of an effect.
+fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+    match effect {
+        // A look at the machine and its commands goes first; the request itself has a call of its own, which no list uses up.
+        Effect::Send(new) => Some((Lane::Change, 2 + new.pages)),
+        Effect::Look(_) => Some((Lane::Poll, 1)),
+        Effect::Search { pages, .. } => Some((Lane::Resolve, *pages)),
+        Effect::LetGo | Effect::Delete => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn who_waits_or_is_under_way_stands_in_the_row_of_its_server_and_nobody_else() {
+        let sent = |outcome: &str, uid: &str| {
+            json!([{
+                "uid": uid, "action": "Reboot", "machine": "m", "attempt": "a", "listed": {},
+                "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z",
+                "account": {
+                    "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",
+                },
+                "outcome": outcome,
+            }])
+        };
+        let conditions = json!([{
+            "type": "Failed", "status": "True", "reason": "CommandTimeout", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]);
+        let place = |deleted: bool, status: Value| {
+            let mut object = json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+                "metadata": {"name": "r", "namespace": "shop", "uid": "u"},
+                "spec": {"serverRef": {"name": "web"}, "action": "Reboot"},
+                "status": status,
+            });
+            if deleted {
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            let object: ServerCommand = serde_json::from_value(object).unwrap();
+            row_of(&object).map(|place| (place.row, place.has_begun))
+        };
+        let stands = |has_begun| Some(("shop/web".to_owned(), has_begun));
+        let status = |sent: Value| json!({ "sent": sent });
+        let accepted = || status(sent("Accepted", "u"));
+        assert_eq!(place(false, json!({})), stands(false));
+        // Whatever still holds it.
+        assert_eq!(place(true, json!({})), None);
+        assert_eq!(place(false, accepted()), stands(true));
+        assert_eq!(place(true, accepted()), stands(true));
+        assert_eq!(place(false, status(sent("NotSent", "u"))), stands(false));
+        assert_eq!(place(true, status(sent("NotSent", "u"))), None);
+        assert_eq!(
+            place(false, status(sent("Accepted", "other"))),
+            stands(false)
+        );
+        let over = json!({ "sent": sent("Accepted", "u"), "conditions": conditions });
+        assert_eq!(place(false, over), None);
+    }
+}

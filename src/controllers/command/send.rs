@@ -1,0 +1,230 @@
+//! One attempt to send a command: the intent in metadata and in status, then the request, then what came of it.
+//!
+//! The steps are those of [`once::Stage`]; this file does what each of them asks for.
+
+use super::{
+    CommandContext,
+    decide::NewCommand,
+    facts::{Facts, Observation, add},
+    listed::may_answer,
+};
+use crate::{
+    controllers::{
+        once::{self, Closed, Reply, Stage},
+        pass::Ended,
+        trouble::Trouble,
+        writes::{Written, with_finalizer},
+    },
+    kinds::{
+        command::{
+            CommandIntent, CommandOutcome, CommandRecord, ListedCommands, ServerCommand,
+            ServerCommandStatus,
+        },
+        names::{COMMAND_ANNOTATION, OBJECT_FINALIZER},
+    },
+    runtime::{Moment, clock},
+};
+use hosting::{Error, command::Command};
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+
+/// What a start comes to.
+// One of them lives for one pass; a box would save nothing.
+#[allow(clippy::large_enum_variant)]
+pub(super) enum Started {
+    /// Both writes stand; with the object as the second one made it.
+    Send(CommandRecord, Arc<ServerCommand>),
+    /// Nothing is sent; with the attempt, where its intent may stand.
+    Closed(Option<CommandRecord>),
+}
+
+/// Writes the intent of a new attempt, stage by stage.
+pub(super) async fn start(
+    ctx: &CommandContext,
+    fresh: &Facts,
+    new: &NewCommand,
+    listed: ListedCommands,
+    (since, window): (Moment, Duration),
+) -> Started {
+    let seconds = i64::try_from(window.as_secs().max(1)).unwrap_or(i64::MAX);
+    let intent = CommandIntent {
+        uid: fresh.subject.uid().to_owned(),
+        action: new.action,
+        machine: new.machine.clone(),
+        attempt: uuid::Uuid::new_v4().simple().to_string(),
+        started_at: since.wall,
+        send_by: since.wall.saturating_add(seconds),
+        account: new.account.clone(),
+        listed,
+    };
+    let record = CommandRecord::open(intent);
+    let mut records = fresh.records();
+    add(&mut records, record.clone());
+    let status = ServerCommandStatus {
+        sent: records,
+        ..fresh.subject.status()
+    };
+    let mut attempt = Attempt {
+        object: fresh.subject.object.clone(),
+        record,
+        status,
+    };
+    match attempt.write(ctx).await {
+        Stage::Closed(Closed::NotStarted) => Started::Closed(None),
+        Stage::Send => Started::Send(attempt.record, attempt.object),
+        _ => Started::Closed(Some(attempt.record)),
+    }
+}
+
+/// Whether an attempt may still be sent by the clocks: looked at right before.
+pub(super) fn may_send(since: Moment, record: &CommandRecord, window: Duration) -> bool {
+    once::may_send(since, record.intent.send_by, clock::now(), window)
+}
+
+/// An attempt that this pass started.
+struct Attempt {
+    /// The object that the next write rests on.
+    object: Arc<ServerCommand>,
+    record: CommandRecord,
+    status: ServerCommandStatus,
+}
+
+impl Attempt {
+    async fn write(&mut self, ctx: &CommandContext) -> Stage {
+        let mut stage = Stage::default();
+        loop {
+            let reply = match stage {
+                Stage::WriteMetadata => {
+                    let Ok(text) = serde_json::to_string(&self.record.intent) else {
+                        return Stage::Closed(Closed::NotStarted);
+                    };
+                    let finalizers = with_finalizer(&*self.object, OBJECT_FINALIZER);
+                    let metadata = json!({
+                        "annotations": { COMMAND_ANNOTATION: text },
+                        "finalizers": finalizers,
+                    });
+                    let written = ctx.write_metadata(&self.object, metadata).await;
+                    self.reply(written)
+                }
+                Stage::WriteStatus => match ctx.write_status(&self.object, &self.status).await {
+                    Some(written) => self.reply(written),
+                    // A new nonce is a difference; without one nothing was written.
+                    None => Reply::Stale,
+                },
+                Stage::ReadMetadata | Stage::ReadStatus => self.read(ctx).await,
+                Stage::Send | Stage::Closed(_) => return stage,
+            };
+            stage = stage.after(reply);
+        }
+    }
+
+    /// What a write says; the next one rests on what it made.
+    fn reply(&mut self, written: Written<ServerCommand>) -> Reply {
+        match written {
+            Written::Done(object) => {
+                self.object = object;
+                Reply::Done
+            }
+            Written::Stale => Reply::Stale,
+            Written::Unknown(failure) => {
+                tracing::warn!(
+                    error = &failure as &dyn std::error::Error,
+                    "the answer to the write that starts a command was lost"
+                );
+                Reply::Unknown
+            }
+        }
+    }
+
+    /// What a read says; the next write rests on what it shows.
+    async fn read(&mut self, ctx: &CommandContext) -> Reply {
+        let Ok(found) = ctx.read(&self.object).await else {
+            return Reply::Unknown;
+        };
+        let reply = shown(found.as_deref(), &self.record.intent);
+        if let Some(found) = found {
+            self.object = found;
+        }
+        reply
+    }
+}
+
+/// Where the object shows this very attempt.
+fn shown(object: Option<&ServerCommand>, intent: &CommandIntent) -> Reply {
+    let annotations = object.and_then(|o| o.metadata.annotations.as_ref());
+    let noted = annotations.and_then(|all| all.get(COMMAND_ANNOTATION));
+    let noted = noted.and_then(|text| serde_json::from_str::<CommandIntent>(text).ok());
+    let status = object.and_then(|o| o.status.as_ref());
+    let last = status.and_then(|status| status.sent.last());
+    Reply::Shows {
+        metadata: noted.as_ref() == Some(intent),
+        status: last.is_some_and(|record| record.intent == *intent),
+    }
+}
+
+/// The record of an attempt that was certainly not sent.
+pub(super) fn unsent(record: CommandRecord) -> CommandRecord {
+    CommandRecord {
+        outcome: Some(CommandOutcome::NotSent),
+        ..record
+    }
+}
+
+/// The record of a command that the provider has.
+pub(super) fn accepted(record: CommandRecord, command: &Command) -> CommandRecord {
+    CommandRecord {
+        outcome: Some(CommandOutcome::Accepted),
+        id: Some(command.id.as_str().to_owned()),
+        state: Some(command.state.as_str().to_owned()),
+        ..record
+    }
+}
+
+/// What an answer says.
+pub(super) fn answered(
+    record: CommandRecord,
+    answer: Result<Command, Error>,
+) -> (Ended, Observation) {
+    let at = clock::now().mono;
+    let error = match answer {
+        Ok(command) if may_answer(&record.intent.listed, &command, record.intent.action) => {
+            let record = accepted(record, &command);
+            return (Ended::Done, Observation::Sent(record, at));
+        }
+        // An answer to something else is as good as none.
+        Ok(command) => {
+            tracing::warn!(
+                attempt = record.intent.attempt,
+                command = command.id.as_str(),
+                "the answer to a command shows another one"
+            );
+            return (Ended::Done, Observation::Sent(record, at));
+        }
+        Err(error) => error,
+    };
+    tracing::warn!(
+        attempt = record.intent.attempt,
+        error = error.explain(),
+        "a command was not taken, or its answer was lost"
+    );
+    let trouble = Ended::Failed(Trouble::of_provider(&error));
+    if error.may_have_taken_effect() {
+        return (trouble, Observation::Sent(record, at));
+    }
+    let closed = |outcome| CommandRecord {
+        outcome: Some(outcome),
+        message: Some(error.explain()),
+        ..record.clone()
+    };
+    match &error {
+        // It goes on when the key works, or there is room, or there is a connection.
+        Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
+            let record = closed(CommandOutcome::NotSent);
+            (trouble, Observation::Sent(record, at))
+        }
+        _ => {
+            let record = closed(CommandOutcome::Refused);
+            (Ended::Done, Observation::Sent(record, at))
+        }
+    }
+}

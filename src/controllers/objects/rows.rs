@@ -1,0 +1,276 @@
+//! Who stands in a row with others of its kind: one of them has its turn at a time.
+//!
+//! Those that have begun stand before all that have not, then the older before the younger. Only the first of a row may
+//! begin, and whoever comes to be the first is woken: however long a row is, one that ends costs one pass.
+
+use super::{Inner, Objects, Shown, Uid};
+use crate::{kinds::Kind, runtime::clock};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Where an object wants to stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The row.
+    pub row: String,
+    /// Whether it has begun.
+    pub has_begun: bool,
+}
+
+/// Whether it has not begun yet, its creation, its UID: no two have the same.
+type Rank = (bool, i64, Uid);
+
+/// Where an object stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    row: Arc<str>,
+    rank: Rank,
+}
+
+/// All rows.
+#[derive(Default)]
+pub(super) struct Rows(HashMap<Arc<str>, BTreeSet<Rank>>);
+
+impl Standing {
+    fn new(place: Place, meta: &ObjectMeta) -> Self {
+        let created = meta.creation_timestamp.as_ref();
+        let created = created.map_or(0, |time| time.0.as_second());
+        let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
+        Self {
+            row: place.row.into(),
+            rank: (!place.has_begun, created, uid),
+        }
+    }
+}
+
+impl Rows {
+    fn first(&self, row: &str) -> Option<&Rank> {
+        self.0.get(row)?.first()
+    }
+
+    /// One that has begun although it is not the first.
+    fn intruder(&self, row: &str) -> Option<&Rank> {
+        let second = self.0.get(row)?.iter().nth(1);
+        second.filter(|(is_behind, ..)| !is_behind)
+    }
+
+    /// On what it depends whose turn it is.
+    fn head(&self, row: &str) -> (Option<Rank>, Option<Rank>) {
+        (self.first(row).cloned(), self.intruder(row).cloned())
+    }
+
+    /// One object stands elsewhere than before. Returns whose turn it may be by that.
+    fn change(&mut self, before: Option<&Standing>, after: Option<&Standing>) -> BTreeSet<Uid> {
+        let rows: BTreeSet<&Arc<str>> = before.iter().chain(&after).map(|s| &s.row).collect();
+        let heads: Vec<_> = rows.iter().map(|row| self.head(row)).collect();
+        if let Some(standing) = before
+            && let Some(row) = self.0.get_mut(&standing.row)
+        {
+            row.remove(&standing.rank);
+            if row.is_empty() {
+                self.0.remove(&standing.row);
+            }
+        }
+        if let Some(standing) = after {
+            let row = self.0.entry(standing.row.clone()).or_default();
+            row.insert(standing.rank.clone());
+        }
+        let changed = rows
+            .iter()
+            .zip(heads)
+            .filter(|(row, head)| self.head(row) != *head);
+        changed
+            .filter_map(|(row, _)| Some(self.first(row)?.2.clone()))
+            .collect()
+    }
+}
+
+impl<K: Kind, M> Inner<K, M> {
+    /// Notes where an object stands from now on, and wakes who has its turn by that.
+    pub(super) fn stand(&mut self, uid: &str, standing: Option<Standing>) {
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return;
+        };
+        if entry.standing == standing {
+            return;
+        }
+        let before = std::mem::replace(&mut entry.standing, standing);
+        let after = entry.standing.clone();
+        let now = clock::now().mono;
+        for uid in self.rows.change(before.as_ref(), after.as_ref()) {
+            self.want(&uid, now, Duration::ZERO);
+        }
+    }
+}
+
+impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
+    /// Where an object stands.
+    pub(super) fn standing(&self, shown: &Shown<K>) -> Option<Standing> {
+        let place = self.traits.place?;
+        let Shown::Decoded(object) = shown else {
+            return None;
+        };
+        Some(Standing::new(place(object)?, object.meta()))
+    }
+
+    /// Whether it is this object's turn: nobody else is in the row, or it is the first, and no other one has begun.
+    pub fn has_turn_in(&self, row: &str, uid: &str) -> bool {
+        let inner = self.lock();
+        let is_first = inner.rows.first(row).is_none_or(|first| *first.2 == *uid);
+        is_first && inner.rows.intruder(row).is_none()
+    }
+
+    /// Those of a row that have begun. One, as a rule.
+    pub fn begun_in(&self, row: &str) -> Vec<Uid> {
+        let inner = self.lock();
+        let all = inner.rows.0.get(row).into_iter().flatten();
+        all.take_while(|(is_behind, ..)| !is_behind)
+            .map(|(.., uid)| uid.clone())
+            .collect()
+    }
+
+    /// Wakes the first of a row.
+    pub fn wake_first(&self, row: &str) {
+        let now = clock::now().mono;
+        let mut inner = self.lock();
+        if let Some(uid) = inner.rows.first(row).map(|first| first.2.clone()) {
+            inner.want(&uid, now, Duration::ZERO);
+        }
+        drop(inner);
+        self.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        controllers::objects::{Ended, Seen, Traits},
+        kinds::{ServerTag, names::TAG_ANNOTATION},
+    };
+    use kube::{ResourceExt as _, runtime::watcher::Event};
+    use serde_json::json;
+
+    type Tags = Objects<ServerTag, ()>;
+
+    /// Objects that stand in the row of their tag, and have begun where they bear an annotation.
+    fn objects() -> Tags {
+        let place = |tag: &ServerTag| {
+            let place = Place {
+                row: tag.wanted().to_owned(),
+                has_begun: tag.annotations().contains_key(TAG_ANNOTATION),
+            };
+            (!place.row.is_empty()).then_some(place)
+        };
+        let traits = Traits {
+            place: Some(place),
+            ..Traits::default()
+        };
+        Objects::new(traits, 1)
+    }
+
+    /// An object that was created in this second.
+    fn shown(uid: &str, second: u8, version: u64, has_begun: bool) -> ServerTag {
+        let mut object: ServerTag = serde_json::from_value(json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag",
+            "metadata": {
+                "name": uid, "namespace": "n", "uid": uid,
+                "resourceVersion": version.to_string(),
+                "creationTimestamp": format!("2026-01-01T00:00:{second:02}Z"),
+            },
+            "spec": {"tag": "web"},
+        }))
+        .unwrap();
+        object.metadata.annotations =
+            has_begun.then(|| [(TAG_ANNOTATION.to_owned(), String::new())].into());
+        object
+    }
+
+    fn guarded<K>(object: K) -> kube::core::DeserializeGuard<K> {
+        kube::core::DeserializeGuard(Ok(object))
+    }
+
+    /// Who got a pass.
+    fn started(objects: &Tags) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some((uid, seen)) = objects.start() {
+            let is_last = matches!(seen, Seen::Gone(_));
+            objects.ended(&uid, Ended::Done(Duration::from_secs(600)), is_last);
+            all.push(uid.to_string());
+        }
+        all
+    }
+
+    fn first(objects: &Tags) -> String {
+        objects.lock().rows.first("web").unwrap().2.to_string()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_has_its_turn_and_whoever_comes_to_be_the_first_is_woken() {
+        let objects = objects();
+        let show = |object| objects.take_in(0, Event::Apply(guarded(object)));
+        // Of two of one second the one with the greater UID was there first, and has begun.
+        show(shown("b", 1, 1, false));
+        objects.keep(shown("b", 1, 2, true));
+        show(shown("a", 1, 3, false));
+        show(shown("z", 0, 4, false));
+        started(&objects);
+        assert_eq!(first(&objects), "b", "it has begun");
+        assert_eq!(objects.begun_in("web").len(), 1);
+        assert!(objects.has_turn_in("web", "b") && !objects.has_turn_in("web", "a"));
+        assert!(objects.has_turn_in("another", "a"));
+        // Two have begun, which saw nothing of each other: neither goes on until one gives way, and that is heard.
+        objects.keep(shown("z", 0, 40, true));
+        assert!(!objects.has_turn_in("web", "b") && !objects.has_turn_in("web", "z"));
+        started(&objects);
+        objects.keep(shown("b", 1, 41, false));
+        assert_eq!(started(&objects), ["z"]);
+        assert!(objects.has_turn_in("web", "z"));
+        objects.keep(shown("z", 0, 42, false));
+        objects.keep(shown("b", 1, 43, true));
+        started(&objects);
+        // It has not begun after all: the oldest has its turn, and hears of it.
+        objects.keep(shown("b", 1, 50, false));
+        assert_eq!(
+            (first(&objects).as_str(), started(&objects)),
+            ("z", vec!["z".to_owned()])
+        );
+        assert!(objects.begun_in("web").is_empty());
+        objects.take_in(0, Event::Delete(guarded(shown("z", 0, 60, false))));
+        let woken: BTreeSet<String> = started(&objects).into_iter().collect();
+        assert_eq!(
+            woken,
+            ["a".to_owned(), "z".to_owned()].into(),
+            "and its own last pass"
+        );
+        // Of one second the smaller UID goes first; the one behind it hears nothing until it is gone.
+        objects.keep(shown("a", 1, 70, true));
+        assert_eq!(started(&objects), ["a"], "it is the first in another way");
+        objects.take_in(0, Event::Delete(guarded(shown("a", 1, 80, true))));
+        let woken: BTreeSet<String> = started(&objects).into_iter().collect();
+        assert_eq!(woken, ["a".to_owned(), "b".to_owned()].into());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_ten_thousand_in_a_row_one_that_ends_wakes_one() {
+        let objects = objects();
+        for n in 0..10_000_u64 {
+            let uid = format!("n-{n:05}");
+            objects.take_in(0, Event::Apply(guarded(shown(&uid, 1, n + 1, false))));
+        }
+        assert_eq!(started(&objects).len(), 10_000);
+        for n in 0..5_u64 {
+            let uid = format!("n-{n:05}");
+            let gone = shown(&uid, 1, 20_000 + n, false);
+            objects.take_in(0, Event::Delete(guarded(gone)));
+            let woken: BTreeSet<String> = started(&objects).into_iter().collect();
+            assert_eq!(woken, [uid, format!("n-{:05}", n + 1)].into());
+            objects.wake_first("web");
+            assert_eq!(started(&objects), [format!("n-{:05}", n + 1)]);
+        }
+    }
+}

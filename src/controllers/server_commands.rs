@@ -1,0 +1,82 @@
+//! Where servers hear of the commands for them, and commands of their servers. Neither kind knows the other's folder:
+//! the commands make themselves known here, and are asked through a trait.
+//!
+//! A command notes what it is about to do, then reads its server, then sends. A server notes its release, then reads the
+//! commands, then sends. So of the two one sees the other, whichever process does which.
+
+use super::writes::Failure;
+use futures::{FutureExt as _, future::BoxFuture};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+/// What is known of the commands for a server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum UnderWay {
+    /// They are not listed yet, so nobody knows.
+    NotListed,
+    /// None is under way.
+    Nothing,
+    /// This one may be, by its name.
+    Command(String),
+}
+
+/// The commands.
+pub trait Commands: Send + Sync {
+    /// What is known of the commands for this server by what was listed at this moment or later.
+    fn under_way(&self, namespace: &str, server: &str, since: Duration) -> UnderWay;
+
+    /// The same, as the API server has it now.
+    fn under_way_now<'a>(
+        &'a self,
+        namespace: &'a str,
+        server: &'a str,
+    ) -> BoxFuture<'a, Result<UnderWay, Failure>>;
+
+    /// This server shows something else now, or is gone.
+    fn wake(&self, namespace: &str, server: &str);
+}
+
+/// The commands, once they have made themselves known. A clone is the same.
+#[derive(Clone, Default)]
+pub struct ServerCommands(Arc<OnceLock<Arc<dyn Commands>>>);
+
+impl ServerCommands {
+    /// The commands. Only the first call counts.
+    pub fn set(&self, commands: Arc<dyn Commands>) {
+        let _ = self.0.set(commands);
+    }
+
+    /// What is known of the commands for a server, by a listing since this process acts for it (None: it does not).
+    pub fn under_way(&self, namespace: &str, server: &str, since: Option<Duration>) -> UnderWay {
+        match (self.0.get(), since) {
+            // A process that has no such kind, as in a test.
+            (None, _) => UnderWay::Nothing,
+            (Some(_), None) => UnderWay::NotListed,
+            (Some(commands), Some(since)) => commands.under_way(namespace, server, since),
+        }
+    }
+
+    /// The same, as the API server has it now.
+    ///
+    /// # Errors
+    /// When the API server does not tell.
+    pub fn under_way_now<'a>(
+        &'a self,
+        namespace: &'a str,
+        server: &'a str,
+    ) -> BoxFuture<'a, Result<UnderWay, Failure>> {
+        match self.0.get() {
+            None => std::future::ready(Ok(UnderWay::Nothing)).boxed(),
+            Some(commands) => commands.under_way_now(namespace, server),
+        }
+    }
+
+    /// A server shows something else, or is gone.
+    pub fn server_changed(&self, namespace: &str, name: &str) {
+        if let Some(commands) = self.0.get() {
+            commands.wake(namespace, name);
+        }
+    }
+}

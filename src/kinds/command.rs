@@ -1,0 +1,321 @@
+//! `ServerCommand`: one power command to one server, carried out once, like a Job.
+
+use super::{
+    interval::Interval,
+    kind::{Kind, namespaced},
+    order::OrderAccount,
+    references::{OBJECT_NAME, PinnedAccount},
+    rfc3339,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{Api, Client, CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// One power command to one server of the same namespace: sent at most once, and followed to its end.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "flexmetal.dev",
+    version = "v1alpha1",
+    kind = "ServerCommand",
+    plural = "servercommands",
+    singular = "servercommand",
+    shortname = "scmd",
+    category = "flexmetal",
+    namespaced,
+    status = "ServerCommandStatus",
+    derive = "PartialEq",
+    selectable = ".spec.serverRef.name",
+    selectable = ".spec.action",
+    doc = "One power command to one server of the same namespace: sent at most once, and followed to its end.",
+    printcolumn(
+        name = "Server",
+        type_ = "string",
+        json_path = ".spec.serverRef.name",
+        description = "The server that it is for."
+    ),
+    printcolumn(
+        name = "Action",
+        type_ = "string",
+        json_path = ".spec.action",
+        description = "What is done to the server."
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether the command was carried out."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "How far it is, or how it ended."
+    ),
+    printcolumn(
+        name = "State",
+        type_ = "string",
+        json_path = ".status.state",
+        description = "The provider's word for the command's state."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
+    ),
+    printcolumn(
+        name = "Command",
+        type_ = "string",
+        json_path = ".status.commandID",
+        priority = 1,
+        description = "The provider's identifier of the command."
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1,
+        description = "The reason in words."
+    )
+)]
+#[x_kube(validation = Rule::new("self == oldSelf").message("a command cannot be changed: delete it, and create another one under another name"))]
+#[x_kube(validation = Rule::new("!has(self.escalateAfter) || self.action == 'Shutdown'").message("escalateAfter belongs to action Shutdown: take it off"))]
+#[x_kube(validation = Rule::new("!has(self.escalateAfter) || duration(self.escalateAfter) < duration(has(self.timeout) ? self.timeout : '30m')").message("escalateAfter must be shorter than timeout (30m where it is not set)"))]
+#[serde(rename_all = "camelCase")]
+pub struct ServerCommandSpec {
+    /// The server, a BareMetalServer of the same namespace. Required. Immutable.
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+    pub server_ref: ServerRef,
+
+    /// What is done: `Reboot`, `PowerOn`, `PowerOff` (at once) or `Shutdown` (the system ends by itself). Required. Immutable.
+    pub action: PowerAction,
+
+    /// How long after its creation the command has to be done: a span such as `10m`, from 1m to 24h. One that was not sent by
+    /// then is not sent any more; of one that runs, no end is awaited any more. Default: 30m. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Interval")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1m') && duration(self) <= duration('24h')").message("timeout must be from 1m to 24h"))]
+    pub timeout: Option<Interval>,
+
+    /// How long after a `Shutdown` was sent that is not done the power is switched off: a span such as `5m`, at least 10s and
+    /// shorter than `timeout`. Default: never. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Interval")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('10s')").message("escalateAfter must be at least 10s"))]
+    pub escalate_after: Option<Interval>,
+
+    /// Seconds after its end until the object deletes itself, at most 31536000; 0 is at once. Where Git keeps the object, it is
+    /// applied again then, and the command is sent again. Default: never. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 31_536_000))]
+    pub ttl_seconds_after_finished: Option<i64>,
+}
+
+/// Names a server of the same namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerRef {
+    /// Name of the BareMetalServer.
+    #[schemars(length(min = 1, max = 200), regex(pattern = OBJECT_NAME))]
+    pub name: String,
+}
+
+/// What is done to a server.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum PowerAction {
+    /// It starts anew.
+    Reboot,
+    /// It is switched on.
+    PowerOn,
+    /// It is switched off at once.
+    PowerOff,
+    /// Its system is asked to end, and it is off then.
+    Shutdown,
+}
+
+impl PowerAction {
+    /// The word in manifests.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reboot => "Reboot",
+            Self::PowerOn => "PowerOn",
+            Self::PowerOff => "PowerOff",
+            Self::Shutdown => "Shutdown",
+        }
+    }
+}
+
+impl ServerCommandSpec {
+    const TIMEOUT: Interval = Interval(Duration::from_secs(1800));
+
+    /// How long after its creation the command has to be done.
+    pub fn timeout(&self) -> Interval {
+        self.timeout.unwrap_or(Self::TIMEOUT)
+    }
+}
+
+/// What is known about the command. Written by the operator only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServerCommandStatus {
+    /// Generation of the spec that this status describes; -1 before the first pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Complete and Failed as a Job has them; Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// The account of the server, from the first look at it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<PinnedAccount>,
+
+    /// The operator's own record of what was sent: at most two, a `Shutdown` and the `PowerOff` after it. For reading only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "atomic"))]
+    pub sent: Vec<CommandRecord>,
+
+    /// The provider's identifier of the last command.
+    #[serde(rename = "commandID", skip_serializing_if = "Option::is_none")]
+    pub command_id: Option<String>,
+
+    /// The provider's word for the state of the last command, unchanged. An unknown word counts as under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+
+    /// When the first command was started, by the operator's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+
+    /// When the object came to its end, well or badly, by the operator's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+
+    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the object was last looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub last_handled_reconcile_at: Option<String>,
+}
+
+/// One command as it was started, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandRecord {
+    /// What is intended.
+    #[serde(flatten)]
+    pub intent: CommandIntent,
+    /// What came of it. Unset while that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CommandOutcome")]
+    pub outcome: Option<CommandOutcome>,
+    /// The provider's identifier of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The provider's word for its state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Why it was refused or not sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl CommandRecord {
+    /// One of which nobody knows yet what came of it.
+    pub fn open(intent: CommandIntent) -> Self {
+        Self {
+            intent,
+            outcome: None,
+            id: None,
+            state: None,
+            message: None,
+        }
+    }
+}
+
+/// The intent to send a command, written before it is sent, in metadata and in status.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandIntent {
+    /// UID of the object: a copy of it, or one that was restored, has sent nothing and sends nothing.
+    pub uid: String,
+    /// What is done.
+    pub action: PowerAction,
+    /// The provider's identifier of the machine.
+    pub machine: String,
+    /// Nonce of this attempt.
+    pub attempt: String,
+    /// When the attempt was started.
+    #[serde(with = "rfc3339")]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub started_at: i64,
+    /// Time after which the command is no longer sent.
+    #[serde(with = "rfc3339")]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub send_by: i64,
+    /// The account that it goes to.
+    pub account: OrderAccount,
+    /// The commands of the machine that were listed right before: what is not among them came after.
+    pub listed: ListedCommands,
+}
+
+/// The commands of a machine at one moment, as far as they tell a later one from those of before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedCommands {
+    /// What was created before this moment, by the provider's clock, was there: an hour before the newest of them, or less
+    /// where they are many. Unset where there were none, or none says when.
+    #[serde(
+        default,
+        with = "rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub since: Option<i64>,
+    /// Short hashes of those that were created since, and of those that do not say when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "atomic"))]
+    pub recent: Vec<String>,
+}
+
+/// What came of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum CommandOutcome {
+    /// The provider has it.
+    Accepted,
+    /// The provider refused it.
+    Refused,
+    /// It was not sent.
+    NotSent,
+}
+
+impl Kind for ServerCommand {
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+        namespaced(client, namespace)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
+        (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn handled(status: &mut Self::Status) -> &mut Option<String> {
+        &mut status.last_handled_reconcile_at
+    }
+}
+
+impl ServerCommand {
+    /// The account that the command goes to: that of the server, once it was seen.
+    pub fn account(&self) -> PinnedAccount {
+        let pinned = self.status.as_ref().and_then(|s| s.account.as_ref());
+        PinnedAccount::in_force(pinned, None)
+    }
+}

@@ -1,0 +1,131 @@
+//! What the operator makes of a command that the API server has taken.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flexmetal_operator::account::{Terms, view::View};
+use flexmetal_operator::controllers::{
+    account_facts::AccountFacts,
+    command::{
+        decide::{Effect, decide, needs_server},
+        facts::{Facts, ServerFact},
+    },
+    mark::ClusterId,
+    pass::{Memory, Subject},
+};
+use flexmetal_operator::kinds::{
+    ServerCommand,
+    command::{CommandIntent, CommandOutcome, CommandRecord, ListedCommands, PowerAction},
+    names::OBJECT_FINALIZER,
+    order::OrderAccount,
+    references::{AccountKind, PinnedAccount},
+};
+use flexmetal_operator::runtime::Moment;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+const WALL: i64 = 1_790_001_000;
+const MACHINE: &str = "00000000-0000-4000-8000-000000000001";
+
+/// Decides on the object in each stage of its life: new, sent, of unknown outcome, failed, and on its way out.
+pub(super) fn in_each_stage(object: &ServerCommand) {
+    let new = facts(object.clone());
+    let sent = |outcome, state: &str| {
+        let mut facts = new.clone();
+        let object = Arc::make_mut(&mut facts.subject.object);
+        object.metadata.finalizers = Some(vec![OBJECT_FINALIZER.to_owned()]);
+        let uid = object.metadata.uid.clone().unwrap_or_default();
+        let record = CommandRecord {
+            outcome,
+            state: Some(state.to_owned()),
+            ..CommandRecord::open(intent(uid, object.spec.action))
+        };
+        object.status.get_or_insert_default().sent = vec![record];
+        facts
+    };
+    let accepted = Some(CommandOutcome::Accepted);
+    let mut ending = sent(accepted, "pending");
+    let meta = &mut Arc::make_mut(&mut ending.subject.object).metadata;
+    meta.deletion_timestamp = Some(Time(at(WALL - 10)));
+    let stages = [
+        sent(None, ""),
+        sent(accepted, "pending"),
+        sent(accepted, "finished"),
+        sent(accepted, "failed"),
+        new,
+        ending,
+    ];
+    for facts in stages {
+        needs_server(&facts);
+        let decision = decide(&facts);
+        if let Some(Effect::Send(new)) = &decision.effect {
+            assert_eq!(new.machine, MACHINE);
+        }
+        let (status, _) = decision.status(&facts.subject, at(WALL));
+        serde_json::to_value(status).expect("a status is JSON");
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a moment")
+}
+
+fn intent(uid: String, action: PowerAction) -> CommandIntent {
+    CommandIntent {
+        uid,
+        action,
+        machine: MACHINE.to_owned(),
+        attempt: "nonce".to_owned(),
+        started_at: WALL - 900,
+        send_by: WALL - 870,
+        account: OrderAccount {
+            kind: AccountKind::ProviderAccount,
+            name: "default".to_owned(),
+            uid: "account".to_owned(),
+            lineage: "lineage".to_owned(),
+            connection: "connection".to_owned(),
+        },
+        listed: ListedCommands::default(),
+    }
+}
+
+/// A new object, for a server that lets it be sent.
+fn facts(mut object: ServerCommand) -> Facts {
+    object.status.get_or_insert_default().account = Some(PinnedAccount::of(None));
+    let server = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+        "metadata": {"name": "web", "namespace": "n", "uid": "server"},
+        "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
+        "status": {
+            "uuid": MACHINE, "providerStatus": "delivered",
+            "account": {"kind": "ProviderAccount", "name": "default"},
+            "order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1, "attempt": "a",
+                "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"},
+        },
+    });
+    let server = serde_json::from_value(server).expect("a server");
+    let now = Moment {
+        wall: WALL,
+        mono: Duration::from_secs(1000),
+    };
+    Facts {
+        subject: Subject {
+            now,
+            acting_since: Duration::ZERO,
+            first_seen: Duration::from_secs(100),
+            cluster: ClusterId::parse("0123456789abcdef").expect("16 digits"),
+            kind_deleting: Some(false),
+            account: AccountFacts::Found {
+                view: View::usable(),
+                terms: Terms::Own,
+            },
+            memory: Memory::default(),
+            object: Arc::new(object),
+        },
+        steady: WALL,
+        server: ServerFact::Found(Arc::new(server)),
+        is_namespace_suspended: false,
+        is_first: true,
+    }
+}
