@@ -186,6 +186,8 @@ reasons! {
     ServerNotReady,
     /// The server is being deleted.
     ServerEnding,
+    /// The server wants something else by now.
+    Superseded,
     /// The object is a copy of one whose command was started, or was restored.
     NotRepeated,
 }

@@ -6,7 +6,7 @@ use super::{
     facts::{Facts, Installation, LiveAccount, account_of},
     installation,
     recall::{self, Known},
-    ssh_keys,
+    ssh_keys, writes,
 };
 use crate::{
     account::{Account, LeftBehind, view::Sighting},
@@ -19,7 +19,7 @@ use crate::{
         writes::{Failure, bounded},
     },
     kinds::{
-        BareMetalServer, ClusterProviderAccount, Kind as _, ProviderAccount, ServerCommand,
+        BareMetalServer, ClusterProviderAccount, Kind as _, ProviderAccount, Reason, ServerCommand,
         account::{AccountSpec, AccountStatus},
         allowed::AllowedNamespaces,
         conditions::Type,
@@ -113,6 +113,10 @@ async fn power_command(ctx: &ServerContext, object: &BareMetalServer) -> power::
     let Some(found) = found else {
         return power::Known::Missing;
     };
+    let is_its = writes::is_command_of(object, &found);
+    if !is_its {
+        return power::Known::Ended(false, Reason::NameTaken.as_str().to_owned());
+    }
     let conditions = found.status.unwrap_or_default().conditions;
     let end = |kind: Type| {
         let mut all = conditions.iter();

@@ -11,6 +11,7 @@ use crate::{
         server::Intent,
     },
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, api::PostParams};
 use serde_json::{Value, json};
 
@@ -119,11 +120,14 @@ pub async fn create_command(
         Err(failure) => return Err(failure),
     };
     let found = bounded(api.get_opt(name)).await?.ok_or(failure)?;
-    let owners = found.metadata.owner_references.unwrap_or_default();
-    let is_its = owners
-        .iter()
-        .any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref());
-    Ok(is_its && found.spec.action == action)
+    Ok(is_command_of(object, &found) && found.spec.action == action)
+}
+
+/// Whether a command was created for a change of `spec.power` of this object.
+pub fn is_command_of(object: &BareMetalServer, command: &ServerCommand) -> bool {
+    let owners = command.metadata.owner_references.as_deref();
+    let owns = |owner: &OwnerReference| Some(&owner.uid) == object.metadata.uid.as_ref();
+    owners.unwrap_or_default().iter().any(owns)
 }
 
 /// How many seconds a command of `spec.power` stays after its end. Longer than one that was noted may be created.

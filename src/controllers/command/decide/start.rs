@@ -5,7 +5,7 @@ use super::{
     Decision, Effect, NewCommand, end, hold, status,
 };
 use crate::{
-    controllers::{account_facts::Purpose, cause::Cause},
+    controllers::{account_facts::Purpose, cause::Cause, server::decide::power::still_wants},
     kinds::{
         BareMetalServer, Interval, ManagementPolicy, Reason,
         command::PowerAction,
@@ -14,6 +14,8 @@ use crate::{
         server::{OrderOutcome, OrderRecord},
     },
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource as _;
 use std::time::Duration;
 
 /// The provider's word for a machine that takes commands.
@@ -65,6 +67,12 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
             "BareMetalServer {name} is being deleted, so no command is sent to its machine any more; delete this command"
         );
         return end::failed(facts, Reason::ServerEnding, message);
+    }
+    if is_overtaken(facts, server) {
+        let message = format!(
+            "spec.power of BareMetalServer {name} has changed since, or its machine, so this command of its is not sent; what it says now is another command's"
+        );
+        return end::failed(facts, Reason::Superseded, message);
     }
     // Whose account it is stands in status first: the object waits for that account from then on.
     let of_server = server.status.as_ref().and_then(|s| s.account.as_ref());
@@ -127,9 +135,21 @@ pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
     !fresh.subject.is_deleting()
         && fresh.is_first
         && !is_ending(server)
+        && !is_overtaken(fresh, server)
         && server.metadata.uid.as_ref() == Some(&new.server)
         && is_its_machine
         && stands_ready(fresh, server).is_ok()
+}
+
+/// Whether the command was created for a change of `spec.power` of its server that is not the last one any more.
+fn is_overtaken(facts: &Facts, server: &BareMetalServer) -> bool {
+    let meta = &facts.subject.object.metadata;
+    let owners = meta.owner_references.as_deref().unwrap_or_default();
+    let mut controllers = owners.iter().filter(|o| o.controller == Some(true));
+    let is_of_server = controllers.any(|o| o.kind == BareMetalServer::kind(&()));
+    let name = meta.name.as_deref().unwrap_or_default();
+    let is_it = |o: &OwnerReference| Some(&o.uid) == server.metadata.uid.as_ref();
+    is_of_server && !(owners.iter().any(is_it) && still_wants(server, name))
 }
 
 /// Whether the server, as its object shows it, takes a command.

@@ -19,6 +19,7 @@ use crate::{
         command::{CommandIntent, ListedCommands, ServerCommandSpec, ServerRef},
         conditions::{self, Type},
         names::{COMMAND_ANNOTATION, OBJECT_FINALIZER, RELEASE_ANNOTATION},
+        power::Power,
         references::{AccountKind, PinnedAccount},
     },
     runtime::Moment,
@@ -247,4 +248,52 @@ fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
     assert_eq!(over(Some(100), 100).short().0, Some("delete"));
     let turned = over(Some(100), 0).facts(|f| f.subject.now.wall += 1000);
     assert_eq!(turned.short().0, None, "its clock was turned");
+}
+
+/// A command of a change of `spec.power`, of which the server says nothing any more.
+fn overtaken() -> Case {
+    of_power(None)
+}
+
+/// A command of a change of `spec.power` of its server, which has this one on record.
+fn of_power(last: Option<&str>) -> Case {
+    let owner = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "name": "web",
+        "uid": "server-1", "controller": true,
+    });
+    let command = last
+        .map(|name| json!({"name": name, "startedAt": "2026-01-01T00:00:00Z", "state": "Created"}));
+    let power = json!({"machine": MACHINE, "wish": "On", "command": command});
+    reboot()
+        .object(|o| {
+            o.metadata.owner_references = Some(vec![serde_json::from_value(owner).unwrap()])
+        })
+        .server(|s| {
+            s.spec.power = Some(Power::On);
+            s.status.as_mut().unwrap().power = serde_json::from_value(power).unwrap();
+        })
+}
+
+#[test]
+fn a_command_of_a_wish_that_is_no_more_is_not_sent() {
+    let name = reboot().0.subject.object.metadata.name.clone().unwrap();
+    let is_sent = |case: &Case| matches!(case.decide().effect, Some(Effect::Send(_)));
+    let wanted = of_power(Some(&name));
+    assert!(is_sent(&wanted));
+    assert!(!is_sent(&of_power(Some("another"))));
+    assert!(!is_sent(&overtaken()));
+    let off = wanted.clone().facts(|f| {
+        let ServerFact::Found(server) = &mut f.server else {
+            panic!("it was found")
+        };
+        Arc::make_mut(server).spec.power = Some(Power::Off);
+    });
+    assert!(!is_sent(&off), "by the time it is its turn");
+    let moved = wanted.facts(|f| {
+        let ServerFact::Found(server) = &mut f.server else {
+            panic!("it was found")
+        };
+        Arc::make_mut(server).status.as_mut().unwrap().uuid = Some("another".into());
+    });
+    assert!(!is_sent(&moved), "nor to another machine");
 }

@@ -163,8 +163,8 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     } = tags;
     let read = || look_of_the_deadline(facts, server);
     if let Some(effect) = own_marks::mend(facts, &record, server)
-        .or(effect)
         .or(power.effect)
+        .or(effect)
         .or_else(read)
     {
         return decision.with(effect);
@@ -177,8 +177,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     if power::is_awaited(decision.draft.status.power.as_ref()) {
         decision.again = decision.again.within(view.times.active_poll_interval);
     }
-    let is_noted = decision.draft.status.power != facts.status().power;
-    if is_to_record || is_noted {
+    if is_to_record || power::is_noted(decision.draft.status.power.as_ref()) {
         decision.once_written = Again::AtOnce;
     }
     decision

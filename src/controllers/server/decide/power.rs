@@ -6,9 +6,8 @@
 
 use super::{super::facts::Facts, Effect};
 use crate::kinds::{
-    Reason,
+    BareMetalServer, Reason,
     power::{PowerCommand, PowerState, PowerStatus},
-    server::OrderOutcome,
 };
 use hosting::{Server, ServerStatus};
 use jiff::Timestamp;
@@ -45,66 +44,64 @@ pub fn wished(facts: &Facts, server: &Server) -> Wished {
         status,
         effect: None,
     };
-    let shown = facts.status().power;
-    if server.status != ServerStatus::Delivered {
-        return nothing(shown);
-    }
     let spec = &facts.object.spec;
     let revision = spec.power_revision.unwrap_or_default();
-    let Some(mut known) = known(facts, server) else {
+    let id = server.id.as_str();
+    let shown = facts.status().power.map(|mut power| {
+        if let Some(command) = &mut power.command {
+            follow(facts, command);
+        }
+        power
+    });
+    let is_delivered = server.status == ServerStatus::Delivered;
+    let Some(mut known) = shown
+        .clone()
+        .filter(|power| power.machine == id && is_delivered)
+    else {
+        // The first sight of the machine. That there is no wish is noted as well: to set one is a change then.
         let first = PowerStatus {
             wish: spec.power,
             revision,
-            ..PowerStatus::new(server.id.as_str())
+            ..PowerStatus::new(id)
         };
-        return nothing(spec.power.map(|_| first));
+        return nothing(match is_delivered {
+            true => Some(first),
+            false => shown,
+        });
     };
-    if let Some(command) = &mut known.command {
-        follow(facts, command);
-    }
     let Some(wish) = spec.power else {
-        // To set it again is a change.
-        known.wish = None;
-        return nothing(shown.map(|_| known));
+        return nothing(Some(PowerStatus::new(id)));
     };
     let is_changed = known.wish != Some(wish) || known.revision < revision;
     if is_changed && facts.policies().let_send() {
+        let generation = facts.object.metadata.generation.unwrap_or_default();
         known.wish = Some(wish);
         known.revision = known.revision.max(revision);
         known.command = Some(PowerCommand {
-            name: format!("{}-{}-{}", facts.name(), wish.as_str(), facts.now.wall),
+            name: format!(
+                "{}-{}-{}-{generation}",
+                facts.name(),
+                wish.as_str(),
+                facts.now.wall
+            ),
             started_at: moment(facts),
             state: PowerState::Noted,
             reason: None,
         });
         return nothing(Some(known));
     }
-    let is_noted = |c: &&PowerCommand| c.state == PowerState::Noted && shown.is_some();
-    let effect = known
+    let noted = known
         .command
         .as_ref()
-        .filter(is_noted)
-        .map(|c| Effect::Command {
-            name: c.name.clone(),
-            action: wish.action(),
-        });
+        .filter(|c| c.state == PowerState::Noted);
+    let effect = noted.map(|c| Effect::Command {
+        name: c.name.clone(),
+        action: wish.action(),
+    });
     Wished {
-        status: Some(known),
         effect,
+        status: Some(known),
     }
-}
-
-/// What was known of the wish before this pass; None: this is the first sight of the machine. Who has it on record as
-/// delivered, and says nothing of a wish, knows that there was none.
-fn known(facts: &Facts, server: &Server) -> Option<PowerStatus> {
-    let status = facts.status();
-    let id = server.id.as_str();
-    let order = status.order.as_ref().and_then(|order| order.outcome);
-    let was_delivered = status.uuid.as_deref() == Some(id)
-        && status.delivered_at.is_some()
-        && order == Some(OrderOutcome::Created);
-    let shown = status.power.filter(|power| power.machine == id);
-    shown.or_else(|| was_delivered.then(|| PowerStatus::new(id)))
 }
 
 /// Takes in what is known of the command.
@@ -140,6 +137,12 @@ fn moment(facts: &Facts) -> Time {
     Time(Timestamp::from_second(facts.now.wall).unwrap_or_default())
 }
 
+/// Whether a command is to be created as soon as that is on record.
+pub fn is_noted(status: Option<&PowerStatus>) -> bool {
+    let command = status.and_then(|status| status.command.as_ref());
+    command.is_some_and(|c| c.state == PowerState::Noted)
+}
+
 /// Whether the end of the command is still to be seen.
 pub fn is_awaited(status: Option<&PowerStatus>) -> bool {
     let command = status.and_then(|status| status.command.as_ref());
@@ -148,10 +151,30 @@ pub fn is_awaited(status: Option<&PowerStatus>) -> bool {
 
 /// Whether a command may still be created: judged again on the object as it is right before.
 pub fn may_create(fresh: &Facts, name: &str) -> bool {
-    let shown = fresh.status().power;
-    let command = shown.as_ref().and_then(|power| power.command.as_ref());
-    let is_it = command.is_some_and(|c| c.name == name && c.state == PowerState::Noted);
-    is_it && !fresh.deleting() && fresh.policies().let_send()
+    let status = fresh.status();
+    let Some(power) = status.power else {
+        return false;
+    };
+    let is_it =
+        |c: &PowerCommand| c.name == name && c.state == PowerState::Noted && !is_late(fresh, c);
+    let is_wished = power.wish.is_some() && power.wish == fresh.object.spec.power;
+    power.command.as_ref().is_some_and(is_it)
+        && is_wished
+        && status.uuid.as_ref() == Some(&power.machine)
+        && !fresh.deleting()
+        && fresh.policies().let_send()
+}
+
+/// Whether a server, as it is now, still wants this command of its: one that waited may have been overtaken by another
+/// wish, or by another machine.
+pub fn still_wants(server: &BareMetalServer, command: &str) -> bool {
+    let status = server.status.as_ref();
+    let power = status.and_then(|s| s.power.as_ref());
+    power.is_some_and(|power| {
+        let last = power.command.as_ref();
+        let is_of_now = status.and_then(|s| s.uuid.as_ref()) == Some(&power.machine);
+        is_of_now && power.wish == server.spec.power && last.is_some_and(|c| c.name == command)
+    })
 }
 
 /// What Synced says where the wish came to nothing.

@@ -52,6 +52,7 @@ pub(crate) fn every() -> Vec<Reading> {
         ("over", &reboot().late()),
         ("over", &ending),
         ("over", &reboot().sent(&[other])),
+        ("over", &overtaken()),
         ("deleted", &sent("pending").deleted()),
     ];
     rows.iter().map(|(stage, case)| read(stage, case)).collect()

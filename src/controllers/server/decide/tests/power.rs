@@ -12,11 +12,9 @@ use crate::{
     },
 };
 
-/// A delivered server, of which status shows that.
+/// A delivered server without a wish, which was seen before.
 fn delivered() -> Case {
-    kept(ServerStatus::Delivered).object(|o| {
-        o.status.as_mut().unwrap().delivered_at = Some(time(START));
-    })
+    written(kept(ServerStatus::Delivered))
 }
 
 fn wishes(case: Case, wish: Option<Power>, revision: i64) -> Case {
@@ -69,12 +67,16 @@ fn nothing_is_sent_at_first_sight_of_a_machine() {
     let another = written(wishes(delivered(), Some(Power::Off), 0)).object(|o| {
         let status = o.status.as_mut().unwrap();
         status.power.as_mut().unwrap().machine = uuid(9);
-        status.delivered_at = None;
     });
     assert_eq!(command(&another), None);
     let on_its_way = wishes(kept(ServerStatus::Provisioning), Some(Power::Off), 0);
     assert_eq!(noted(&on_its_way.decide()), None);
-    assert_eq!(noted(&delivered().decide()), None, "no wish, no word");
+    let none = noted(&delivered().decide()).unwrap();
+    assert_eq!(
+        (none.wish, none.command),
+        (None, None),
+        "to set one is a change"
+    );
 }
 
 #[test]
@@ -138,9 +140,9 @@ fn every_change_counts_once_and_a_lower_revision_never() {
     assert!(!is_new(wishes(off.clone(), Some(Power::Off), 0)), "lower");
     assert!(is_new(wishes(off.clone(), Some(Power::Off), 2)));
     assert!(is_new(wishes(off.clone(), Some(Power::On), 1)));
-    let unset = written(wishes(off, None, 1));
-    assert!(!is_new(unset.clone()));
-    assert!(is_new(wishes(unset, Some(Power::Off), 1)), "set again");
+    let unset = written(wishes(off, None, 0));
+    assert_eq!(command(&unset), None);
+    assert!(is_new(wishes(unset, Some(Power::Off), 0)), "set again");
 }
 
 #[test]
@@ -154,6 +156,10 @@ fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
     assert!(!power::may_create(&held.0, &name));
     assert!(!power::may_create(&noted.clone().deleting().0, &name));
     assert!(!power::may_create(&noted.0, "another"));
+    let turned = wishes(noted.clone(), Some(Power::On), 0);
+    assert!(!power::may_create(&turned.0, &name), "another wish by now");
+    let old = noted.clone().facts(|f| f.now.wall += 86_401);
+    assert!(!power::may_create(&old.0, &name));
     // A day later nobody expects it. It may have been created, so it is looked for first.
     let late = noted.facts(|f| f.now.wall += 86_401);
     assert!(late.decide().effect.is_some());
