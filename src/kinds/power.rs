@@ -1,7 +1,8 @@
 //! `spec.power`: whether a machine is to be on or off, and what was last done about it.
 
-use super::command::PowerAction;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use super::{BareMetalServer, ServerCommand, command::PowerAction};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use kube::{Resource as _, ResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,4 +93,29 @@ impl PowerStatus {
             command: None,
         }
     }
+}
+
+/// Whether a command was created for a change of `spec.power` of this server.
+pub fn is_command_of(server: &BareMetalServer, command: &ServerCommand) -> bool {
+    let owns = |owner: &OwnerReference| Some(&owner.uid) == server.metadata.uid.as_ref();
+    command.owner_references().iter().any(owns)
+}
+
+/// Whether a command was created for a change of `spec.power` that is not the last one any more of this server, which it
+/// names: the wish has changed since, or the machine.
+pub fn is_overtaken(server: &BareMetalServer, command: &ServerCommand) -> bool {
+    let is_server = |owner: &OwnerReference| {
+        owner.controller == Some(true) && owner.kind == BareMetalServer::kind(&())
+    };
+    if !command.owner_references().iter().any(is_server) {
+        return false;
+    }
+    let status = server.status.as_ref();
+    let is_wanted = status.and_then(|s| s.power.as_ref()).is_some_and(|power| {
+        let last = power.command.as_ref().map(|last| &last.name);
+        status.and_then(|s| s.uuid.as_ref()) == Some(&power.machine)
+            && power.wish == server.spec.power
+            && last == command.metadata.name.as_ref()
+    });
+    !(is_command_of(server, command) && is_wanted)
 }

@@ -109,11 +109,15 @@ async fn send(
         Ok(commands) => commands,
         Err(outcome) => return outcome,
     };
+    if let Some((record, command)) = listed::done(&commands, &fresh.records()) {
+        let record = send::accepted(record.clone(), command);
+        return (Ended::Done, Observation::Looked(record, clock::now().mono));
+    }
     if let Some(other) = listed::running(&commands, &fresh.records(), clock::now().wall) {
         let other = other.id.as_str();
         return busy(format!("machine {id} runs another command, {other}"));
     }
-    let Some(noted) = listed::noted(&commands) else {
+    let Some(noted) = listed::noted(&commands, clock::now().wall) else {
         return busy(format!(
             "machine {id} has had more commands within a minute than can be noted"
         ));

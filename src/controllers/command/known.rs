@@ -53,7 +53,11 @@ impl Commands for Known {
             let of_server = format!("spec.serverRef.name={server}");
             let mut ask = ListParams::default().fields(&of_server).limit(PAGE);
             loop {
-                let page = bounded(api.list(&ask)).await?;
+                let page = match bounded(api.list(&ask)).await {
+                    // The kind is not installed, or not any more.
+                    Err(failure) if failure.code() == Some(404) => return Ok(UnderWay::Nothing),
+                    answer => answer?,
+                };
                 let now = clock::steady_wall();
                 // One that does not decode cannot be one that an operator of this version has sent.
                 let mut all = page.items.iter().filter_map(|found| found.0.as_ref().ok());
@@ -74,6 +78,9 @@ impl Commands for Known {
     }
 }
 
+/// A request that was sent at the last moment is over by then.
+const ON_THE_WIRE: Duration = Duration::from_secs(60);
+
 fn name(command: &ServerCommand) -> String {
     command.metadata.name.clone().unwrap_or_default()
 }
@@ -86,7 +93,9 @@ fn is_awaited(command: &ServerCommand, now: i64) -> bool {
     let age = created.map_or(0, |created| {
         now.saturating_sub(created.0.as_second()).max(0)
     });
-    let is_in_time = u64::try_from(age).is_ok_and(|age| age < command.spec.timeout().0.as_secs());
+    // One whose request may be on the wire is not sent after its time, and answered soon after.
+    let timeout = command.spec.timeout().0 + ON_THE_WIRE;
+    let is_in_time = u64::try_from(age).is_ok_and(|age| age < timeout.as_secs());
     is_under_way(command) && is_in_time
 }
 
@@ -116,8 +125,8 @@ mod tests {
         };
         for (outcome, now, expected) in [
             ("Accepted", 1000, true),
-            ("Accepted", 1599, true),
-            ("Accepted", 1600, false),
+            ("Accepted", 1659, true),
+            ("Accepted", 1660, false),
             ("Accepted", 0, true),
             ("Accepted", i64::MIN, true),
             ("Refused", 1000, false),

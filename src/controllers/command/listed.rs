@@ -16,6 +16,8 @@ use sha2::{Digest as _, Sha256};
 const SPANS: [i64; 3] = [RECENT, 600, 60];
 /// A command that runs longer is over in all likelihood.
 const RECENT: i64 = 3600;
+/// How far the provider's clock may be ahead of ours.
+const AHEAD: i64 = 86_400;
 /// Most commands that are noted.
 pub const MOST_NOTED: usize = 200;
 
@@ -30,8 +32,11 @@ pub fn command_of(action: PowerAction) -> PowerCommand {
 }
 
 /// What is noted of the commands that are there; None: they are more than can be noted.
-pub fn noted(commands: &[Command]) -> Option<ListedCommands> {
-    let newest = commands.iter().filter_map(made_at).max();
+pub fn noted(commands: &[Command], now: i64) -> Option<ListedCommands> {
+    // A moment that is far ahead would make all that follow older than it.
+    let is_ahead = |at: &i64| at.saturating_sub(now) > AHEAD;
+    let times = commands.iter().filter_map(made_at);
+    let newest = times.filter(|at| !is_ahead(at)).max();
     SPANS.into_iter().find_map(|span| {
         let since = newest.map(|newest| newest.saturating_sub(span));
         let recent = commands.iter().filter(|command| !is_before(since, command));
@@ -76,10 +81,25 @@ pub fn running<'a>(
     now: i64,
 ) -> Option<&'a Command> {
     let runs = |command: &&Command| {
-        let is_fresh = made_at(command).is_none_or(|at| now.saturating_sub(at) < RECENT);
+        let age = made_at(command).map(|at| now.saturating_sub(at));
+        let is_fresh = age.is_none_or(|age| (-AHEAD..RECENT).contains(&age));
         !command.state.is_over() && is_fresh && !own.iter().any(|own| may_be(own, command))
     };
     commands.iter().find(runs)
+}
+
+/// The shutdown among these records that is done by now, and its command: nothing is to follow it.
+pub fn done<'a>(
+    commands: &'a [Command],
+    own: &'a [CommandRecord],
+) -> Option<(&'a CommandRecord, &'a Command)> {
+    let shutdown = own
+        .iter()
+        .find(|r| r.intent.action == PowerAction::Shutdown)?;
+    let mut its = commands.iter().filter(|command| may_be(shutdown, command));
+    let (first, second) = (its.next()?, its.next());
+    let is_done = first.state == CommandState::Finished && second.is_none();
+    is_done.then_some((shutdown, first))
 }
 
 /// Whether a command is the one of this record: by its identifier, or, where nobody knows that, because it came after it.
@@ -137,7 +157,7 @@ mod tests {
             command(2, "reboot", 1_000_100),
             command(3, "reboot", 900_000),
         ];
-        let noted = noted(&before).unwrap();
+        let noted = noted(&before, 1_000_100).unwrap();
         assert_eq!(noted.recent.len(), 2, "those of long ago need no note");
         assert!(since(&noted, &before, PowerAction::Reboot).is_empty());
         let mut after = before;
@@ -174,11 +194,11 @@ mod tests {
         shutdown.state = CommandState::Pending;
         let mut other = command(8, "update-server", 1000);
         other.state = CommandState::Pending;
-        let before = noted(&[]).unwrap();
+        let before = noted(&[], 1000).unwrap();
         let id = shutdown.id.as_str().to_uppercase();
         let known = record(PowerAction::Shutdown, Some(&id), &before);
         let lost = record(PowerAction::Shutdown, None, &before);
-        let of_then = noted(std::slice::from_ref(&shutdown)).unwrap();
+        let of_then = noted(std::slice::from_ref(&shutdown), 1000).unwrap();
         let older = record(PowerAction::Shutdown, None, &of_then);
         let all = [shutdown, other];
         for (own, count) in [(known, 0), (lost, 0), (older, 1)] {
@@ -189,8 +209,40 @@ mod tests {
     }
 
     #[test]
+    fn a_shutdown_that_is_done_is_followed_by_nothing() {
+        let mut shutdown = command(7, "shutdown", 1000);
+        let before = noted(&[], 1000).unwrap();
+        let known = record(PowerAction::Shutdown, Some(shutdown.id.as_str()), &before);
+        let lost = record(PowerAction::Shutdown, None, &before);
+        for own in [known, lost.clone()] {
+            shutdown.state = CommandState::Finished;
+            assert!(done(std::slice::from_ref(&shutdown), &[own.clone()]).is_some());
+            shutdown.state = CommandState::Pending;
+            assert!(done(std::slice::from_ref(&shutdown), &[own]).is_none());
+        }
+        shutdown.state = CommandState::Finished;
+        let two = [shutdown, command(8, "shutdown", 1000)];
+        assert!(done(&two, &[lost]).is_none(), "it may be either");
+    }
+
+    #[test]
+    fn a_moment_far_ahead_makes_nothing_older() {
+        let ahead = command(1, "reboot", 4_000_000_000);
+        let noted = noted(&[ahead.clone(), command(2, "reboot", 1000)], 1001).unwrap();
+        let all = [ahead.clone(), command(3, "reboot", 1002)];
+        let found = since(&noted, &all, PowerAction::Reboot);
+        assert_eq!(ids(&found), ["00000000-0000-4000-8000-000000000003"]);
+        let mut runs = ahead;
+        runs.state = CommandState::Pending;
+        assert!(
+            running(&[runs], &[], 1001).is_none(),
+            "nor does it run for ever"
+        );
+    }
+
+    #[test]
     fn an_answer_that_shows_something_else_is_none() {
-        let before = noted(&[command(1, "reboot", 1000)]).unwrap();
+        let before = noted(&[command(1, "reboot", 1000)], 1000).unwrap();
         let may = |command: &Command| may_answer(&before, command, PowerAction::Reboot);
         let mut answer = command(2, "reboot", 1001);
         assert!(may(&answer));
@@ -206,7 +258,7 @@ mod tests {
     #[test]
     fn an_identifier_in_other_letters_is_the_same() {
         let lower = command(1, "reboot", 5);
-        let noted = noted(std::slice::from_ref(&lower)).unwrap();
+        let noted = noted(std::slice::from_ref(&lower), 5).unwrap();
         let mut upper = lower;
         upper.id = CommandId::parse(&upper.id.as_str().to_uppercase()).unwrap();
         assert!(since(&noted, &[upper], PowerAction::Reboot).is_empty());
@@ -215,19 +267,19 @@ mod tests {
     #[test]
     fn what_is_noted_is_bounded_and_more_than_that_is_told() {
         let many: Vec<Command> = (0..=200).map(|n| command(n, "reboot", 5)).collect();
-        assert_eq!(noted(&many), None);
-        assert!(noted(&many[1..]).is_some());
+        assert_eq!(noted(&many, 5), None);
+        assert!(noted(&many[1..], 5).is_some());
         // So many within an hour, but not within minutes.
         let within_an_hour: Vec<Command> = (0..1000)
             .map(|n| command(n, "reboot", i64::from(n) * 3))
             .collect();
-        let few = noted(&within_an_hour).unwrap();
+        let few = noted(&within_an_hour, 3000).unwrap();
         assert_eq!(few.recent.len(), 21);
         assert!(since(&few, &within_an_hour, PowerAction::Reboot).is_empty());
         let over_years: Vec<Command> = (0..5000)
             .map(|n| command(n, "reboot", i64::from(n) * 4000))
             .collect();
-        assert!(noted(&over_years).is_some());
+        assert!(noted(&over_years, 20_000_000).is_some());
     }
 
     #[test]

@@ -46,7 +46,9 @@ pub(super) async fn start(
     listed: ListedCommands,
     (since, window): (Moment, Duration),
 ) -> Started {
-    let seconds = i64::try_from(window.as_secs().max(1)).unwrap_or(i64::MAX);
+    // Nothing is sent after its time.
+    let left = window.min(fresh.time_left());
+    let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
     let intent = CommandIntent {
         uid: fresh.subject.uid().to_owned(),
         action: new.action,
@@ -208,6 +210,7 @@ pub(super) fn answered(
         "a command was not taken, or its answer was lost"
     );
     let trouble = Ended::Failed(Trouble::of_provider(&error));
+    // A 409 among them: what it says of is another command, or this one.
     if error.may_have_taken_effect() {
         return (trouble, Observation::Sent(record, at));
     }

@@ -328,8 +328,8 @@ async fn may_take_on(
     }
 }
 
-/// Puts a machine on record. The object has to be the one that was decided on, so whoever gives way in the meantime by
-/// that object's own record is seen; the machine is read after it was.
+/// Puts a machine on record once a read shows it to be the object's. The note is written on the version that was decided
+/// on, so whoever gives way for this object in between makes it stale.
 async fn claim(
     ctx: &ServerContext,
     facts: &Facts,

@@ -13,7 +13,7 @@ use crate::{
     },
     kinds::{
         BareMetalServer,
-        server::{OrderOutcome, OrderRecord},
+        server::{Intent, OrderOutcome, OrderRecord},
     },
 };
 use hosting::ServerStatus;
@@ -116,13 +116,23 @@ pub(super) fn has_settled(objects: &ServerObjects, mark: &Mark, uuid: &str) -> b
     let Some(Shown::Decoded(object)) = holder.and_then(|uid| objects.newest(&uid)) else {
         return false;
     };
-    // An order that is known to have made none is that of no machine.
+    is_settled(&object, mark, uuid)
+}
+
+fn is_settled(object: &BareMetalServer, mark: &Mark, uuid: &str) -> bool {
+    // An order that is known to have made none is that of no machine, wherever that is told.
+    let order = object.status.as_ref().and_then(|s| s.order.as_ref());
+    let is_closed = |intent: &Intent| {
+        order.is_some_and(|o| o.intent == *intent && o.outcome.is_some_and(OrderOutcome::is_closed))
+    };
     let is_noted = matches!(
-        order_annotation(&object),
-        Some(Ok(note)) if note.intent.mark == mark.as_str() && note.outcome.is_none()
+        order_annotation(object),
+        Some(Ok(note)) if note.intent.mark == mark.as_str()
+            && note.outcome.is_none()
+            && !is_closed(&note.intent)
     );
-    let is_begun = release_note(&object).is_some_and(|begun| is_same_uuid(begun, uuid));
-    is_noted || is_begun || recorded(&object).is_some_and(|recorded| is_same_uuid(&recorded, uuid))
+    let is_begun = release_note(object).is_some_and(|begun| is_same_uuid(begun, uuid));
+    is_noted || is_begun || recorded(object).is_some_and(|recorded| is_same_uuid(&recorded, uuid))
 }
 
 /// The machine that an object has on record, in small letters. What it was copied or restored with is not its own.
@@ -138,6 +148,7 @@ pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::names::ORDER_ANNOTATION;
     use serde_json::json;
 
     #[test]
@@ -166,6 +177,39 @@ mod tests {
         assert!(
             !has_another(&object(None, Some("ab")), "cd"),
             "an order is open"
+        );
+    }
+
+    #[test]
+    fn an_order_that_made_none_settles_no_machine() {
+        let mark = ClusterId::parse("0123456789abcdef")
+            .unwrap()
+            .object_mark("shop", "web", "u");
+        let settled = |noted: Option<&str>, shown: Option<&str>| {
+            let mut intent = json!({
+                "cluster": "0123456789abcdef", "uid": "u", "mark": mark.as_str(), "epoch": 1,
+                "attempt": "a", "sendBy": "2026-09-21T14:00:00Z",
+            });
+            let mut order = intent.clone();
+            order["outcome"] = json!(shown);
+            if let Some(outcome) = noted {
+                intent["outcome"] = json!(outcome);
+            }
+            let object = serde_json::from_value(json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+                "metadata": {"name": "web", "namespace": "shop", "uid": "u",
+                    "annotations": {ORDER_ANNOTATION: intent.to_string()}},
+                "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
+                "status": {"order": order},
+            }));
+            is_settled(&object.unwrap(), &mark, "ab")
+        };
+        assert!(settled(None, None), "it is open");
+        assert!(settled(None, Some("Created")));
+        assert!(!settled(Some("Refused"), Some("Refused")));
+        assert!(
+            !settled(None, Some("Refused")),
+            "not written down there yet"
         );
     }
 

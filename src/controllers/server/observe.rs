@@ -6,7 +6,7 @@ use super::{
     facts::{Facts, Installation, LiveAccount, account_of},
     installation,
     recall::{self, Known},
-    ssh_keys, writes,
+    ssh_keys,
 };
 use crate::{
     account::{Account, LeftBehind, view::Sighting},
@@ -15,6 +15,7 @@ use crate::{
         cause::Cause,
         mark::Mark,
         namespaces,
+        server_commands::UnderWay,
         stored_keys::Found,
         writes::{Failure, bounded},
     },
@@ -23,6 +24,7 @@ use crate::{
         account::{AccountSpec, AccountStatus},
         allowed::AllowedNamespaces,
         conditions::Type,
+        power::is_command_of,
         references::{AccountKind, PinnedAccount},
         server::OrderOutcome,
     },
@@ -93,6 +95,13 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         memory: ctx.objects.memory(&uid),
         object,
     };
+    // Of a kind that is not there nothing is ever listed. What is noted is sent only after another look at it.
+    if facts.deleting()
+        && facts.commands == UnderWay::NotListed
+        && ctx.is_deleting::<ServerCommand>().await == Some(true)
+    {
+        facts.commands = UnderWay::Nothing;
+    }
     recall(ctx, &mut facts, account.as_ref());
     Gathered { facts, account }
 }
@@ -113,8 +122,7 @@ async fn power_command(ctx: &ServerContext, object: &BareMetalServer) -> power::
     let Some(found) = found else {
         return power::Known::Missing;
     };
-    let is_its = writes::is_command_of(object, &found);
-    if !is_its {
+    if !is_command_of(object, &found) {
         return power::Known::Ended(false, Reason::NameTaken.as_str().to_owned());
     }
     let conditions = found.status.unwrap_or_default().conditions;

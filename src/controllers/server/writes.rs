@@ -8,10 +8,10 @@ use crate::{
         command::{PowerAction, ServerCommandSpec, ServerRef},
         names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
         order::OrderNote,
+        power::is_command_of,
         server::Intent,
     },
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, api::PostParams};
 use serde_json::{Value, json};
 
@@ -121,13 +121,6 @@ pub async fn create_command(
     };
     let found = bounded(api.get_opt(name)).await?.ok_or(failure)?;
     Ok(is_command_of(object, &found) && found.spec.action == action)
-}
-
-/// Whether a command was created for a change of `spec.power` of this object.
-pub fn is_command_of(object: &BareMetalServer, command: &ServerCommand) -> bool {
-    let owners = command.metadata.owner_references.as_deref();
-    let owns = |owner: &OwnerReference| Some(&owner.uid) == object.metadata.uid.as_ref();
-    owners.unwrap_or_default().iter().any(owns)
 }
 
 /// How many seconds a command of `spec.power` stays after its end. Longer than one that was noted may be created.

@@ -9,7 +9,7 @@ use flexmetal_operator::{
         command::{
             decide::{Decision, Effect, decide, may_send},
             facts::{Facts, Observation, add, is_under_way},
-            listed::{noted, running, since},
+            listed::{done, noted, running, since},
         },
         once::{self, Closed, Reply, Stage},
     },
@@ -93,6 +93,12 @@ impl Scene {
             }
             Some(Effect::Send(new)) => {
                 let commands = state.commands();
+                let records = facts.records();
+                if let Some((record, command)) = done(&commands, &records) {
+                    let record = accepted(record.clone(), command);
+                    state.note_of(process, Observation::Looked(record, mono));
+                    return Some(());
+                }
                 if state.attempts == ATTEMPTS
                     || running(&commands, &facts.records(), at(state.now)).is_some()
                 {
@@ -107,7 +113,7 @@ impl Scene {
                     started_at: at(state.now),
                     send_by: at(state.now) + 30,
                     account: new.account.clone(),
-                    listed: noted(&commands).unwrap(),
+                    listed: noted(&commands, at(state.now)).unwrap(),
                 });
                 let mut records = facts.records();
                 add(&mut records, record.clone());

@@ -1,7 +1,10 @@
 //! A command that was sent, or may have been: followed to its end, or looked for.
 
 use super::{
-    super::{facts::Facts, listed::state_of},
+    super::{
+        facts::{Facts, ServerFact},
+        listed::state_of,
+    },
     Decision, Effect, end, hold, start,
 };
 use crate::{
@@ -149,6 +152,12 @@ fn leads_elsewhere(facts: &Facts, view: &View, record: &CommandRecord) -> Option
 /// one need not be known.
 fn escalated(facts: &Facts, record: &CommandRecord) -> Option<Decision> {
     if !is_escalated(facts, record) || facts.subject.is_deleting() || facts.is_late() {
+        return None;
+    }
+    // A machine that the server has in the place of that one was not asked to shut down.
+    if let ServerFact::Found(server) = &facts.server
+        && server.status.as_ref().and_then(|s| s.uuid.as_ref()) != Some(&record.intent.machine)
+    {
         return None;
     }
     let decision = start::start(facts, Some(PowerAction::PowerOff));

@@ -5,17 +5,16 @@ use super::{
     Decision, Effect, NewCommand, end, hold, status,
 };
 use crate::{
-    controllers::{account_facts::Purpose, cause::Cause, server::decide::power::still_wants},
+    controllers::{account_facts::Purpose, cause::Cause},
     kinds::{
         BareMetalServer, Interval, ManagementPolicy, Reason,
         command::PowerAction,
         order::OrderAccount,
+        power::is_overtaken,
         references::PinnedAccount,
         server::{OrderOutcome, OrderRecord},
     },
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Resource as _;
 use std::time::Duration;
 
 /// The provider's word for a machine that takes commands.
@@ -68,9 +67,9 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         );
         return end::failed(facts, Reason::ServerEnding, message);
     }
-    if is_overtaken(facts, server) {
+    if is_overtaken(server, &subject.object) {
         let message = format!(
-            "spec.power of BareMetalServer {name} has changed since, or its machine, so this command of its is not sent; what it says now is another command's"
+            "spec.power of BareMetalServer {name} has changed since, or its machine, so this command of its is not sent; if it is needed all the same, create another ServerCommand"
         );
         return end::failed(facts, Reason::Superseded, message);
     }
@@ -133,23 +132,13 @@ pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
     let status = server.status.as_ref();
     let is_its_machine = status.and_then(|s| s.uuid.as_ref()) == Some(&new.machine);
     !fresh.subject.is_deleting()
+        && !fresh.is_late()
         && fresh.is_first
         && !is_ending(server)
-        && !is_overtaken(fresh, server)
+        && !is_overtaken(server, &fresh.subject.object)
         && server.metadata.uid.as_ref() == Some(&new.server)
         && is_its_machine
         && stands_ready(fresh, server).is_ok()
-}
-
-/// Whether the command was created for a change of `spec.power` of its server that is not the last one any more.
-fn is_overtaken(facts: &Facts, server: &BareMetalServer) -> bool {
-    let meta = &facts.subject.object.metadata;
-    let owners = meta.owner_references.as_deref().unwrap_or_default();
-    let mut controllers = owners.iter().filter(|o| o.controller == Some(true));
-    let is_of_server = controllers.any(|o| o.kind == BareMetalServer::kind(&()));
-    let name = meta.name.as_deref().unwrap_or_default();
-    let is_it = |o: &OwnerReference| Some(&o.uid) == server.metadata.uid.as_ref();
-    is_of_server && !(owners.iter().any(is_it) && still_wants(server, name))
 }
 
 /// Whether the server, as its object shows it, takes a command.

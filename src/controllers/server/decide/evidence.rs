@@ -3,7 +3,10 @@
 //! Any one of them proves an intent. They can be stripped, copied, restored or come from another
 //! cluster, so each is read with the question whose it is.
 
-use super::super::facts::{Facts, is_same_uuid};
+use super::{
+    super::facts::{Facts, is_same_uuid},
+    machine::ADOPTED,
+};
 use crate::controllers::mark::{ClusterId, Mark, marks_of};
 use crate::kinds::{
     order::OrderNote,
@@ -92,10 +95,16 @@ pub fn evidence(facts: &Facts) -> Evidence {
 
     // The newest epoch is the last start. Of the same attempt, whoever knows an outcome knows more;
     // memory speaks only of its own attempts, as another process may have started one in the meantime.
-    let on_object = [in_annotation, in_status]
-        .into_iter()
-        .flatten()
-        .max_by_key(|a| (a.record.intent.epoch, a.record.outcome.is_some()));
+    let is_closed = |a: &Attempt| a.record.outcome.is_some_and(OrderOutcome::is_closed);
+    // That it has taken a machine on stands against a later order that came to nothing: status may not tell of it yet.
+    let is_taken_on = |a: &Attempt| a.record.intent.attempt == ADOPTED && !is_closed(a);
+    let on_object = match (in_annotation, in_status) {
+        (Some(noted), Some(shown)) if is_taken_on(&noted) && is_closed(&shown) => Some(noted),
+        (noted, shown) => [noted, shown]
+            .into_iter()
+            .flatten()
+            .max_by_key(|a| (a.record.intent.epoch, a.record.outcome.is_some())),
+    };
     let own = match (on_object, remembered) {
         (Some(shown), Some(known)) if shown.record.intent == known.record.intent => {
             Some(match shown.record.outcome {
@@ -156,22 +165,12 @@ pub fn evidence(facts: &Facts) -> Evidence {
 
 /// The order of this object that made the machine, or by which it took the machine on, as far as the object tells. An
 /// order that made none is not that of a machine that was taken on since.
-pub fn order_of(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<OrderRecord> {
+pub fn order_of<'a>(evidence: &'a Evidence, server: &Server) -> Option<&'a OrderRecord> {
     let Evidence::Own(Attempt { record, .. }) = evidence else {
         return None;
     };
     let is_closed = record.outcome.is_some_and(OrderOutcome::is_closed);
-    if !is_closed || server.has_tag(&record.intent.tag()) {
-        return Some(record.clone());
-    }
-    // Status may still tell of the later one that came to nothing.
-    let noted = facts.annotation()?.ok()?;
-    let intent = noted.intent;
-    let is_own = intent.cluster == facts.cluster.as_str()
-        && intent.uid == facts.uid()
-        && intent.mark == facts.mark().as_str();
-    let is_its = is_own && noted.outcome.is_none() && server.has_tag(&intent.tag());
-    is_its.then(|| OrderRecord::open(intent))
+    (!is_closed || server.has_tag(&record.intent.tag())).then_some(record)
 }
 
 /// The longest UID that Kubernetes gives.

@@ -98,7 +98,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         // A blocked account changes nothing: what was shown last stays.
         return out_of_touch(facts, Draft::unchanged(facts));
     }
-    let on_record = order_of(facts, evidence, server);
+    let on_record = order_of(evidence, server).cloned();
     if on_record.is_none() && server.status.is_live() {
         return claim(facts, evidence, server, account);
     }
@@ -137,7 +137,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     draft.set(facts, cause, synced);
 
     let decision = Decision::of(draft);
-    if let Some(effect) = unmarked(facts, evidence, server).filter(|_| account.is_ok()) {
+    if let Some(effect) = leftover_off(facts, evidence, server).filter(|_| account.is_ok()) {
         return decision.with(effect);
     }
     let note = OrderNote::open(record.intent.clone());
@@ -250,14 +250,16 @@ fn claim(
         return decision;
     }
     let record = record(facts, None, server);
-    decision.with(unmarked(facts, evidence, server).unwrap_or(Effect::Claim {
-        uuid: uuid.to_owned(),
-        note: Box::new(OrderNote::open(record.intent)),
-    }))
+    decision.with(
+        leftover_off(facts, evidence, server).unwrap_or(Effect::Claim {
+            uuid: uuid.to_owned(),
+            note: Box::new(OrderNote::open(record.intent)),
+        }),
+    )
 }
 
 /// A machine that is being taken over loses its old marks before the annotation speaks of the new.
-fn unmarked(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Effect> {
+fn leftover_off(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Effect> {
     let is_let =
         facts.has_finalizer() && server.status.is_live() && !facts.policies().observe_only();
     let tag = adopt::leftover(facts, evidence, server).filter(|_| is_let)?;

@@ -6,7 +6,7 @@
 
 use super::{super::facts::Facts, Effect};
 use crate::kinds::{
-    BareMetalServer, Reason,
+    Reason,
     power::{PowerCommand, PowerState, PowerStatus},
 };
 use hosting::{Server, ServerStatus};
@@ -163,18 +163,6 @@ pub fn may_create(fresh: &Facts, name: &str) -> bool {
         && status.uuid.as_ref() == Some(&power.machine)
         && !fresh.deleting()
         && fresh.policies().let_send()
-}
-
-/// Whether a server, as it is now, still wants this command of its: one that waited may have been overtaken by another
-/// wish, or by another machine.
-pub fn still_wants(server: &BareMetalServer, command: &str) -> bool {
-    let status = server.status.as_ref();
-    let power = status.and_then(|s| s.power.as_ref());
-    power.is_some_and(|power| {
-        let last = power.command.as_ref();
-        let is_of_now = status.and_then(|s| s.uuid.as_ref()) == Some(&power.machine);
-        is_of_now && power.wish == server.spec.power && last.is_some_and(|c| c.name == command)
-    })
 }
 
 /// What Synced says where the wish came to nothing.

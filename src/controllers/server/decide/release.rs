@@ -82,6 +82,8 @@ fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {
         Evidence::Own(attempt) if attempt.is_to_be_found() => unresolved(facts, evidence),
         Evidence::Own(attempt) => match attempt.record.outcome {
             Some(OrderOutcome::Created) => not_shown(facts, attempt),
+            // It may have put its mark on the machine that it names since.
+            _ if facts.external.is_some() => unresolved(facts, evidence),
             // Refused, not sent, absent: no machine was ever made.
             _ => Decision::unchanged(facts).with(Effect::LetGo),
         },
@@ -165,7 +167,7 @@ fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision 
 /// Another object that lives, or may, has the machine, too: it is not this one's to release.
 fn shared(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision {
     // From the note on a DELETE may be on its way.
-    let is_its = order_of(facts, evidence, server).is_some();
+    let is_its = order_of(evidence, server).is_some();
     let is_own = is_its || fence::is_begun(facts, server.id.as_str());
     if let Some(effect) = rivals::own_tag(facts, server).filter(|_| !is_own) {
         return Decision::unchanged(facts).with(effect);
@@ -458,7 +460,9 @@ fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
     if !is_heir && order::never_ordered(facts, view, evidence) {
         return Decision::unchanged(facts).with(Effect::LetGo);
     }
-    if let (Evidence::Bare, Some(external)) = (evidence, &facts.external) {
+    let is_to_be_found = matches!(evidence, Evidence::Own(attempt) if attempt.is_to_be_found());
+    let is_named = matches!(evidence, Evidence::Bare | Evidence::Own(_)) && !is_to_be_found;
+    if let Some(external) = facts.external.as_ref().filter(|_| is_named) {
         return external::end(facts, view, external);
     }
     match resolve::progress(facts, view, evidence) {

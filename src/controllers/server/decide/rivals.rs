@@ -49,7 +49,7 @@ pub fn settle(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Dec
         return None;
     }
     // It has the machine on record, or in its metadata: the other one gives way.
-    if order_of(facts, evidence, server).is_some() {
+    if order_of(evidence, server).is_some() {
         return None;
     }
     let uuid = server.id.as_str();
@@ -74,7 +74,7 @@ pub fn settle(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Dec
 pub fn may_give_way(fresh: &Facts, record: &Server) -> bool {
     let found = evidence(fresh);
     let is_begun = super::fence::is_begun(fresh, record.id.as_str());
-    let is_its = order_of(fresh, &found, record).is_some();
+    let is_its = order_of(&found, record).is_some();
     !is_its && !is_begun && is_shared(fresh, &found, record)
 }
 

@@ -122,6 +122,14 @@ fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_fo
         Some("send power-off")
     );
     assert_eq!(sent(shutdown(300), "finished", 900).short().2, Some(true));
+    // The server has another machine by now: that one was not asked to shut down.
+    let another = |state| {
+        sent(shutdown(300), state, 300).server(|s| {
+            s.status.as_mut().unwrap().uuid = Some("00000000-0000-4000-8000-000000000002".into());
+        })
+    };
+    assert_eq!(another("pending").short().0, None);
+    assert_eq!(another("failed").short().2, Some(false));
     // A clock that was turned forward switches nothing off.
     let turned = sent(shutdown(300), "pending", 10).facts(|f| f.subject.now.wall += 1000);
     assert_eq!(turned.short().0, None);

@@ -218,6 +218,7 @@ fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_
         s.metadata.annotations = Some(annotations.into());
     };
     for (what, case) in [
+        ("late", reboot().late()),
         ("gone", reboot().facts(|f| f.server = ServerFact::Missing)),
         (
             "not read",

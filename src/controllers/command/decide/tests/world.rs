@@ -141,7 +141,7 @@ impl World {
             started_at: wall,
             send_by: wall + 30,
             account: new.account.clone(),
-            listed: noted(&self.listed()).unwrap(),
+            listed: noted(&self.listed(), wall).unwrap(),
         });
         let text = serde_json::to_string(&record.intent).unwrap();
         let mut sent = fresh.records();

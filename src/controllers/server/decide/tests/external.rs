@@ -389,6 +389,25 @@ fn its_own_mark_makes_it_the_objects() {
 }
 
 #[test]
+fn an_object_whose_order_came_to_nothing_looks_before_it_goes() {
+    let refused = || {
+        Case::new()
+            .ordered(Some(OrderOutcome::Refused), None)
+            .deleting()
+    };
+    assert_eq!(short(&refused().decide()).0, Some("LetGo"));
+    // The mark that it was about to put on may be there.
+    let named = refused().named(5, Some(delivered(&[])));
+    assert_eq!(short(&named.decide()).0, None);
+    // It has taken one on before, which status does not tell yet.
+    let mut intent = refused().intent();
+    intent.attempt = "adopted".into();
+    intent.epoch = EPOCH - 100;
+    let taken = refused().noted(&intent);
+    assert_eq!(short(&taken.decide()).0, None);
+}
+
+#[test]
 fn it_is_put_on_record_by_what_a_read_shows() {
     let (own, others) = (own_tag(), other_tag());
     let case = known(named(&[&own]).held(), Some(true), false);
