@@ -216,9 +216,9 @@ mod tests {
         let lost = record(PowerAction::Shutdown, None, &before);
         for own in [known, lost.clone()] {
             shutdown.state = CommandState::Finished;
-            assert!(done(std::slice::from_ref(&shutdown), &[own.clone()]).is_some());
+            assert!(done(std::slice::from_ref(&shutdown), std::slice::from_ref(&own)).is_some());
             shutdown.state = CommandState::Pending;
-            assert!(done(std::slice::from_ref(&shutdown), &[own]).is_none());
+            assert!(done(std::slice::from_ref(&shutdown), std::slice::from_ref(&own)).is_none());
         }
         shutdown.state = CommandState::Finished;
         let two = [shutdown, command(8, "shutdown", 1000)];
