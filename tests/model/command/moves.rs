@@ -95,7 +95,7 @@ impl Scene {
                 let commands = state.commands();
                 let records = facts.records();
                 if let Some((record, command)) = done(&commands, &records) {
-                    let record = accepted(record.clone(), command);
+                    let record = accepted(record, command);
                     state.note_of(process, Observation::Looked(record, mono));
                     return Some(());
                 }
