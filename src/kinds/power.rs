@@ -1,6 +1,6 @@
 //! `spec.power`: whether a machine is to be on or off, and what was last done about it.
 
-use super::{BareMetalServer, ServerCommand, command::PowerAction};
+use super::{BareMetalServer, GROUP, ServerCommand, command::PowerAction};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{Resource as _, ResourceExt as _};
 use schemars::JsonSchema;
@@ -105,7 +105,9 @@ pub fn is_command_of(server: &BareMetalServer, command: &ServerCommand) -> bool 
 /// names: the wish has changed since, or the machine.
 pub fn is_overtaken(server: &BareMetalServer, command: &ServerCommand) -> bool {
     let is_server = |owner: &OwnerReference| {
-        owner.controller == Some(true) && owner.kind == BareMetalServer::kind(&())
+        owner.controller == Some(true)
+            && owner.kind == BareMetalServer::kind(&())
+            && owner.api_version.split('/').next() == Some(GROUP)
     };
     if !command.owner_references().iter().any(is_server) {
         return false;

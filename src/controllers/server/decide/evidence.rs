@@ -99,7 +99,13 @@ pub fn evidence(facts: &Facts) -> Evidence {
     // That it has taken a machine on stands against a later order that came to nothing: status may not tell of it yet.
     let is_taken_on = |a: &Attempt| a.record.intent.attempt == ADOPTED && !is_closed(a);
     let on_object = match (in_annotation, in_status) {
-        (Some(noted), Some(shown)) if is_taken_on(&noted) && is_closed(&shown) => Some(noted),
+        (Some(noted), Some(shown))
+            if is_taken_on(&noted)
+                && is_closed(&shown)
+                && noted.record.intent.epoch != shown.record.intent.epoch =>
+        {
+            Some(noted)
+        }
         (noted, shown) => [noted, shown]
             .into_iter()
             .flatten()

@@ -47,7 +47,10 @@ pub fn wished(facts: &Facts, server: &Server) -> Wished {
     let spec = &facts.object.spec;
     let revision = spec.power_revision.unwrap_or_default();
     let id = server.id.as_str();
-    let shown = facts.status().power.map(|mut power| {
+    let status = facts.status();
+    // What an earlier object of this name had in its status was restored, and is no wish of this one.
+    let is_own = status.order.is_some_and(|o| o.intent.uid == facts.uid());
+    let shown = status.power.filter(|_| is_own).map(|mut power| {
         if let Some(command) = &mut power.command {
             follow(facts, command);
         }
@@ -93,7 +96,7 @@ pub fn wished(facts: &Facts, server: &Server) -> Wished {
     let noted = known
         .command
         .as_ref()
-        .filter(|c| c.state == PowerState::Noted);
+        .filter(|c| c.state == PowerState::Noted && !is_late(facts, c));
     let effect = noted.map(|c| Effect::Command {
         name: c.name.clone(),
         action: wish.action(),

@@ -405,6 +405,13 @@ fn an_object_whose_order_came_to_nothing_looks_before_it_goes() {
     intent.epoch = EPOCH - 100;
     let taken = refused().noted(&intent);
     assert_eq!(short(&taken.decide()).0, None);
+    // Once that is known to be gone, it is.
+    let gone = taken.object(|o| {
+        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        order.intent = intent;
+        order.outcome = Some(OrderOutcome::Absent);
+    });
+    assert_eq!(short(&gone.decide()).0, Some("LetGo"));
 }
 
 #[test]

@@ -161,9 +161,16 @@ fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
     let old = noted.clone().facts(|f| f.now.wall += 86_401);
     assert!(!power::may_create(&old.0, &name));
     // A day later nobody expects it. It may have been created, so it is looked for first.
-    let late = noted.facts(|f| f.now.wall += 86_401);
-    assert!(late.decide().effect.is_some());
+    let late = noted.clone().facts(|f| f.now.wall += 86_401);
+    assert_eq!(late.decide().effect, None);
+    assert_eq!(command(&late).unwrap().state, PowerState::Noted);
     let late = late.facts(|f| f.power = Known::Missing);
     assert_eq!(late.decide().effect, None);
     assert_eq!(command(&late).unwrap().state, PowerState::NotCreated);
+    // That of an object of which this one was restored.
+    let restored = noted.object(|o| {
+        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        order.intent.uid = "uid-0".into();
+    });
+    assert_eq!(command(&restored), None);
 }
