@@ -275,9 +275,10 @@ pub struct BareMetalServerSpec {
     #[schemars(with = "Power")]
     pub power: Option<Power>,
 
-    /// A higher number sends the command of `power` once more. Default: 0. Mutable; a lower one sends nothing.
+    /// A higher number sends the command of `power` once more; at most 2147483647. Default: 0. Mutable; a lower one sends
+    /// nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = 2_147_483_647))]
     pub power_revision: Option<i64>,
 }
 
