@@ -109,9 +109,8 @@ async fn send(
         Ok(commands) => commands,
         Err(outcome) => return outcome,
     };
-    if let Some((record, command)) = listed::done(&commands, &fresh.records()) {
-        let record = send::accepted(record.clone(), command);
-        return (Ended::Done, Observation::Looked(record, clock::now().mono));
+    if listed::is_done(&commands, &fresh.records()) {
+        return busy(format!("the shutdown of machine {id} is done by now"));
     }
     if let Some(other) = listed::running(&commands, &fresh.records(), clock::now().wall) {
         let other = other.id.as_str();

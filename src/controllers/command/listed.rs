@@ -88,18 +88,16 @@ pub fn running<'a>(
     commands.iter().find(runs)
 }
 
-/// The shutdown among these records that is done by now, and its command: nothing is to follow it.
-pub fn done<'a>(
-    commands: &'a [Command],
-    own: &'a [CommandRecord],
-) -> Option<(&'a CommandRecord, &'a Command)> {
+/// Whether the shutdown among these records is done by now: nothing is to follow it, and the next look shows that.
+pub fn is_done(commands: &[Command], own: &[CommandRecord]) -> bool {
     let shutdown = own
         .iter()
-        .find(|r| r.intent.action == PowerAction::Shutdown)?;
-    let mut its = commands.iter().filter(|command| may_be(shutdown, command));
-    let (first, second) = (its.next()?, its.next());
-    let is_done = first.state == CommandState::Finished && second.is_none();
-    is_done.then_some((shutdown, first))
+        .find(|r| r.intent.action == PowerAction::Shutdown);
+    shutdown.is_some_and(|shutdown| {
+        let mut its = commands.iter().filter(|command| may_be(shutdown, command));
+        let (first, second) = (its.next(), its.next());
+        first.is_some_and(|c| c.state == CommandState::Finished) && second.is_none()
+    })
 }
 
 /// Whether a command is the one of this record: by its identifier, or, where nobody knows that, because it came after it.
@@ -216,13 +214,19 @@ mod tests {
         let lost = record(PowerAction::Shutdown, None, &before);
         for own in [known, lost.clone()] {
             shutdown.state = CommandState::Finished;
-            assert!(done(std::slice::from_ref(&shutdown), std::slice::from_ref(&own)).is_some());
+            assert!(is_done(
+                std::slice::from_ref(&shutdown),
+                std::slice::from_ref(&own)
+            ));
             shutdown.state = CommandState::Pending;
-            assert!(done(std::slice::from_ref(&shutdown), std::slice::from_ref(&own)).is_none());
+            assert!(!is_done(
+                std::slice::from_ref(&shutdown),
+                std::slice::from_ref(&own)
+            ));
         }
         shutdown.state = CommandState::Finished;
         let two = [shutdown, command(8, "shutdown", 1000)];
-        assert!(done(&two, &[lost]).is_none(), "it may be either");
+        assert!(!is_done(&two, &[lost]), "it may be either");
     }
 
     #[test]

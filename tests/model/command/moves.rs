@@ -9,7 +9,7 @@ use flexmetal_operator::{
         command::{
             decide::{Decision, Effect, decide, may_send},
             facts::{Facts, Observation, add, is_under_way},
-            listed::{done, noted, running, since},
+            listed::{is_done, noted, running, since},
         },
         once::{self, Closed, Reply, Stage},
     },
@@ -93,13 +93,8 @@ impl Scene {
             }
             Some(Effect::Send(new)) => {
                 let commands = state.commands();
-                let records = facts.records();
-                if let Some((record, command)) = done(&commands, &records) {
-                    let record = accepted(record, command);
-                    state.note_of(process, Observation::Looked(record, mono));
-                    return Some(());
-                }
                 if state.attempts == ATTEMPTS
+                    || is_done(&commands, &facts.records())
                     || running(&commands, &facts.records(), at(state.now)).is_some()
                 {
                     return None;
