@@ -117,7 +117,12 @@ pub fn merge(
 
 /// Whether a condition of this type is True in the list.
 pub fn is_true(conditions: &[Condition], kind: Type) -> bool {
+    found_true(conditions, kind).is_some()
+}
+
+/// The condition of a type, where it is true.
+pub fn found_true(conditions: &[Condition], kind: Type) -> Option<&Condition> {
     conditions
         .iter()
-        .any(|c| c.type_ == kind.as_str() && c.status == "True")
+        .find(|c| c.type_ == kind.as_str() && c.status == "True")
 }

@@ -93,6 +93,13 @@ impl PowerStatus {
             command: None,
         }
     }
+
+    /// The command whose end is still to be seen.
+    pub fn awaited(&self) -> Option<&PowerCommand> {
+        let is_open =
+            |c: &&PowerCommand| matches!(c.state, PowerState::Noted | PowerState::Created);
+        self.command.as_ref().filter(is_open)
+    }
 }
 
 /// Whether a command was created for a change of `spec.power` of this server.

@@ -23,8 +23,8 @@ use crate::{
         BareMetalServer, ClusterProviderAccount, Kind as _, ProviderAccount, Reason, ServerCommand,
         account::{AccountSpec, AccountStatus},
         allowed::AllowedNamespaces,
-        conditions::Type,
-        power::is_command_of,
+        conditions::{Type, found_true},
+        power::{PowerStatus, is_command_of},
         references::{AccountKind, PinnedAccount},
         server::OrderOutcome,
     },
@@ -109,10 +109,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
 /// The command that a change of `spec.power` came to, as long as its end was not seen.
 async fn power_command(ctx: &ServerContext, object: &BareMetalServer) -> power::Known {
     let power = object.status.as_ref().and_then(|s| s.power.as_ref());
-    let Some(command) = power
-        .filter(|p| power::is_awaited(Some(p)))
-        .and_then(|p| p.command.as_ref())
-    else {
+    let Some(command) = power.and_then(PowerStatus::awaited) else {
         return power::Known::NotRead;
     };
     let api = ServerCommand::api(ctx.client.clone(), object.namespace().as_deref());
@@ -127,8 +124,7 @@ async fn power_command(ctx: &ServerContext, object: &BareMetalServer) -> power::
     }
     let conditions = found.status.unwrap_or_default().conditions;
     let end = |kind: Type| {
-        let mut all = conditions.iter();
-        all.find(|c| c.type_ == kind.as_str() && c.status == "True")
+        found_true(&conditions, kind)
             .map(|c| power::Known::Ended(kind == Type::Complete, c.reason.clone()))
     };
     end(Type::Complete)

@@ -22,6 +22,7 @@ use crate::{
         Interval, Reason,
         conditions::{Type, Wanted},
         order::OrderNote,
+        power::{PowerState, PowerStatus},
         server::{Intent, OrderOutcome, OrderRecord},
         wording::listed,
     },
@@ -174,10 +175,13 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     for rest in rests.into_iter().flatten().filter(|rest| !rest.is_zero()) {
         decision.again = decision.again.within(rest);
     }
-    if power::is_awaited(decision.draft.status.power.as_ref()) {
+    let power = decision.draft.status.power.as_ref();
+    let awaited = power.and_then(PowerStatus::awaited).map(|c| c.state);
+    if awaited.is_some() {
         decision.again = decision.again.within(view.times.active_poll_interval);
     }
-    if is_to_record || power::is_noted(decision.draft.status.power.as_ref()) {
+    // What is noted is created as soon as that is on record.
+    if is_to_record || awaited == Some(PowerState::Noted) {
         decision.once_written = Again::AtOnce;
     }
     decision

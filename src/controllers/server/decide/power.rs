@@ -140,18 +140,6 @@ fn moment(facts: &Facts) -> Time {
     Time(Timestamp::from_second(facts.now.wall).unwrap_or_default())
 }
 
-/// Whether a command is to be created as soon as that is on record.
-pub fn is_noted(status: Option<&PowerStatus>) -> bool {
-    let command = status.and_then(|status| status.command.as_ref());
-    command.is_some_and(|c| c.state == PowerState::Noted)
-}
-
-/// Whether the end of the command is still to be seen.
-pub fn is_awaited(status: Option<&PowerStatus>) -> bool {
-    let command = status.and_then(|status| status.command.as_ref());
-    command.is_some_and(|c| matches!(c.state, PowerState::Noted | PowerState::Created))
-}
-
 /// Whether a command may still be created: judged again on the object as it is right before.
 pub fn may_create(fresh: &Facts, name: &str) -> bool {
     let status = fresh.status();
