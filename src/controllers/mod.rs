@@ -15,6 +15,7 @@ pub mod contest;
 pub mod context;
 pub mod drive;
 pub mod events;
+pub mod machine_commands;
 pub mod mark;
 mod namespaces;
 pub mod objects;

@@ -27,6 +27,7 @@ pub mod policies;
 pub mod power;
 pub mod reason;
 pub mod references;
+pub mod reinstall;
 pub mod rfc3339;
 pub mod selector;
 pub mod server;

@@ -4,13 +4,15 @@ use super::{
     CommandContext,
     decide::{Effect, NewCommand, decide, may_send},
     facts::{Facts, Observation, ServerFact},
-    listed::{self, command_of},
-    pages::{commands_of, failed, not_done},
     send,
 };
 use crate::{
     account::{Account, Permit},
     controllers::{
+        machine_commands::{
+            self as listed, Asked, command_of,
+            pages::{self, NotListed},
+        },
         mark::marks_of,
         pass::{Ended, ended},
         trouble::Trouble,
@@ -19,7 +21,7 @@ use crate::{
     kinds::{BareMetalServer, command::CommandRecord, wording},
     runtime::clock,
 };
-use hosting::{CommandId, Server, ServerId, ServerStatus};
+use hosting::{CommandId, Error, Server, ServerId, ServerStatus, command::Command};
 use std::sync::Arc;
 
 /// What an effect comes to.
@@ -209,6 +211,34 @@ async fn reread(
     }
 }
 
+/// All commands of the machine.
+async fn commands_of(
+    permit: &mut Permit,
+    id: &ServerId,
+    pages: u32,
+) -> Result<Vec<Command>, Outcome> {
+    let list = pages::commands_of(permit, id, None, pages);
+    list.await.map_err(|why| match why {
+        NotListed::Longer(pages) => (Ended::Done, Observation::Longer(pages)),
+        NotListed::Failed(trouble) => (Ended::Failed(trouble), Observation::Nothing),
+    })
+}
+
+fn failed(why: &str) -> Outcome {
+    (
+        Ended::Failed(Trouble::unexpected(why)),
+        Observation::Nothing,
+    )
+}
+
+fn not_done(error: &Error) -> Outcome {
+    tracing::debug!(error = error.explain(), "a look at a command failed");
+    (
+        Ended::Failed(Trouble::of_provider(error)),
+        Observation::Nothing,
+    )
+}
+
 /// Looks at a command that the provider has.
 async fn look(permit: &mut Permit, record: &CommandRecord) -> Outcome {
     let ids = ServerId::parse(&record.intent.machine).ok();
@@ -245,7 +275,7 @@ async fn search(permit: &mut Permit, record: &CommandRecord, pages: u32) -> Outc
         Err(outcome) => return outcome,
     };
     let attempt = intent.attempt.clone();
-    let found = listed::since(&intent.listed, &commands, intent.action);
+    let found = listed::since(&intent.listed, &commands, Asked::Power(intent.action));
     let observation = match found.as_slice() {
         [] => Observation::NotListed(attempt, at),
         [one] => Observation::Looked(send::accepted(record.clone(), one), at),

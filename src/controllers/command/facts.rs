@@ -1,7 +1,10 @@
 //! What a decision on a command rests on, as plain data, and what this process remembers of one.
 
 use crate::{
-    controllers::pass::Subject,
+    controllers::{
+        machine_commands::{Search, pages},
+        pass::Subject,
+    },
     kinds::{
         BareMetalServer,
         command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
@@ -54,25 +57,8 @@ pub struct CommandMemory {
     pub too_few_pages: Option<u32>,
 }
 
-/// Pages of a machine's commands that are allowed for at first.
-pub const FIRST_PAGES: u32 = 6;
-/// Most of them: some 6,000 commands.
-pub const MOST_PAGES: u32 = 128;
 /// Most records of what was sent that an object bears.
 pub const MOST_RECORDS: usize = 2;
-
-/// The search for a command of unknown outcome.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Search {
-    /// The attempt, by its nonce.
-    pub attempt: String,
-    /// This process's first sight of it.
-    pub first_seen: Duration,
-    /// Start of the last list that did not show it.
-    pub missed: Option<Duration>,
-    /// Several commands may be it.
-    pub several: Option<String>,
-}
 
 /// What an effect brought to light.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,35 +96,17 @@ impl CommandMemory {
             }
             Observation::Longer(pages) => self.too_few_pages = Some(pages),
             Observation::NotListed(attempt, at) => {
-                if let Some(search) = self.search_of(&attempt) {
-                    search.missed = Some(at);
-                    search.several = None;
-                }
+                Search::note_missed(&mut self.search, &attempt, at);
             }
             Observation::Several(attempt, ids) => {
-                if let Some(search) = self.search_of(&attempt) {
-                    search.several = Some(ids);
-                }
+                Search::note_several(&mut self.search, &attempt, ids);
             }
         }
     }
 
     /// Starts the search for an attempt, or goes on with it; None: nothing is searched for.
     pub fn searches_for(&mut self, attempt: Option<&str>, now: Duration) {
-        let is_same = |search: &Search| attempt == Some(search.attempt.as_str());
-        if self.search.as_ref().is_some_and(is_same) {
-            return;
-        }
-        self.search = attempt.map(|attempt| Search {
-            attempt: attempt.to_owned(),
-            first_seen: now,
-            missed: None,
-            several: None,
-        });
-    }
-
-    fn search_of(&mut self, attempt: &str) -> Option<&mut Search> {
-        self.search.as_mut().filter(|s| s.attempt == attempt)
+        Search::follow(&mut self.search, attempt, now);
     }
 }
 
@@ -194,8 +162,7 @@ impl Facts {
 
     /// How many pages of the machine's commands are allowed for.
     pub fn pages(&self) -> u32 {
-        let too_few = self.subject.memory.own.too_few_pages;
-        too_few.map_or(FIRST_PAGES, |pages| pages.saturating_mul(4).min(MOST_PAGES))
+        pages::pages(self.subject.memory.own.too_few_pages)
     }
 
     /// Whether the object has come to its end, well or badly.

@@ -6,11 +6,9 @@
 
 pub mod decide;
 pub mod facts;
-pub mod listed;
 
 mod act;
 mod known;
-mod pages;
 mod send;
 
 use super::{

@@ -6,10 +6,10 @@ use super::{
     CommandContext,
     decide::NewCommand,
     facts::{Facts, Observation, add},
-    listed::may_answer,
 };
 use crate::{
     controllers::{
+        machine_commands::may_answer,
         once::{self, Closed, Reply, Stage},
         pass::Ended,
         trouble::Trouble,

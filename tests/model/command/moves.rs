@@ -9,8 +9,8 @@ use flexmetal_operator::{
         command::{
             decide::{Decision, Effect, decide, may_send},
             facts::{Facts, Observation, add, is_under_way},
-            listed::{is_done, noted, running, since},
         },
+        machine_commands::{Asked, is_done, noted, running, since},
         once::{self, Closed, Reply, Stage},
     },
     kinds::command::{CommandIntent, CommandRecord},
@@ -133,7 +133,7 @@ impl Scene {
             Some(Effect::Search { record, .. }) => {
                 let commands = state.commands();
                 let intent = &record.intent;
-                let found = since(&intent.listed, &commands, intent.action);
+                let found = since(&intent.listed, &commands, Asked::Power(intent.action));
                 let attempt = intent.attempt.clone();
                 let observation = match found.as_slice() {
                     [] => Observation::NotListed(attempt, mono),

@@ -8,8 +8,8 @@ use flexmetal_operator::{
         command::{
             decide::NewCommand,
             facts::{CommandMemory, Facts, Observation, ServerFact},
-            listed::command_of,
         },
+        machine_commands::command_of,
         mark::ClusterId,
         once::Stage,
         pass::{Memory, Subject},

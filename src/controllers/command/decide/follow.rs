@@ -1,15 +1,12 @@
 //! A command that was sent, or may have been: followed to its end, or looked for.
 
 use super::{
-    super::{
-        facts::{Facts, ServerFact},
-        listed::state_of,
-    },
+    super::facts::{Facts, ServerFact},
     Decision, Effect, end, hold, start,
 };
 use crate::{
     account::view::View,
-    controllers::{account_facts::Purpose, cause::Cause},
+    controllers::{account_facts::Purpose, cause::Cause, machine_commands::state_of},
     kinds::{
         Interval, Reason,
         command::{CommandOutcome, CommandRecord, PowerAction},
@@ -109,13 +106,8 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     // Another process may be about to send it: what is there before that is none of it.
     let sent = facts.subject.memory.own.sent.as_ref();
     let is_own = sent.is_some_and(|sent| sent.intent.attempt == search.attempt);
-    let began = match is_own {
-        true => search.first_seen,
-        false => search.first_seen + view.times.send_window,
-    };
-    // A request may arrive late, and a list may be behind.
-    let settled = began + view.times.absence_grace_period;
-    if search.missed.is_some_and(|missed| missed >= settled) {
+    let begins = search.begins(is_own, view.times.send_window);
+    if search.is_over(begins, view.times.absence_grace_period) {
         return end::failed(facts, Reason::OutcomeUnknown, unknown);
     }
     let message = format!(
@@ -123,9 +115,7 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         Interval(view.times.absence_check_interval)
     );
     let decision = hold(facts, Cause::waits(Reason::OutcomeUnknown, message));
-    let due = search
-        .missed
-        .map_or(began, |at| at + view.times.absence_check_interval);
+    let due = search.due(begins, view.times.absence_check_interval);
     match rest(facts, due) {
         None => decision.with(Effect::Search {
             record: Box::new(record.clone()),

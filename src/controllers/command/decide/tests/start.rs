@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::{
-    controllers::command::facts::{FIRST_PAGES, MOST_PAGES, add, is_under_way, stands},
+    controllers::{
+        command::facts::{add, is_under_way, stands},
+        machine_commands::pages::{FIRST_PAGES, MOST_PAGES},
+    },
     kinds::server::BareMetalServerStatus,
 };
 

@@ -3,10 +3,8 @@
 
 use super::*;
 use crate::controllers::{
-    command::{
-        facts::add,
-        listed::{command_of, noted, since},
-    },
+    command::facts::add,
+    machine_commands::{Asked, command_of, noted, since},
     once::{Closed, Reply, Stage},
     pass::Ended,
 };
@@ -248,7 +246,11 @@ impl World {
             }
             Some(Effect::Search { record, .. }) => {
                 let commands = self.listed();
-                let found = since(&record.intent.listed, &commands, record.intent.action);
+                let found = since(
+                    &record.intent.listed,
+                    &commands,
+                    Asked::Power(record.intent.action),
+                );
                 let attempt = record.intent.attempt.clone();
                 let observation = match found.as_slice() {
                     [] => Observation::NotListed(attempt, at),

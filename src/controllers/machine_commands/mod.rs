@@ -1,14 +1,19 @@
-//! What the list of a machine's commands tells: which of them came after a moment that was noted.
+//! What the list of a machine's commands tells: which of them came after a moment that was noted. A re-installation shows
+//! itself as one of them.
 //!
 //! The API has no key by which a request is known again. So the commands that are there are noted right before one is
 //! sent; after a lost answer, the one that is not among them is the outcome. Only the provider's own clock is compared
 //! with itself. Pure.
+
+pub mod pages;
+mod search;
 
 use crate::kinds::command::{CommandOutcome, CommandRecord, ListedCommands, PowerAction};
 use hosting::{
     CommandId,
     command::{Command, CommandState, PowerCommand},
 };
+pub use search::Search;
 use sha2::{Digest as _, Sha256};
 
 /// Commands so much older than the newest one are not noted: none that comes later is taken for one of them. The first span
@@ -18,8 +23,42 @@ const SPANS: [i64; 3] = [RECENT, 600, 60];
 const RECENT: i64 = 3600;
 /// How far the provider's clock may be ahead of ours.
 const AHEAD: i64 = 86_400;
+/// How far it may be behind.
+const BEHIND: i64 = 300;
 /// Most commands that are noted.
 pub const MOST_NOTED: usize = 200;
+
+/// All that switch.
+const POWER: [PowerCommand; 4] = [
+    PowerCommand::Reboot,
+    PowerCommand::PowerOn,
+    PowerCommand::PowerOff,
+    PowerCommand::Shutdown,
+];
+
+/// What was asked of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A power command.
+    Power(PowerAction),
+    /// A re-installation.
+    Installation,
+}
+
+impl Asked {
+    /// Whether a command of the machine is of this kind. That of a re-installation has no word of its own, or one that is
+    /// no power command.
+    fn is(self, command: &Command) -> bool {
+        let word = command.command.as_deref();
+        match self {
+            Self::Power(action) => word == Some(command_of(action).as_str()),
+            Self::Installation => {
+                let is_power = |power: &PowerCommand| word == Some(power.as_str());
+                !POWER.iter().any(is_power)
+            }
+        }
+    }
+}
 
 /// The API's command for an action.
 pub fn command_of(action: PowerAction) -> PowerCommand {
@@ -49,16 +88,31 @@ fn is_before(since: Option<i64>, command: &Command) -> bool {
     matches!((made_at(command), since), (Some(at), Some(since)) if at < since)
 }
 
-/// The commands of this action that came after what was noted.
+/// The commands of this kind that came after what was noted.
 pub fn since<'a>(
     noted: &ListedCommands,
     commands: &'a [Command],
-    action: PowerAction,
+    asked: Asked,
 ) -> Vec<&'a Command> {
-    let word = command_of(action).as_str();
-    let is_new =
-        |command: &&Command| command.command.as_deref() == Some(word) && is_after(noted, command);
+    let is_new = |command: &&Command| asked.is(command) && is_after(noted, command);
     commands.iter().filter(is_new).collect()
+}
+
+/// The re-installations that nobody can account for: none of those that were noted, nor the one of this identifier, nor
+/// from before a moment by our clock, as far as they say when.
+pub fn unaccounted<'a>(
+    noted: Option<&ListedCommands>,
+    known: Option<&str>,
+    since: i64,
+    commands: &'a [Command],
+) -> Vec<&'a Command> {
+    let is_known = |command: &Command| {
+        let is_it = known.is_some_and(|known| known.eq_ignore_ascii_case(command.id.as_str()));
+        let is_older = made_at(command).is_some_and(|at| at < since.saturating_sub(BEHIND));
+        is_it || is_older || noted.is_some_and(|noted| !is_after(noted, command))
+    };
+    let unknown = |command: &&Command| Asked::Installation.is(command) && !is_known(command);
+    commands.iter().filter(unknown).collect()
 }
 
 /// Whether a command, as the answer to the request shows it, can be the one that was asked for: it is of this action, as far
@@ -107,7 +161,7 @@ fn may_be(record: &CommandRecord, command: &Command) -> bool {
         (Some(CommandOutcome::Accepted), Some(id)) => id.eq_ignore_ascii_case(command.id.as_str()),
         (None, _) => {
             let all = std::slice::from_ref(command);
-            !since(&intent.listed, all, intent.action).is_empty()
+            !since(&intent.listed, all, Asked::Power(intent.action)).is_empty()
         }
         _ => false,
     }
@@ -142,6 +196,8 @@ mod tests {
         }
     }
 
+    const REBOOT: Asked = Asked::Power(PowerAction::Reboot);
+
     fn ids(found: &[&Command]) -> Vec<String> {
         let mut ids: Vec<String> = found.iter().map(|c| c.id.as_str().to_owned()).collect();
         ids.sort_unstable();
@@ -157,18 +213,18 @@ mod tests {
         ];
         let noted = noted(&before, 1_000_100).unwrap();
         assert_eq!(noted.recent.len(), 2, "those of long ago need no note");
-        assert!(since(&noted, &before, PowerAction::Reboot).is_empty());
+        assert!(since(&noted, &before, REBOOT).is_empty());
         let mut after = before;
         after.push(command(4, "reboot", 1_000_100));
         after.push(command(5, "shutdown", 1_000_200));
-        let found = since(&noted, &after, PowerAction::Reboot);
+        let found = since(&noted, &after, REBOOT);
         assert_eq!(ids(&found), ["00000000-0000-4000-8000-000000000004"]);
         // One that is far older than what was there is not new.
         after[3].created_at = jiff::Timestamp::from_second(990_000).ok();
-        assert!(since(&noted, &after, PowerAction::Reboot).is_empty());
+        assert!(since(&noted, &after, REBOOT).is_empty());
         // One that says nothing of its time is, where its identifier is.
         after[3].created_at = None;
-        assert_eq!(since(&noted, &after, PowerAction::Reboot).len(), 1);
+        assert_eq!(since(&noted, &after, REBOOT).len(), 1);
     }
 
     fn record(action: PowerAction, id: Option<&str>, listed: &ListedCommands) -> CommandRecord {
@@ -234,7 +290,7 @@ mod tests {
         let ahead = command(1, "reboot", 4_000_000_000);
         let noted = noted(&[ahead.clone(), command(2, "reboot", 1000)], 1001).unwrap();
         let all = [ahead.clone(), command(3, "reboot", 1002)];
-        let found = since(&noted, &all, PowerAction::Reboot);
+        let found = since(&noted, &all, REBOOT);
         assert_eq!(ids(&found), ["00000000-0000-4000-8000-000000000003"]);
         let mut runs = ahead;
         runs.state = CommandState::Pending;
@@ -265,7 +321,7 @@ mod tests {
         let noted = noted(std::slice::from_ref(&lower), 5).unwrap();
         let mut upper = lower;
         upper.id = CommandId::parse(&upper.id.as_str().to_uppercase()).unwrap();
-        assert!(since(&noted, &[upper], PowerAction::Reboot).is_empty());
+        assert!(since(&noted, &[upper], REBOOT).is_empty());
     }
 
     #[test]
@@ -279,7 +335,7 @@ mod tests {
             .collect();
         let few = noted(&within_an_hour, 3000).unwrap();
         assert_eq!(few.recent.len(), 21);
-        assert!(since(&few, &within_an_hour, PowerAction::Reboot).is_empty());
+        assert!(since(&few, &within_an_hour, REBOOT).is_empty());
         let over_years: Vec<Command> = (0..5000)
             .map(|n| command(n, "reboot", i64::from(n) * 4000))
             .collect();

@@ -1,0 +1,68 @@
+//! The list of a machine's commands, page by page, by the calls of a permit that was given for something else as well.
+
+use crate::{account::Permit, controllers::trouble::Trouble};
+use futures::FutureExt as _;
+use hosting::{
+    ServerId,
+    command::Command,
+    listing::{Gap, Listing},
+};
+use tokio::sync::Mutex;
+
+/// Pages of a machine's commands that are allowed for at first.
+pub const FIRST_PAGES: u32 = 6;
+/// Most of them: some 6,000 commands.
+pub const MOST_PAGES: u32 = 128;
+
+/// Why the list cannot be had.
+pub enum NotListed {
+    /// It is longer than so many pages: more are asked for next time.
+    Longer(u32),
+    /// Anything else.
+    Failed(Trouble),
+}
+
+/// How many pages are allowed for, where so many were too few.
+pub fn pages(too_few: Option<u32>) -> u32 {
+    too_few.map_or(FIRST_PAGES, |pages| pages.saturating_mul(4).min(MOST_PAGES))
+}
+
+/// The commands of a machine, of one kind (the API's `type`) or all, the whole list, by so many calls of the permit at
+/// most: what else it was given for is left of it.
+///
+/// # Errors
+/// Why the list cannot be had.
+pub async fn commands_of(
+    permit: &mut Permit,
+    id: &ServerId,
+    kind: Option<&'static str>,
+    pages: u32,
+) -> Result<Vec<Command>, NotListed> {
+    let calls = Mutex::new((permit, pages));
+    let calls = &calls;
+    let list = Listing::of_commands(move |page| {
+        async move {
+            let mut calls = calls.lock().await;
+            let Some(left) = calls.1.checked_sub(1) else {
+                return Err(Gap::TooMany);
+            };
+            calls.1 = left;
+            let page = calls
+                .0
+                .call(async |client| client.commands(id, kind, page).await);
+            Ok(page.await?)
+        }
+        .boxed()
+    });
+    match list.collect().await {
+        Ok(all) => Ok(all.into_records()),
+        Err(incomplete) => Err(match incomplete.gap {
+            Gap::Failed(error) => {
+                tracing::debug!(error = error.explain(), "a look at commands failed");
+                NotListed::Failed(Trouble::of_provider(&error))
+            }
+            Gap::TooMany if pages < MOST_PAGES => NotListed::Longer(pages),
+            gap => NotListed::Failed(Trouble::unexpected(&gap.to_string())),
+        }),
+    }
+}

@@ -1,0 +1,190 @@
+//! `spec.install`: the word by which a machine is installed again, and what was last done about it.
+//!
+//! An edit alone never wipes a disk. A higher `revision` is the consent, once for each number; what it says when the
+//! machine is first seen as delivered counts as performed.
+
+use super::{
+    command::{CommandOutcome, ListedCommands},
+    order::OrderAccount,
+    rfc3339,
+};
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Whether, and how, the machine is installed again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Install {
+    /// A higher number than the one that was last performed installs the machine again, once, with what the spec says
+    /// then: **all data of the machine is lost**. What it says when the machine is first seen as delivered counts as
+    /// performed, so the first installation needs none. At least 0, at most 2147483647. Mutable; a lower one sends nothing.
+    #[schemars(range(min = 0, max = 2_147_483_647))]
+    pub revision: i64,
+    /// Whether the whole disk is wiped first; false skips that. The data of the machine is lost all the same. Default:
+    /// true. Mutable; counts for the next re-installation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wipe_disk: Option<bool>,
+}
+
+impl Install {
+    /// Whether the whole disk is wiped.
+    pub fn wipes_disk(self) -> bool {
+        self.wipe_disk.unwrap_or(true)
+    }
+}
+
+/// What is known of the re-installations of a machine. Written by the operator only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstallStatus {
+    /// The machine that it is about, by the provider's identifier.
+    pub machine: String,
+    /// The highest `spec.install.revision` that counts as performed.
+    pub revision: i64,
+    /// When the machine was first seen as delivered, by the operator's clock: what was installed before is none of ours.
+    #[serde(with = "rfc3339")]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub since: i64,
+    /// Hashes of what the last re-installation that was finished has sent, as in `status.order.sent`. Unset before one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed: Option<BTreeMap<String, String>>,
+    /// The last re-installation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<InstallRecord>,
+}
+
+impl InstallStatus {
+    /// Of a machine that is seen for the first time.
+    pub fn new(machine: &str, revision: i64, since: i64) -> Self {
+        Self {
+            machine: machine.to_owned(),
+            revision,
+            since,
+            installed: None,
+            last: None,
+        }
+    }
+
+    /// The highest revision that was performed, or may have been: whatever came of one that may have been sent, nothing
+    /// is sent for it again.
+    pub fn performed(&self) -> i64 {
+        let last = self.last.as_ref().filter(|last| last.may_be_sent());
+        last.map_or(self.revision, |last| {
+            self.revision.max(last.intent.revision)
+        })
+    }
+
+    /// The re-installation whose end is still to be seen.
+    pub fn open(&self) -> Option<&InstallRecord> {
+        self.last.as_ref().filter(|last| last.is_open())
+    }
+}
+
+/// One re-installation as it was started, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstallRecord {
+    /// What is intended.
+    #[serde(flatten)]
+    pub intent: InstallIntent,
+    /// What came of the request. Unset while that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CommandOutcome")]
+    pub outcome: Option<CommandOutcome>,
+    /// The provider's identifier of the command by which it goes on.
+    #[serde(default, rename = "commandID", skip_serializing_if = "Option::is_none")]
+    pub command_id: Option<String>,
+    /// The provider's word for the state of that command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// How it ended. Unset until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "InstallEnd")]
+    pub end: Option<InstallEnd>,
+    /// When that was seen, by the operator's clock.
+    #[serde(
+        default,
+        with = "rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub ended_at: Option<i64>,
+    /// Details of the end, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl InstallRecord {
+    /// One of which nobody knows yet what came of it.
+    pub fn open(intent: InstallIntent) -> Self {
+        Self {
+            intent,
+            outcome: None,
+            command_id: None,
+            state: None,
+            end: None,
+            ended_at: None,
+            message: None,
+        }
+    }
+
+    /// Whether its end is still to be seen.
+    pub fn is_open(&self) -> bool {
+        self.end.is_none() && self.may_be_sent()
+    }
+
+    /// Whether the request was, or may have been, sent.
+    pub fn may_be_sent(&self) -> bool {
+        self.outcome != Some(CommandOutcome::NotSent)
+    }
+}
+
+/// The intent to install a machine again, written to status before the request is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstallIntent {
+    /// UID of the object: one that was restored has sent nothing.
+    pub uid: String,
+    /// The provider's identifier of the machine.
+    pub machine: String,
+    /// The `spec.install.revision` that asks for it.
+    pub revision: i64,
+    /// Whether the whole disk is wiped first.
+    pub wipe_disk: bool,
+    /// Nonce of this attempt.
+    pub attempt: String,
+    /// When the attempt was started.
+    #[serde(with = "rfc3339")]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub started_at: i64,
+    /// Time after which the request is no longer sent.
+    #[serde(with = "rfc3339")]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub send_by: i64,
+    /// The account that it goes to.
+    pub account: OrderAccount,
+    /// The re-installations of the machine that were listed right before: what is not among them came after.
+    pub listed: ListedCommands,
+    /// Hashes of what is sent and the provider does not give back, as in `status.order.sent`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sent: BTreeMap<String, String>,
+}
+
+/// How a re-installation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum InstallEnd {
+    /// The machine is installed with what was sent.
+    Finished,
+    /// The provider says that it failed.
+    Failed,
+    /// The provider refused it: the machine is as it was.
+    Refused,
+    /// It is not known whether it took place, or how it ended.
+    Unknown,
+    /// Another one was asked for when this one had not ended within its time.
+    TimedOut,
+    /// It was not sent: the machine had been installed again by somebody else, or by an operator whose record is lost.
+    NotRepeated,
+}
