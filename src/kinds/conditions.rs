@@ -27,6 +27,8 @@ pub enum Type {
     Complete,
     /// A command was not carried out, or nobody knows (True: bad).
     Failed,
+    /// The machine is installed with what the spec says.
+    InstallUpToDate,
 }
 
 impl Type {
@@ -43,6 +45,7 @@ impl Type {
             Self::SelfCovered => "SelfCovered",
             Self::Complete => "Complete",
             Self::Failed => "Failed",
+            Self::InstallUpToDate => "InstallUpToDate",
         }
     }
 }

@@ -106,8 +106,8 @@ fn ipxe_is_where_it_belongs() -> Rule {
 #[x_kube(validation = ipxe_is_where_it_belongs())]
 #[serde(rename_all = "camelCase")]
 pub struct OperatingSystem {
-    /// The provider's short name of the system, for example `ubuntu-2404-lts`. A change after the order is reported as
-    /// pending and sends nothing.
+    /// The provider's short name of the system, for example `ubuntu-2404-lts`. A change after the order takes
+    /// a re-installation (`install.revision`).
     #[schemars(
         length(min = 1, max = 128),
         regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -115,13 +115,13 @@ pub struct OperatingSystem {
     pub slug: String,
 
     /// Parameters of the kernel, for the systems `talos-…` alone, which need `siderolink.api`. Default: none. A change after
-    /// the order is reported as pending and sends nothing.
+    /// the order takes a re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub kernel_params: Vec<KernelParam>,
 
     /// Partitions of the first disk. Default: what the provider makes, `/boot`, swap, and `/` with the rest. A change after
-    /// the order is reported as pending and sends nothing.
+    /// the order takes a re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     #[x_kube(validation = Rule::new("self.all(p, self.exists_one(q, q.target == p.target))").message("two partitions have the same target: change one of them"))]
@@ -129,8 +129,8 @@ pub struct OperatingSystem {
     pub partitions: Vec<Partition>,
 
     /// Address of the iPXE script that `custom-ipxe` boots from, and needs: an absolute URL without user name and password.
-    /// Not for secrets, since everybody who may read the object reads it. Default: none. A change after the order is
-    /// reported as pending and sends nothing.
+    /// Not for secrets, since everybody who may read the object reads it. Default: none. A change after the order
+    /// takes a re-installation (`install.revision`).
     #[serde(
         default,
         rename = "ipxeScriptURL",

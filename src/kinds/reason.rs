@@ -188,8 +188,19 @@ reasons! {
     ServerEnding,
     /// The server wants something else by now.
     Superseded,
-    /// The object is a copy of one whose command was started, or was restored.
+    /// What was asked for may have been done already, for an object of which this one is a copy or was restored, or by an
+    /// operator whose record is lost.
     NotRepeated,
+    /// The machine is installed with what the spec says.
+    Installed,
+    /// The spec says something else than the machine is installed with, and only a re-installation changes that.
+    ReinstallRequired,
+    /// The machine is being installed again.
+    Reinstalling,
+    /// The provider says that the re-installation failed.
+    ReinstallFailed,
+    /// The re-installation takes longer than `provisioning.timeout`.
+    ReinstallTimeout,
 }
 
 impl fmt::Display for Reason {

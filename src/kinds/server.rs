@@ -13,6 +13,7 @@ use super::policies::{Policies, PoliciesInForce, release_delay_fits};
 use super::power::{Power, PowerStatus};
 pub use super::references::PinnedAccount;
 use super::references::{AccountRef, SshKeySource, account_stays};
+use super::reinstall::{Install, InstallStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Api, Client, CustomResource, KubeSchema, core::Rule};
 use schemars::JsonSchema;
@@ -135,7 +136,7 @@ pub struct BareMetalServerSpec {
     #[schemars(length(min = 1, max = 128))]
     pub instance_type: String,
 
-    /// Host name of the server. Default: the object's name. A change after the order is reported as pending and sends nothing.
+    /// Host name of the server. Default: the object's name. A change after the order takes a re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 253),
@@ -151,21 +152,21 @@ pub struct BareMetalServerSpec {
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub alternatives: Vec<Alternative>,
 
-    /// The operating system to install. A change after the order is reported as pending and sends nothing.
+    /// The operating system to install. A change after the order takes a re-installation (`install.revision`).
     pub os: OperatingSystem,
 
     /// A script that runs once, at the first boot: on Linux by what its shebang names, on Windows by PowerShell; other systems
-    /// run none. Default: none. A change after the order is reported as pending and sends nothing.
+    /// run none. Default: none. A change after the order takes a re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_install_script: Option<TextSource>,
 
-    /// Data that the machine reads from its metadata service; nothing runs it. Default: none. A change after the order is
-    /// reported as pending and sends nothing.
+    /// Data that the machine reads from its metadata service; nothing runs it. Default: none. A change after the order
+    /// takes a re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<UserData>,
 
     /// SSH keys for the root user, at most 50. Default: none. Windows and `talos-…` take none.
-    /// A change after the order is reported as pending and sends nothing.
+    /// A change after the order takes a re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
     pub ssh_keys: Vec<SshKeySource>,
@@ -280,6 +281,11 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2_147_483_647))]
     pub power_revision: Option<i64>,
+
+    /// Whether the machine is installed again. An edit of `hostname`, `os`, `sshKeys`, `postInstallScript` or `userData`
+    /// alone never does that. Default: never. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install: Option<Install>,
 }
 
 /// No machine is there, and no order is open.
@@ -445,6 +451,10 @@ pub struct BareMetalServerStatus {
     /// The last command that a change of `spec.power` came to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerStatus>,
+
+    /// The last re-installation of the machine, and which revision of `spec.install` counts as performed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<InstallStatus>,
 
     /// The last warning that was given of `spec.expiresAt`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,6 +10,7 @@ use crate::{
         command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
         conditions::{self, Type},
         names::{COMMAND_ANNOTATION, RELEASE_ANNOTATION},
+        reinstall::InstallStatus,
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -222,6 +223,12 @@ pub fn is_finished(object: &ServerCommand) -> bool {
     let conditions = object.status.as_ref().map(|s| s.conditions.as_slice());
     let is = |kind| conditions::is_true(conditions.unwrap_or_default(), kind);
     is(Type::Complete) || is(Type::Failed)
+}
+
+/// Whether the machine of a server is being installed again, or may be.
+pub fn is_installing(server: &BareMetalServer) -> bool {
+    let install = server.status.as_ref().and_then(|s| s.install.as_ref());
+    install.and_then(InstallStatus::open).is_some()
 }
 
 /// Whether the release of a server has begun, or is about to.

@@ -7,7 +7,7 @@ use super::{
     decide::{Effect, LookUp, fence, metadata, power, tags},
     facts::Facts,
     memory::Observation,
-    observe, orders,
+    observe, orders, reinstalls,
     turn::Permission,
     writes,
 };
@@ -75,6 +75,8 @@ async fn act_here(
         | Effect::AddTag { .. }
         | Effect::RemoveTag { .. }
         | Effect::RemoveOrderTag { .. }
+        | Effect::Reinstall(_)
+        | Effect::LookAtInstall { .. }
         | Effect::BeginRelease { .. }
         | Effect::Release { .. }
         | Effect::ReleaseFailed { .. } => wrong_permission(),
@@ -107,6 +109,8 @@ async fn act_there(
         | Effect::BeginRelease { uuid }
         | Effect::Release { uuid }
         | Effect::ReleaseFailed { uuid } => uuid,
+        Effect::Reinstall(new) => &new.machine,
+        Effect::LookAtInstall { record, .. } => &record.intent.machine,
         Effect::Order(_)
         | Effect::WriteNote(_)
         | Effect::PutBack(_)
@@ -158,6 +162,12 @@ async fn act_there(
             Box::pin(begin_release(ctx, facts, account, permit, &id)).await
         }
         Effect::Release { .. } => Box::pin(release(ctx, facts, account, permit, &id)).await,
+        Effect::Reinstall(new) => {
+            Box::pin(reinstalls::reinstall(ctx, facts, account, permit, &id, new)).await
+        }
+        Effect::LookAtInstall { record, pages } => {
+            reinstalls::look(&mut permit, &id, record, *pages).await
+        }
         Effect::ReleaseFailed { .. } => {
             Box::pin(release_failed(ctx, facts, account, permit, &id)).await
         }
@@ -217,7 +227,7 @@ fn written(written: Written<BareMetalServer>) -> Observation {
 }
 
 /// The object as it is now, and its kind, for the guards that are asked on them.
-async fn reread(ctx: &ServerContext, facts: &Facts) -> Result<Facts, Observation> {
+pub(super) async fn reread(ctx: &ServerContext, facts: &Facts) -> Result<Facts, Observation> {
     match ctx.read(&facts.object).await {
         Ok(Some(object)) => Ok(Facts {
             object,
@@ -276,7 +286,7 @@ async fn tag_exists(permit: &mut Permit, tag: &str) -> Result<bool, Error> {
     }
 }
 
-fn refused(error: &Error, what: &str) -> Observation {
+pub(super) fn refused(error: &Error, what: &str) -> Observation {
     tracing::debug!(error = error.explain(), "{what}");
     Observation::Failed(Trouble::of_provider(error))
 }
@@ -450,7 +460,7 @@ async fn begin_release(
 }
 
 /// Whether no command is under way for the object, as the API server has them now.
-async fn no_command_runs(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
+pub(super) async fn no_command_runs(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
     let commands = ctx.server_commands.clone();
     let found = commands.under_way_now(facts.namespace(), facts.name());
     match found.await {

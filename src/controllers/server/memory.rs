@@ -5,6 +5,7 @@
 use super::{
     decide::{Effect, sent::Hashes},
     facts::LimitsInForce,
+    install_memory::{InstallMemory, InstallObservation},
     tag_changes::{TagChange, TagChanges, TagEnd},
 };
 use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble};
@@ -77,6 +78,8 @@ pub struct Memory {
     pub release_told: Option<String>,
     /// The ServerCommand that this process created for `spec.power`, by its name.
     pub powered: Option<String>,
+    /// The re-installations of its machine.
+    pub install: InstallMemory,
     /// The changes of its machine's tags.
     pub tags: TagChanges,
 }
@@ -277,6 +280,8 @@ pub enum Observation {
     TagChanged(TagChange),
     /// The ServerCommand of this name was created, or was there.
     Commanded(String),
+    /// A re-installation was tried or looked at.
+    Installs(InstallObservation),
     /// An effect was done.
     Done,
     /// The object changed in between: the effect was not done, and the next pass sees the change.
@@ -353,6 +358,14 @@ impl Memory {
             Observation::Commanded(name) => {
                 self.powered = Some(name);
                 self.succeed();
+            }
+            Observation::Installs(observation) => {
+                let is_unsent = matches!(&observation, InstallObservation::Sent(record, _) if !record.may_be_sent());
+                self.install.note(observation);
+                match is_unsent {
+                    true => self.fail(now),
+                    false => self.succeed(),
+                }
             }
             Observation::Done => self.succeed(),
             Observation::PutBack => {

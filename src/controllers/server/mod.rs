@@ -7,6 +7,7 @@
 pub mod answers;
 pub mod decide;
 pub mod facts;
+pub mod install_memory;
 mod installation;
 pub mod memory;
 pub mod recall;
@@ -19,6 +20,7 @@ mod key_users;
 mod observe;
 mod orders;
 mod pass;
+mod reinstalls;
 mod report;
 mod ssh_keys;
 mod steps;

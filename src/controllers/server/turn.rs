@@ -63,6 +63,11 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
             (Lane::Release, 2)
         }
         Effect::RemoveOrderTag { .. } => (Lane::Release, 1),
+        Effect::Reinstall(new) => (Lane::Change, 2 + new.pages),
+        Effect::LookAtInstall { record, pages } => {
+            let is_known = record.command_id.is_some();
+            (Lane::Resolve, if is_known { 1 } else { *pages })
+        }
     };
     let Some(account) = account else {
         return vanished();

@@ -1,7 +1,7 @@
 //! Whether a command may be sent now.
 
 use super::{
-    super::facts::{Facts, ServerFact, is_ending},
+    super::facts::{Facts, ServerFact, is_ending, is_installing},
     Decision, Effect, NewCommand, end, hold, status,
 };
 use crate::{
@@ -66,6 +66,12 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
             "BareMetalServer {name} is being deleted, so no command is sent to its machine any more; delete this command"
         );
         return end::failed(facts, Reason::ServerEnding, message);
+    }
+    if is_installing(server) {
+        let message = format!(
+            "the machine of BareMetalServer {name} is being installed again (spec.install.revision), so this command is not sent; create another ServerCommand when that is over"
+        );
+        return end::failed(facts, Reason::Reinstalling, message);
     }
     if is_overtaken(server, &subject.object) {
         let message = format!(
@@ -135,6 +141,7 @@ pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
         && !fresh.is_late()
         && fresh.is_first
         && !is_ending(server)
+        && !is_installing(server)
         && !is_overtaken(server, &fresh.subject.object)
         && server.metadata.uid.as_ref() == Some(&new.server)
         && is_its_machine

@@ -1,11 +1,12 @@
 //! What a decision may ask for: one arm of `act` each.
 
-use super::{fence::TagProof, sent::Hashes};
+use super::{fence::TagProof, reinstall::NewInstall, sent::Hashes};
 use crate::kinds::{
     account::KnownMachine,
     command::PowerAction,
     names::RETAINED_PREFIX,
     order::{OrderAccount, OrderNote},
+    reinstall::InstallRecord,
 };
 use hosting::Order;
 use std::time::Duration;
@@ -79,6 +80,15 @@ pub enum Effect {
         /// What it does.
         action: PowerAction,
     },
+    /// Note that the machine is installed again, and send the request once.
+    Reinstall(Box<NewInstall>),
+    /// Look how far a re-installation is, or for the command by which it goes on.
+    LookAtInstall {
+        /// The re-installation.
+        record: Box<InstallRecord>,
+        /// So many pages of the machine's commands are allowed for.
+        pages: u32,
+    },
     /// Delete the object itself: it is past `spec.expiresAt`, in seconds since 1970.
     Expire {
         /// That moment.
@@ -94,6 +104,11 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// Whether this looks how a re-installation goes on, and changes nothing.
+    pub fn only_looks(&self) -> bool {
+        matches!(self, Self::LookAtInstall { .. })
+    }
+
     /// Whether this lets a machine stay at the provider for good, by policy.
     pub fn lets_stay(&self) -> bool {
         matches!(self, Self::AddTag { tag, .. } if tag.starts_with(RETAINED_PREFIX))

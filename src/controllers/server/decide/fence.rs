@@ -6,7 +6,7 @@ use super::{
     super::facts::{Facts, LiveAccount, is_same_uuid},
     Effect, NewOrder, decide,
     evidence::evidence,
-    expiry, external,
+    expiry, external, reinstall,
     replace::{self, Wish},
     rivals,
 };
@@ -51,6 +51,7 @@ pub fn may_begin_release(fresh: &Facts, record: &Server) -> bool {
         && fresh
             .known_policies()
             .is_some_and(PoliciesInForce::allow_release)
+        && !reinstall::may_be_on_its_way(fresh)
         && (is_due(fresh) || !record.status.is_live())
         && is_sole(fresh, record)
         && !marks::is_retained(record)
@@ -64,6 +65,22 @@ fn is_sole(object: &Facts, record: &Server) -> bool {
     bears(record, &object.mark())
         && !is_recorded
         && marks_of(&record.tags).all(|(mark, _)| is_left(&mark))
+}
+
+/// Why a machine, as it was read right before, is not installed again for this object; None: it may be.
+pub fn against_reinstall(fresh: &Facts, record: &Server) -> Option<String> {
+    let id = &record.id;
+    if !is_sole(fresh, record) || marks::is_retained(record) {
+        let why = format!("machine {id} does not bear the tag of this object alone");
+        return Some(why);
+    }
+    match &record.status {
+        ServerStatus::Delivered => None,
+        other => Some(format!(
+            "the provider says of machine {id}: {}",
+            other.as_str()
+        )),
+    }
 }
 
 /// Whether the delay of the release is over: by the wall clock, as far as that was not turned forward; or because this
@@ -94,7 +111,8 @@ pub fn may_retain(fresh: &Facts, uuid: &str) -> bool {
     let is_let = fresh.account.terms().is_some_and(Terms::let_retain);
     let by_policy = |policies: PoliciesInForce| policies.retain() && policies.let_send() && is_let;
     let is_due = fresh.kind_deleting == Some(true) || fresh.known_policies().is_some_and(by_policy);
-    fresh.deleting() && !is_begun(fresh, uuid) && is_due
+    let is_still = !reinstall::may_be_on_its_way(fresh);
+    fresh.deleting() && !is_begun(fresh, uuid) && is_due && is_still
 }
 
 /// Whether a decision rests on the object as it is now: a watch may be behind, and so may the listing of a process that

@@ -8,13 +8,13 @@ use super::{
     evidence::{Evidence, order_of},
     expiry,
     fence::TagProof,
-    leads_to, order_account, own_marks, power, remedy, replace, rivals, sent,
+    leads_to, order_account, own_marks, power, reinstall, remedy, replace, rivals, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::again::Again;
-use crate::controllers::cause::Cause;
+use crate::controllers::cause::{Cause, Standing};
 use crate::controllers::mark::marks_of;
 use crate::{
     account::view::{Sighting, State, View},
@@ -114,18 +114,31 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         .get_or_insert_with(|| account_of(&facts.object));
     let power = power::wished(facts, server);
     draft.status.power = power.status;
+    let install = reinstall::reinstall(facts, server);
+    draft.status.install.clone_from(&install.status);
+    let differences = differences(facts, Some(&record), server);
+    let up_to_date = reinstall::condition(facts, &install, &differences.install);
     let tags = tags::tags(facts, &record, server);
     draft.status.tags.clone_from(&tags.put_on);
     let mut cause = cause(facts, machine);
+    if cause.standing == Standing::Ready
+        && let Some(install) = install.cause
+    {
+        cause = install;
+    }
+    let held = install.unsynced.filter(|_| !facts.policies().suspend);
+    let is_held = held.is_some();
     let synced = match cause.is_in_sync() {
-        true => unsynced(facts, &record, server, tags.said.as_ref())
+        true => held
+            .map(|(reason, message)| (false, reason, message))
+            .or_else(|| unsynced(facts, differences, tags.said.as_ref()))
             .or_else(|| power::unsynced(draft.status.power.as_ref())),
         false => None,
     };
     let lasts = match &synced {
         Some((_, Reason::PendingChanges, _)) => true,
         Some((_, Reason::Suspended, _)) | None => false,
-        Some(_) => tags.said.as_ref().is_some_and(|s| s.lasting.is_some()),
+        Some(_) => is_held || tags.said.as_ref().is_some_and(|s| s.lasting.is_some()),
     };
     if lasts && cause.message.is_empty() {
         // `kubectl get -o wide` shows the message of Ready and of no other condition.
@@ -136,6 +149,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     draft.status.ordered_at = ordered.filter(|_| is_ordered).map(Time);
     draft.status.order = Some(record.clone());
     draft.set(facts, cause, synced);
+    draft.conditions.extend(up_to_date);
 
     let decision = Decision::of(draft);
     if let Some(effect) = leftover_off(facts, evidence, server).filter(|_| account.is_ok()) {
@@ -150,7 +164,15 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let Ok(view) = account else {
         return decision;
     };
-    if decision.effect.is_some() || !facts.policies().let_send() {
+    if decision.effect.is_some() {
+        return decision;
+    }
+    if !facts.policies().let_send() {
+        // Reading goes on.
+        decision.again = install
+            .rest
+            .map_or(decision.again, |rest| decision.again.within(rest));
+        decision.effect = install.effect.filter(Effect::only_looks);
         return decision;
     }
     if !server.status.is_live() {
@@ -163,15 +185,18 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         ..
     } = tags;
     let read = || look_of_the_deadline(facts, server);
+    decision.wants_installation = install.wants_installation;
     if let Some(effect) = own_marks::mend(facts, &record, server)
         .or(power.effect)
         .or(effect)
+        .or(install.effect)
         .or_else(read)
     {
         return decision.with(effect);
     }
     let mut decision = out_of_touch(facts, decision.draft);
-    let rests = [until_expiry, until_late(facts, server), rest];
+    decision.wants_installation = install.wants_installation;
+    let rests = [until_expiry, until_late(facts, server), rest, install.rest];
     for rest in rests.into_iter().flatten().filter(|rest| !rest.is_zero()) {
         decision.again = decision.again.within(rest);
     }
@@ -180,9 +205,14 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     if awaited.is_some() {
         decision.again = decision.again.within(view.times.active_poll_interval);
     }
-    // What is noted is created as soon as that is on record.
-    if is_to_record || awaited == Some(PowerState::Noted) {
+    // What is noted is created, and what came of a re-installation acted on, as soon as that is on record.
+    let is_new = decision.draft.status.install != facts.status().install;
+    if is_to_record || awaited == Some(PowerState::Noted) || is_new {
         decision.once_written = Again::AtOnce;
+    }
+    // Read with the next pass, which needs it.
+    if install.wants_installation && facts.installation.is_none() {
+        decision.again = Again::AtOnce;
     }
     decision
 }
@@ -451,8 +481,7 @@ pub fn said(server: &Server) -> String {
 /// What Synced says of a machine with which all goes well, when it is not simply in sync.
 fn unsynced(
     facts: &Facts,
-    record: &OrderRecord,
-    server: &Server,
+    differences: Differences,
     tags: Option<&Said>,
 ) -> Option<(bool, Reason, String)> {
     if facts.policies().suspend {
@@ -463,7 +492,7 @@ fn unsynced(
         ));
     }
     let tags = tags.filter(|_| !facts.policies().observe_only());
-    let Some((is_in_sync, reason, mut message)) = pending(facts, Some(record), server) else {
+    let Some((is_in_sync, reason, mut message)) = differences.pending() else {
         return tags.map(|said| (false, said.reason, said.message.clone()));
     };
     // What goes on by itself is not worth another event.
@@ -479,71 +508,107 @@ pub(super) fn pending(
     record: Option<&OrderRecord>,
     server: &Server,
 ) -> Option<(bool, Reason, String)> {
-    let pending = differences(facts, record, server);
-    (!pending.is_empty()).then(|| {
-        let message = format!(
-            "{}; nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine",
-            pending.join("; ")
-        );
-        (false, Reason::PendingChanges, message)
-    })
+    differences(facts, record, server).pending()
 }
 
-/// What the spec says and the machine does not show, in words, but for what is brought about. The provider may change
-/// case and blanks.
-fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> Vec<String> {
-    let spec = &facts.object.spec;
-    let mut found = Vec::new();
-    let mut differs = |field: &str, wanted: &str, shown: &str| {
-        let quoted = |text: &str| match text {
-            "" => "not set".to_owned(),
-            text => cut(text).to_owned(),
+/// What the spec says and the machine does not show, in words, but for what is brought about.
+#[derive(Default)]
+struct Differences {
+    /// What a re-installation changes.
+    install: Vec<String>,
+    /// What nothing changes.
+    lasting: Vec<String>,
+}
+
+impl Differences {
+    /// What Synced says of them.
+    fn pending(self) -> Option<(bool, Reason, String)> {
+        let next = match (self.install.is_empty(), self.lasting.is_empty()) {
+            (true, true) => return None,
+            (false, true) => {
+                "only a re-installation changes that, which wipes the disk: see the condition InstallUpToDate; else set the spec back to what the machine has"
+            }
+            _ => {
+                "nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine"
+            }
         };
-        found.push(format!(
-            "{field} is {}, the machine has {}",
-            quoted(wanted),
-            quoted(shown)
-        ));
+        let all = [self.lasting, self.install].concat().join("; ");
+        Some((false, Reason::PendingChanges, format!("{all}; {next}")))
+    }
+}
+
+/// One difference. The provider may change case and blanks.
+fn differs(field: &str, wanted: &str, shown: &str) -> String {
+    let quoted = |text: &str| match text {
+        "" => "not set".to_owned(),
+        text => cut(text).to_owned(),
     };
+    format!(
+        "{field} is {}, the machine has {}",
+        quoted(wanted),
+        quoted(shown)
+    )
+}
+
+fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> Differences {
+    let spec = &facts.object.spec;
+    let mut found = Differences::default();
     // These can differ where the request was changed and a machine of the former one appeared after all, or
     // where the object lost its status.
     let is_one_of_them = candidates(spec).any(|c| c.is(&server.location, &server.instance_type));
     let differ =
         |one: &str, shown: &str| !is_one_of_them && !shown.is_empty() && !is_same(one, shown);
     if differ(&spec.location, &server.location) {
-        differs("spec.location", &spec.location, &server.location);
+        found
+            .lasting
+            .push(differs("spec.location", &spec.location, &server.location));
     }
     if differ(&spec.instance_type, &server.instance_type) {
-        differs(
+        found.lasting.push(differs(
             "spec.instanceType",
             &spec.instance_type,
             &server.instance_type,
-        );
+        ));
     }
     // What came from the on-demand pool shows no contract.
     let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
     if let Some(shown) = server.contract_id.as_deref()
         && Some(shown) != contract
     {
-        differs("spec.contractID", contract.unwrap_or_default(), shown);
+        found.lasting.push(differs(
+            "spec.contractID",
+            contract.unwrap_or_default(),
+            shown,
+        ));
     }
     if !is_same(facts.hostname(), &server.name) {
         let field = match spec.hostname {
             Some(_) => "spec.hostname",
             None => "the host name (spec.hostname is not set)",
         };
-        differs(field, facts.hostname(), &server.name);
+        found
+            .install
+            .push(differs(field, facts.hostname(), &server.name));
     }
     if !server.os_slug.is_empty() && !is_same(&spec.os.slug, &server.os_slug) {
-        differs("spec.os.slug", &spec.os.slug, &server.os_slug);
+        found
+            .install
+            .push(differs("spec.os.slug", &spec.os.slug, &server.os_slug));
     }
     if let Some(named) = spec.external_id.as_deref()
         && !is_same_uuid(named, server.id.as_str())
     {
-        differs("spec.externalID", named, server.id.as_str());
+        found
+            .lasting
+            .push(differs("spec.externalID", named, server.id.as_str()));
     }
-    if let Some((record, wanted)) = record.zip(facts.memory.installation.hashes.as_ref()) {
-        found.extend(sent::differences(record, wanted));
+    if let Some(wanted) = facts.memory.installation.hashes.as_ref() {
+        let install = reinstall::known(facts, server.id.as_str());
+        let installed = install.and_then(|install| install.installed);
+        let sent = installed.or_else(|| record.map(|record| record.sent.clone()));
+        found
+            .install
+            .extend(sent::differences(&sent.unwrap_or_default(), wanted));
     }
     found
 }

@@ -22,6 +22,7 @@ pub mod order;
 mod own_marks;
 mod policies;
 pub mod power;
+pub mod reinstall;
 pub mod release;
 pub mod remedy;
 pub mod replace;
@@ -55,6 +56,7 @@ use crate::{
 use draft::Draft;
 pub use effect::{Effect, LookUp, NewOrder};
 use evidence::{Evidence, evidence};
+pub use reinstall::NewInstall;
 use std::time::Duration;
 
 /// What to do now, what to say, and when to look again.

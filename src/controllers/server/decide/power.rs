@@ -4,10 +4,11 @@
 //! change of the wish. It is noted in status first, with the name of the command to come, so that whoever goes on creates
 //! that one and no other; what is sent, and that it is sent once, is the matter of that object.
 
-use super::{super::facts::Facts, Effect};
+use super::{super::facts::Facts, Effect, reinstall};
 use crate::kinds::{
     Reason,
     power::{PowerCommand, PowerState, PowerStatus},
+    reinstall::InstallStatus,
 };
 use hosting::{Server, ServerStatus};
 use jiff::Timestamp;
@@ -76,7 +77,10 @@ pub fn wished(facts: &Facts, server: &Server) -> Wished {
         return nothing(Some(PowerStatus::new(id)));
     };
     let is_changed = known.wish != Some(wish) || known.revision < revision;
-    if is_changed && facts.policies().let_send() {
+    // A machine that is being installed again takes no command; the wish is heard when that is over.
+    let installs = reinstall::known(facts, id);
+    let is_installing = installs.as_ref().and_then(InstallStatus::open).is_some();
+    if is_changed && facts.policies().let_send() && !is_installing {
         let generation = facts.object.metadata.generation.unwrap_or_default();
         known.wish = Some(wish);
         known.revision = known.revision.max(revision);

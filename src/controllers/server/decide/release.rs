@@ -10,7 +10,7 @@ use super::{
     evidence::{Attempt, Evidence, order_of},
     external,
     fence::{self, TagProof},
-    missing, order, remedy, resolve, rivals, sending, terms,
+    missing, order, reinstall, remedy, resolve, rivals, sending, terms,
 };
 use crate::account::{marks, view::View};
 use crate::controllers::account_facts::Purpose;
@@ -129,7 +129,10 @@ fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision 
         return shared(facts, evidence, server);
     }
     if !fence::is_begun(facts, server.id.as_str()) {
-        return before(facts, server);
+        return match reinstall::may_be_on_its_way(facts) && server.status.is_live() {
+            true => installing(facts, server),
+            false => before(facts, server),
+        };
     }
     let begun =
         "the release has begun, so the machine cannot be kept any more, and nothing more is sent";
@@ -276,6 +279,16 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     Decision::unchanged(facts).with(Effect::BeginRelease {
         uuid: server.id.as_str().into(),
     })
+}
+
+/// A request to install the machine may be on its way: it meets the machine as this object's, or not at all.
+fn installing(facts: &Facts, server: &Arc<Server>) -> Decision {
+    let text = format!(
+        "whether machine {} is being installed again is known within two minutes; it is released or retained then; looked at again every {}",
+        server.id,
+        Interval(COMMAND_RUNS)
+    );
+    showing(facts, server, Cause::waits(Reason::Reinstalling, text)).again(COMMAND_RUNS)
 }
 
 /// A command may be under way, which the release waits for.

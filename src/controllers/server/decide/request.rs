@@ -17,7 +17,7 @@ use crate::{
 use hosting::{
     Order, SecretText,
     request::{InvalidRequest, is_host_name},
-    server::{Partition, PartitionSize, SystemChoice},
+    server::{DiskWipe, Partition, PartitionSize, Reinstall, SystemChoice},
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -106,36 +106,69 @@ pub fn request(facts: &Facts, at: &Place, installation: &Installation) -> Result
     }
 }
 
-fn order(facts: &Facts, at: &Place, installation: &Installation) -> Order {
-    let spec = &facts.object.spec;
-    let Installation {
-        ssh_keys,
-        kernel_params,
-        post_install_script,
-        user_data,
-    } = installation.clone();
-    let partitions = spec.os.partitions.iter().map(|partition| Partition {
+/// The request of a re-installation, with all that the spec says, checked against the API's rules.
+///
+/// # Errors
+/// Which rule is broken.
+pub fn reinstallation(facts: &Facts, installation: &Installation) -> Result<Reinstall, Cause> {
+    let catalogue = facts.view().and_then(|view| view.catalogue.as_ref());
+    if let Some((_, catalogue)) = catalogue {
+        system_is_offered(facts, catalogue)?;
+    }
+    is_named(facts)?;
+    let install = facts.object.spec.install.unwrap_or_default();
+    let request = Reinstall {
+        name: Some(facts.hostname().into()),
+        ssh_keys: Some(keys_to_send(installation)),
+        post_install_script: installation.post_install_script.clone(),
+        os: Some(system(facts, installation)),
+        user_data: installation.user_data.clone(),
+        wipe: match install.wipes_disk() {
+            true => DiskWipe::Whole,
+            false => DiskWipe::Skip,
+        },
+    };
+    match request.check() {
+        Ok(()) => Ok(request),
+        Err(broken) => Err(invalid(in_spec(&broken))),
+    }
+}
+
+fn keys_to_send(installation: &Installation) -> Vec<String> {
+    let keys = installation.ssh_keys.iter();
+    keys.map(|key| key.sent.clone()).collect()
+}
+
+/// The system with its settings.
+fn system(facts: &Facts, installation: &Installation) -> SystemChoice {
+    let os = &facts.object.spec.os;
+    let partitions = os.partitions.iter().map(|partition| Partition {
         target: partition.target.clone(),
         filesystem: partition.filesystem.as_str().to_owned(),
         size: u32::try_from(partition.size_mb)
             .map_or(PartitionSize::Rest, PartitionSize::Megabytes),
     });
+    SystemChoice {
+        slug: os.slug.clone(),
+        kernel_params: installation.kernel_params.clone(),
+        partitions: partitions.collect(),
+        ipxe_script_url: os.ipxe_script_url.as_ref().map(SecretText::new),
+    }
+}
+
+fn order(facts: &Facts, at: &Place, installation: &Installation) -> Order {
+    let spec = &facts.object.spec;
     Order {
         name: facts.hostname().into(),
         location: at.location.clone(),
         instance_type: at.instance_type.clone(),
-        os: SystemChoice {
-            slug: spec.os.slug.clone(),
-            kernel_params,
-            partitions: partitions.collect(),
-            ipxe_script_url: spec.os.ipxe_script_url.as_ref().map(SecretText::new),
-        },
-        ssh_keys: ssh_keys.into_iter().map(|key| key.sent).collect(),
+        os: system(facts, installation),
+        ssh_keys: keys_to_send(installation),
         tags: spec.tags.clone(),
         contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
         overflow: spec.overflow.unwrap_or(false),
-        post_install_script,
-        user_data,
+        post_install_script: installation.post_install_script.clone(),
+        user_data: installation.user_data.clone(),
     }
 }
 

@@ -2,11 +2,7 @@
 //! later edits are seen. Never the text.
 
 use super::super::facts::{Installation, ServerKey};
-use crate::kinds::{
-    BareMetalServer, Reason,
-    conditions::Type,
-    server::{BareMetalServerSpec, OrderRecord},
-};
+use crate::kinds::{BareMetalServer, Reason, conditions::Type, server::BareMetalServerSpec};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,19 +88,19 @@ fn hash(parts: &[&str], digits: usize) -> String {
         .collect()
 }
 
-/// What the spec asks for now and the order did not send, in words.
-pub(super) fn differences(record: &OrderRecord, wanted: &Hashes) -> Vec<String> {
-    if record.sent.is_empty() {
+/// What the spec asks for now and was not sent, with the order or the last re-installation, in words.
+pub(super) fn differences(sent: &Hashes, wanted: &Hashes) -> Vec<String> {
+    if sent.is_empty() {
         return Vec::new();
     }
-    let fields: BTreeSet<&String> = record.sent.keys().chain(wanted.keys()).collect();
+    let fields: BTreeSet<&String> = sent.keys().chain(wanted.keys()).collect();
     let differ = fields
         .into_iter()
-        .filter(|field| record.sent.get(*field) != wanted.get(*field));
+        .filter(|field| sent.get(*field) != wanted.get(*field));
     differ
         .map(|field| match &**field {
-            KEYS => "spec.sshKeys are not the keys that were sent with the order".to_owned(),
-            field => format!("spec.{field} is not what was sent with the order"),
+            KEYS => "spec.sshKeys are not the keys that the machine was installed with".to_owned(),
+            field => format!("spec.{field} is not what the machine was installed with"),
         })
         .collect()
 }
@@ -115,11 +111,10 @@ pub fn last_said(object: &BareMetalServer) -> Hashes {
     let Some(status) = &object.status else {
         return Hashes::new();
     };
-    let mut hashes = status
-        .order
-        .as_ref()
-        .map(|o| o.sent.clone())
-        .unwrap_or_default();
+    let install = status.install.as_ref();
+    let installed = install.and_then(|install| install.installed.clone());
+    let ordered = status.order.as_ref().map(|o| o.sent.clone());
+    let mut hashes = installed.or(ordered).unwrap_or_default();
     let pending = status.conditions.iter().find(|c| {
         c.type_ == Type::Synced.as_str() && c.reason == Reason::PendingChanges.to_string()
     });
@@ -147,7 +142,7 @@ mod tests {
         .unwrap()
     }
 
-    fn record(sent: &Hashes) -> OrderRecord {
+    fn record(sent: &Hashes) -> crate::kinds::server::OrderRecord {
         let record = json!({"cluster": "c", "uid": "u", "mark": "m", "epoch": 1, "attempt": "a",
             "sendBy": "2026-01-01T00:00:00Z", "sent": sent});
         serde_json::from_value(record).unwrap()
@@ -156,7 +151,7 @@ mod tests {
     #[test]
     fn each_field_is_told_by_itself() {
         let plain = hashes(&spec(), &Installation::default());
-        let before = record(&plain);
+        let before = plain.clone();
         assert_eq!(differences(&before, &plain), Vec::<String>::new());
         let param = |value: &str| KernelParam {
             key: "siderolink.api".into(),
@@ -200,7 +195,7 @@ mod tests {
             };
             assert!(one.starts_with(said), "{one}");
             assert_eq!(
-                differences(&record(&wanted), &plain).len(),
+                differences(&wanted, &plain).len(),
                 1,
                 "{said}: taken out again"
             );
@@ -209,7 +204,7 @@ mod tests {
             kernel_params: vec![param(value)],
             ..Installation::default()
         };
-        let sent = record(&hashes(&spec(), &with("https://a")));
+        let sent = hashes(&spec(), &with("https://a"));
         assert_eq!(
             differences(&sent, &hashes(&spec(), &with("https://a"))).len(),
             0
@@ -218,7 +213,7 @@ mod tests {
             differences(&sent, &hashes(&spec(), &with("https://b"))).len(),
             1
         );
-        let unknown = record(&Hashes::new());
+        let unknown = Hashes::new();
         let wanted = {
             let mut spec = spec();
             spec.os.partitions.push(partition);
@@ -241,12 +236,12 @@ mod tests {
                 "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
             status.conditions = serde_json::from_value(synced).unwrap();
             let order = status.order.clone().unwrap();
-            differences(&order, &last_said(&server))
+            differences(&order.sent, &last_said(&server))
         };
-        let keys = "spec.sshKeys are not the keys that were sent with the order";
+        let keys = "spec.sshKeys are not the keys that the machine was installed with";
         let said = saying("PendingChanges", &format!("{keys}; spec.tags: no"));
         assert_eq!(said, [keys]);
-        let data = "spec.userData is not what was sent with the order";
+        let data = "spec.userData is not what the machine was installed with";
         assert_eq!(saying("PendingChanges", data), [data]);
         let none: [&str; 0] = [];
         assert_eq!(saying("PendingChanges", "spec.tags: no"), none);

@@ -429,6 +429,8 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::ReleaseFailed { .. } => "ReleaseFailed",
         Effect::Expire { .. } => "Expire",
         Effect::Command { .. } => "Command",
+        Effect::Reinstall(_) => "Reinstall",
+        Effect::LookAtInstall { .. } => "LookAtInstall",
         Effect::LetGo => "LetGo",
     });
     let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);

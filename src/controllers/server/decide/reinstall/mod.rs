@@ -1,0 +1,245 @@
+//! `spec.install`: a machine is installed again by a higher `revision`, once, and by nothing else.
+//!
+//! What the revision says at first sight of a delivered machine counts as performed; so it does where the object lost its
+//! status, so an intent in status alone is enough: who has lost it sends nothing. A revision that was sent, or may have
+//! been, is never sent again; what came of it is found by looking at the machine's commands ([`follow`]).
+
+mod follow;
+mod start;
+
+pub use start::{NewInstall, may_send, may_start};
+
+use super::{
+    super::facts::{Facts, is_same_uuid},
+    Effect,
+};
+use crate::{
+    controllers::cause::{AS_READY, Cause},
+    kinds::{
+        Reason,
+        command::CommandOutcome,
+        conditions::{Type, Wanted},
+        reinstall::{InstallEnd, InstallRecord, InstallStatus},
+    },
+};
+use hosting::{Server, ServerStatus};
+use std::time::Duration;
+
+/// What the wish, and what was done about it, come to.
+#[derive(Default)]
+pub struct Reinstallation {
+    /// What is noted of it.
+    pub status: Option<InstallStatus>,
+    /// What is due, once that is on record.
+    pub effect: Option<Effect>,
+    /// How the server stands, in the place of a machine with which all goes well.
+    pub cause: Option<Cause>,
+    /// What stands against a re-installation that is wished for, or became of it, while the machine goes on.
+    pub unsynced: Option<(Reason, String)>,
+    /// When to look again.
+    pub rest: Option<Duration>,
+    /// What the machine is installed with has to be read.
+    pub wants_installation: bool,
+}
+
+/// What is to be noted and done for a machine.
+pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
+    let id = server.id.as_str();
+    if server.status != ServerStatus::Delivered {
+        let status = known(facts, id).or_else(|| facts.status().install);
+        return Reinstallation {
+            status,
+            ..Reinstallation::default()
+        };
+    }
+    let Some(known) = known(facts, id) else {
+        let mut first = InstallStatus::new(id, wished(facts), facts.now.wall);
+        // A process that sent one knows of it, although the object lost its status.
+        first.last = remembered(facts, id);
+        return Reinstallation {
+            status: Some(first),
+            ..Reinstallation::default()
+        };
+    };
+    let known = follow::settled(facts, known);
+    let mut found = match known.open() {
+        Some(record) => follow::follow(facts, record),
+        None if wished(facts) > known.performed() => start::start(facts, &known),
+        None => after(facts, &known),
+    };
+    // An effect rests on what stands in status, and not on what only this process knows.
+    if facts.status().install.as_ref() != Some(&known) {
+        found.effect = None;
+    }
+    found.status = Some(known);
+    found
+}
+
+/// The `spec.install.revision` that is asked for.
+pub fn wished(facts: &Facts) -> i64 {
+    facts.object.spec.install.unwrap_or_default().revision
+}
+
+/// What is known of the re-installations of this machine: by the status, and by what this process knows itself.
+pub fn known(facts: &Facts, machine: &str) -> Option<InstallStatus> {
+    let status = facts.status();
+    // What an earlier object of this name had in its status was restored, and is none of this one's.
+    let is_own = status.order.is_some_and(|o| o.intent.uid == facts.uid());
+    let shown = status.install.filter(|_| is_own);
+    let mut known = shown.filter(|install| is_same_uuid(&install.machine, machine))?;
+    if let Some(record) = remembered(facts, machine)
+        && knows_more(&record, known.last.as_ref())
+    {
+        known.last = Some(record);
+    }
+    Some(known)
+}
+
+/// The same of the machine that status names.
+pub fn of_status(facts: &Facts) -> Option<InstallStatus> {
+    let status = facts.object.status.as_ref()?;
+    known(facts, status.uuid.as_deref()?)
+}
+
+fn remembered(facts: &Facts, machine: &str) -> Option<InstallRecord> {
+    let record = facts.memory.install.record.clone()?;
+    let intent = &record.intent;
+    (intent.uid == facts.uid() && is_same_uuid(&intent.machine, machine)).then_some(record)
+}
+
+/// Whether what this process remembers goes beyond what the object shows.
+fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
+    let Some(shown) = shown else {
+        return record.may_be_sent();
+    };
+    let rank = |r: &InstallRecord| (r.end.is_some(), r.outcome.is_some(), r.command_id.is_some());
+    match record.intent.attempt == shown.intent.attempt {
+        true => shown.end.is_none() && rank(record) >= rank(shown),
+        // The watch may be behind. Another process may also have started one since, which this must not hide.
+        false => record.may_be_sent() && record.intent.started_at > shown.intent.started_at,
+    }
+}
+
+/// Whether a request to install the machine may be on its way at this moment: the machine goes to nobody else until it is
+/// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters.
+pub fn may_be_on_its_way(facts: &Facts) -> bool {
+    let known = of_status(facts);
+    let open = known.as_ref().and_then(InstallStatus::open);
+    let Some(open) = open.filter(|record| record.outcome.is_none()) else {
+        return false;
+    };
+    let since = facts.memory.install.unanswered.as_ref();
+    let since = since.filter(|(attempt, _)| *attempt == open.intent.attempt);
+    since.is_none_or(|(_, since)| facts.now.since(*since) < on_its_way(facts))
+}
+
+/// For so long at most.
+fn on_its_way(facts: &Facts) -> Duration {
+    /// A request that was sent at the last moment is over by then.
+    const ON_THE_WIRE: Duration = Duration::from_secs(60);
+    let window = facts.view().map(|view| view.times.send_window);
+    // The longest that an account may have.
+    window.unwrap_or(Duration::from_secs(200)) + ON_THE_WIRE
+}
+
+/// Nothing is open, and nothing new is asked for.
+fn after(facts: &Facts, known: &InstallStatus) -> Reinstallation {
+    let mut found = Reinstallation::default();
+    let wished = wished(facts);
+    // Who sets the number back takes the machine as it is.
+    let last = known.last.as_ref();
+    let Some(last) = last.filter(|last| last.intent.revision == wished && last.may_be_sent())
+    else {
+        return found;
+    };
+    let machine = &last.intent.machine;
+    let why = last.message.as_deref().unwrap_or("it does not say why");
+    let next = format!(
+        "to install it again, raise spec.install.revision above {wished}; to take it as it is, set the number back below {wished}"
+    );
+    match last.end {
+        Some(InstallEnd::Failed) => {
+            let message = format!(
+                "the provider says that the re-installation of machine {machine} (spec.install.revision {wished}) failed; {next}"
+            );
+            found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
+        }
+        Some(InstallEnd::Unknown) => {
+            let message = format!(
+                "it is not known whether machine {machine} was installed again (spec.install.revision {wished}), and it is not sent again: {why}; look at the machine; {next}"
+            );
+            found.cause = Some(Cause::needs_person(Reason::OutcomeUnknown, message));
+        }
+        Some(InstallEnd::Refused) => {
+            let message = format!(
+                "the provider refused to install machine {machine} again (spec.install.revision {wished}): {why}; the machine is as it was; correct the spec and raise spec.install.revision above {wished}, or set it back below"
+            );
+            found.unsynced = Some((Reason::RequestRefused, message));
+        }
+        Some(InstallEnd::NotRepeated) => {
+            let message = format!(
+                "spec.install.revision {wished} is not performed: {why}; if machine {machine} shall be installed again all the same, raise the number above {wished}; else set it back below"
+            );
+            found.unsynced = Some((Reason::NotRepeated, message));
+        }
+        Some(InstallEnd::Finished | InstallEnd::TimedOut) | None => {}
+    }
+    found
+}
+
+/// The condition `InstallUpToDate`. `differences`: what the spec asks for and the machine is not installed with, in words.
+pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) -> Option<Wanted> {
+    let known = found.status.as_ref()?;
+    let of = |up_to_date, reason, message: String| {
+        Some(Wanted::new(
+            Type::InstallUpToDate,
+            up_to_date,
+            reason,
+            message,
+        ))
+    };
+    if let Some(cause) = &found.cause {
+        return of(false, cause.reason, AS_READY.to_owned());
+    }
+    if let Some((reason, _)) = &found.unsynced {
+        return of(false, *reason, "the condition Synced says why".to_owned());
+    }
+    let (wished, performed) = (wished(facts), known.performed());
+    let lower = match wished < performed && facts.object.spec.install.is_some() {
+        true => format!(
+            "spec.install.revision is {wished}, and {performed} counts as performed: nothing is sent until it is higher than that"
+        ),
+        false => String::new(),
+    };
+    if differences.is_empty() {
+        return of(true, Reason::Installed, lower);
+    }
+    let consent = match lower.as_str() {
+        "" => format!(
+            "nothing is sent for that; to install the machine again with what the spec says, set spec.install.revision to {}: {}",
+            performed.saturating_add(1),
+            what_is_lost(facts)
+        ),
+        lower => format!("{lower}; then: {}", what_is_lost(facts)),
+    };
+    of(
+        false,
+        Reason::ReinstallRequired,
+        format!("{}; {consent}", differences.join("; ")),
+    )
+}
+
+/// What a re-installation does to the disks, in words.
+fn what_is_lost(facts: &Facts) -> &'static str {
+    match facts.object.spec.install.unwrap_or_default().wipes_disk() {
+        true => "the whole disk is wiped then (spec.install.wipeDisk), and all data is lost",
+        false => {
+            "the quick format of the disk is skipped then (spec.install.wipeDisk: false), and the data is lost all the same"
+        }
+    }
+}
+
+/// Whether a record is one that the provider took.
+fn is_accepted(record: &InstallRecord) -> bool {
+    record.outcome == Some(CommandOutcome::Accepted)
+}
