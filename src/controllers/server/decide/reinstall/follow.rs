@@ -18,11 +18,9 @@ use std::time::Duration;
 
 /// What is known, with the end of the last re-installation where it has come.
 pub(super) fn settled(facts: &Facts, mut known: InstallStatus) -> InstallStatus {
-    let Some((end, message)) = known.open().and_then(|record| end(facts, record)) else {
-        return known;
-    };
-    let performed = known.performed();
-    if let Some(record) = &mut known.last {
+    if let Some((end, message)) = known.open().and_then(|record| end(facts, record))
+        && let Some(record) = &mut known.last
+    {
         record.end = Some(end);
         record.ended_at = Some(facts.now.wall);
         record.message = message.or_else(|| record.message.take());
@@ -30,7 +28,9 @@ pub(super) fn settled(facts: &Facts, mut known: InstallStatus) -> InstallStatus 
             known.installed = Some(record.intent.sent.clone());
         }
     }
-    known.revision = performed;
+    if known.open().is_none() {
+        known.revision = known.performed();
+    }
     known
 }
 

@@ -14,7 +14,7 @@ use super::{
     Effect,
 };
 use crate::{
-    controllers::cause::{AS_READY, Cause},
+    controllers::cause::{AS_READY, AS_SYNCED, Cause},
     kinds::{
         Reason,
         command::CommandOutcome,
@@ -202,7 +202,7 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
         return of(false, cause.reason, AS_READY.to_owned());
     }
     if let Some((reason, _)) = &found.unsynced {
-        return of(false, *reason, "the condition Synced says why".to_owned());
+        return of(false, *reason, AS_SYNCED.to_owned());
     }
     let (wished, performed) = (wished(facts), known.performed());
     let lower = match wished < performed && facts.object.spec.install.is_some() {
