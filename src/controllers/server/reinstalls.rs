@@ -35,7 +35,7 @@ use hosting::{
     CommandId, Error, Server, ServerId,
     command::{Command, REINSTALLATIONS},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Notes that the machine is installed again, and sends the request at most once: on object, account and machine read right
 /// before, while no command is under way.
@@ -346,7 +346,7 @@ pub(super) async fn look(
     if let Some(command) = known.and_then(|id| CommandId::parse(id).ok()) {
         let answer = permit.call(async |client| client.command(id, &command).await);
         return match answer.await {
-            Ok(command) => looked(record, &command, at),
+            Ok(command) => looked(permit, id, record, &command, at).await,
             Err(error) => act::refused(&error, "a look at a re-installation failed"),
         };
     }
@@ -359,7 +359,7 @@ pub(super) async fn look(
     let attempt = intent.attempt.clone();
     installs(match found.as_slice() {
         [] => InstallObservation::NotListed(attempt, at),
-        [one] => return looked(record, one, at),
+        [one] => return looked(permit, id, record, one, at).await,
         several => {
             let ids = several.iter().map(|command| command.id.as_str());
             InstallObservation::Several(attempt, wording::listed(ids))
@@ -367,7 +367,19 @@ pub(super) async fn look(
     })
 }
 
-fn looked(record: &InstallRecord, command: &Command, at: std::time::Duration) -> Observation {
+/// What a command shows. Of one that is over the machine is read as well: what was seen of it is of before.
+async fn looked(
+    permit: &mut Permit,
+    id: &ServerId,
+    record: &InstallRecord,
+    command: &Command,
+    at: Duration,
+) -> Observation {
+    if command.state.is_over()
+        && let Err(error) = permit.read(id).await
+    {
+        return act::refused(&error, "a machine could not be read");
+    }
     let record = InstallRecord {
         outcome: Some(CommandOutcome::Accepted),
         command_id: Some(command.id.as_str().to_owned()),

@@ -87,12 +87,14 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once() {
 
     edit(&world, json!({"install": {"revision": 2}})).await;
     says(&world, "Ready", "False", "Reinstalling").await;
-    came_to(&world, 2, "Finished").await;
-    says(&world, "InstallUpToDate", "True", "Installed").await;
-    let ready = world.wait_ready("web", SOON).await;
-    assert_eq!(ready["status"]["observed"]["osSlug"], "debian-13");
-    assert_eq!(ready["status"]["observed"]["hostname"], "db");
-    assert_eq!(ready["status"]["uuid"], uuid.as_str());
+    let done = came_to(&world, 2, "Finished").await;
+    // As it is now, at once, and not as the last poll saw it.
+    assert_eq!(done["status"]["observed"]["osSlug"], "debian-13");
+    assert_eq!(done["status"]["observed"]["hostname"], "db");
+    assert_eq!(done["status"]["uuid"], uuid.as_str());
+    for kind in ["Ready", "InstallUpToDate", "Synced"] {
+        assert_eq!(condition(&done, kind).unwrap()["status"], "True", "{kind}");
+    }
     assert_eq!(asked(&world).await, ["wipeDisk=true"]);
 
     // Neither another process, nor a lower number, nor the loss of the status sends anything.
