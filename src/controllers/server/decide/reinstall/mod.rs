@@ -4,6 +4,7 @@
 //! status, so an intent in status alone is enough: who has lost it sends nothing. A revision that was sent, or may have
 //! been, is never sent again; what came of it is found by looking at the machine's commands ([`follow`]).
 
+pub mod attempt;
 mod follow;
 mod start;
 
