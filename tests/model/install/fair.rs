@@ -13,6 +13,7 @@ const TICKS: u8 = 12;
 pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
     let scene = &Scene {
         is_behind: false,
+        attempts: u8::MAX,
         ..*scene
     };
     let mut state = *from;

@@ -119,7 +119,10 @@ impl Scene {
         state.processes[it].memory = decided.memory;
         let is_newest = me.sees_newest;
         state.processes[it].task = match decided.due {
-            Due::Install(new) => Task::Start(new),
+            Due::Install(new) if self.is_behind => Task::Start(new),
+            // Nothing that the object as it is does not show comes in between.
+            Due::Install(_) if state.attempts >= self.attempts => Task::Idle,
+            Due::Install(new) => self.start(state, it, new),
             Due::Release => Task::Release,
             Due::Retain => Task::Retain,
             Due::LetGo => Task::LetGo { is_newest },

@@ -57,7 +57,7 @@ pub(super) const LEAST: Scene = Scene {
     name: "least",
     edits: &[],
     attempts: 2,
-    ticks: 2,
+    ticks: 1,
     crashes: 0,
     people: 0,
     strips: 0,
@@ -73,13 +73,27 @@ pub(super) const LEAST: Scene = Scene {
     variant: Variant::Ships,
 };
 
-/// Crashes, lost answers, refusals, commands that fail.
+/// Crashes, and answers that are lost.
 pub(super) const LOSSES: Scene = Scene {
     name: "losses",
     crashes: 1,
+    ticks: 2,
+    ..LEAST
+};
+
+/// Refusals, and commands that fail.
+pub(super) const REFUSED: Scene = Scene {
+    name: "refused",
     fails: true,
     refuses: true,
+    ..LEAST
+};
+
+/// What the processes see of the object is behind.
+pub(super) const BEHIND: Scene = Scene {
+    name: "behind",
     is_behind: true,
+    edits: &[3],
     ..LEAST
 };
 
@@ -95,8 +109,7 @@ pub(super) const PERSON: Scene = Scene {
 pub(super) const RAISED: Scene = Scene {
     name: "raised",
     edits: &[3],
-    attempts: 3,
-    ticks: 3,
+    ticks: 2,
     never_ends: true,
     ..LEAST
 };
@@ -141,7 +154,6 @@ pub(super) const PERSON_ENDS: Scene = Scene {
     people: 1,
     ends: true,
     retains: true,
-    ticks: 1,
     ..LEAST
 };
 
@@ -161,8 +173,10 @@ pub(super) const POWER: Scene = Scene {
     ..LEAST
 };
 
-pub(super) const ALL: [Scene; 10] = [
+pub(super) const ALL: [Scene; 12] = [
     LOSSES,
+    REFUSED,
+    BEHIND,
     PERSON,
     RAISED,
     SET_BACK,

@@ -57,7 +57,7 @@ pub(super) struct Attempt {
 }
 
 /// What the object's status says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Said {
     /// Nothing: somebody took it off.
     Lost,
@@ -66,7 +66,7 @@ pub(super) enum Said {
 }
 
 /// The object, without its version: a write or a read notes whether what it rests on is the newest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Object {
     pub(super) revision: u8,
     pub(super) generation: u8,
@@ -77,7 +77,7 @@ pub(super) struct Object {
 }
 
 /// What a process is in the middle of. `is_newest`: nobody has written the object since it was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Task {
     Idle,
     /// A re-installation was decided: the object is read again next.
@@ -116,7 +116,7 @@ pub(super) enum Task {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Process {
     pub(super) memory: u32,
     pub(super) task: Task,

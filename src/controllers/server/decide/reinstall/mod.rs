@@ -15,7 +15,10 @@ use super::{
     Effect,
 };
 use crate::{
-    controllers::cause::{AS_READY, Cause},
+    controllers::{
+        cause::{AS_READY, Cause},
+        mark::marks_of,
+    },
     kinds::{
         Reason,
         command::CommandOutcome,
@@ -54,7 +57,7 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
         };
     }
     let Some(known) = known(facts, id) else {
-        let mut first = InstallStatus::new(id, wished(facts), facts.now.wall);
+        let mut first = InstallStatus::new(id, wished(facts), since(facts, server));
         // A process that sent one knows of it, although the object lost its status.
         first.last = remembered(facts, id);
         return Reinstallation {
@@ -74,6 +77,17 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
     }
     found.status = Some(known);
     found
+}
+
+/// From when on a re-installation of the machine is the object's matter: it was delivered by then, and the object's. An
+/// object that lost its status, or is older than it was, has forgotten what it did since, and the machine has not.
+fn since(facts: &Facts, server: &Server) -> i64 {
+    let own = marks_of(&server.tags).filter(|(mark, _)| *mark == facts.mark());
+    let taken_on = own.map(|(_, epoch)| epoch).max();
+    let since = taken_on.zip(server.delivered_at);
+    since.map_or(facts.now.wall, |(taken_on, delivered)| {
+        taken_on.max(delivered).min(facts.now.wall)
+    })
 }
 
 /// The `spec.install.revision` that is asked for.
@@ -116,8 +130,13 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
     let rank = |r: &InstallRecord| (r.end.is_some(), r.outcome.is_some(), r.command_id.is_some());
     match record.intent.attempt == shown.intent.attempt {
         true => shown.end.is_none() && rank(record) >= rank(shown),
-        // The watch may be behind. Another process may also have started one since, which this must not hide.
-        false => record.may_be_sent() && record.intent.started_at > shown.intent.started_at,
+        // The watch may be behind. Another process may also have started one since, or beside this one, which this must
+        // not hide: of two for one number the one that is on record counts.
+        false => {
+            let is_further = !shown.may_be_sent() || record.intent.revision > shown.intent.revision;
+            let is_later = record.intent.started_at > shown.intent.started_at;
+            record.may_be_sent() && !shown.is_open() && is_further && is_later
+        }
     }
 }
 
