@@ -37,6 +37,8 @@ pub enum Standing {
 
 /// What a further condition says in place of the message that Ready and one of the other two carry already.
 pub const AS_READY: &str = "the condition Ready says why";
+/// The same, where Synced carries it.
+pub const AS_SYNCED: &str = "the condition Synced says why";
 
 impl Cause {
     /// All is as declared.

@@ -14,9 +14,11 @@ use std::collections::BTreeSet;
 const PAGE: &str = include_str!("../../docs/status.md");
 
 /// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
-const BESIDE: [Reason; 9] = [
+const BESIDE: [Reason; 11] = [
     Reason::InSync,
     Reason::PendingChanges,
+    Reason::Installed,
+    Reason::ReinstallRequired,
     Reason::TagsDiffer,
     Reason::Settled,
     Reason::KeyAccepted,

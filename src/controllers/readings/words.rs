@@ -1,7 +1,7 @@
 //! What a message for people must be: told without words of our own, and with what comes next.
 
 use crate::{
-    controllers::cause::AS_READY,
+    controllers::cause::{AS_READY, AS_SYNCED},
     kinds::conditions::{Type, Wanted},
 };
 
@@ -79,7 +79,7 @@ pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
     if !commands_are_whole(message) {
         found.push("has a command that cannot be typed as it is");
     }
-    if !is_healthy && message != AS_READY && !says_what_is_next(condition) {
+    if !is_healthy && ![AS_READY, AS_SYNCED].contains(&message) && !says_what_is_next(condition) {
         found.push("does not end with what comes next");
     }
     found

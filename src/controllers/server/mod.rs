@@ -19,6 +19,7 @@ pub mod claims;
 mod key_users;
 mod observe;
 mod orders;
+mod owned;
 mod pass;
 mod reinstalls;
 mod report;

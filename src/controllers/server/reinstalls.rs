@@ -21,7 +21,10 @@ use super::{
 use crate::{
     account::{Account, Permit},
     controllers::{
-        machine_commands::pages::{NotListed, commands_of},
+        machine_commands::{
+            pages::{NotListed, commands_of},
+            state_of,
+        },
         once::{self, Closed, Reply, Stage},
         writes::Written,
     },
@@ -241,16 +244,25 @@ pub(super) async fn look(
 ) -> Observation {
     let at = clock::now().mono;
     let known = record.command_id.as_deref();
-    if let Some(command) = known.and_then(|id| CommandId::parse(id).ok()) {
-        let answer = permit.call(async |client| client.command(id, &command).await);
-        return match answer.await {
-            Ok(command) => installs(attempt::looked(record, &command, at)),
-            Err(error) => act::refused(&error, "a look at a re-installation failed"),
-        };
-    }
-    let commands = match list(permit, id, pages).await {
-        Ok(commands) => commands,
-        Err(observation) => return observation,
+    let found = match known.and_then(|id| CommandId::parse(id).ok()) {
+        Some(command) => {
+            let answer = permit.call(async |client| client.command(id, &command).await);
+            match answer.await {
+                Ok(command) => attempt::looked(record, &command, at),
+                Err(error) => return act::refused(&error, "a look at a re-installation failed"),
+            }
+        }
+        None => match list(permit, id, pages).await {
+            Ok(commands) => attempt::found(record, &commands, at),
+            Err(observation) => return observation,
+        },
     };
-    installs(attempt::found(record, &commands, at))
+    // Of one that is over the machine is read as well: what was seen of it is of before.
+    if let InstallObservation::Looked(record, _) = &found
+        && state_of(record.state.as_deref()).is_over()
+        && let Err(error) = permit.read(id).await
+    {
+        return act::refused(&error, "a machine could not be read");
+    }
+    installs(found)
 }

@@ -12,6 +12,7 @@ use crate::{
     kinds::{
         Reason,
         conditions::{self, Type},
+        reinstall::{InstallEnd, InstallRecord},
         server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
     },
 };
@@ -38,6 +39,12 @@ pub enum Step {
     Refused,
     /// The spec asks for something else than the machine has, and nothing acts on that.
     PendingChanges,
+    /// The provider took a re-installation.
+    Reinstalling,
+    /// The machine is installed again.
+    Reinstalled,
+    /// A re-installation that was asked for did not take place.
+    NotReinstalled,
     /// The machine came to nothing, and another one is ordered in its place.
     Replaced,
     /// The object deletes itself within a day, or within an hour.
@@ -66,6 +73,9 @@ impl Step {
             Self::Delivered => "Delivered",
             Self::Refused => "Refused",
             Self::PendingChanges => "PendingChanges",
+            Self::Reinstalling => "Reinstalling",
+            Self::Reinstalled => "Reinstalled",
+            Self::NotReinstalled => "NotReinstalled",
             Self::Replaced => "Replaced",
             Self::Expiring => "Expiring",
             Self::Expired => "Expired",
@@ -85,6 +95,8 @@ impl Step {
             Self::Adopted => (Severity::Normal, "Adopt"),
             Self::Delivered => (Severity::Normal, "Deliver"),
             Self::PendingChanges => (Severity::Warning, "Compare"),
+            Self::Reinstalling | Self::NotReinstalled => (Severity::Warning, "Reinstall"),
+            Self::Reinstalled => (Severity::Normal, "Reinstall"),
             Self::Replaced => (Severity::Warning, "Replace"),
             Self::Expiring | Self::Expired => (Severity::Warning, "Expire"),
             Self::ReleaseDelayed => (Severity::Warning, "Release"),
@@ -106,6 +118,7 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
         of_order(facts, &before, next),
         delivered(&before, next),
         pending(&before, next),
+        reinstalled(&before, next),
         replaced(&before, next),
         expiring(facts, &before, next),
         delayed(&before, next),
@@ -146,6 +159,41 @@ pub fn release_to_tell(facts: &Facts) -> Option<&str> {
     let followed = [ServerStatus::Releasing, ServerStatus::Released];
     let is_shown = followed.iter().any(|s| shown == Some(s.as_str()));
     (is_own && !is_told && !is_shown).then_some(uuid)
+}
+
+/// Told when the provider took it, and at its end. That a person is needed is told as such.
+fn reinstalled(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let of = |status: &BareMetalServerStatus| status.install.clone()?.last;
+    let now = of(next)?;
+    let intent = &now.intent;
+    let was = of(before).filter(|was| was.intent.attempt == intent.attempt);
+    let what = format!(
+        "machine {} (spec.install.revision {})",
+        intent.machine, intent.revision
+    );
+    let had_ended = was.as_ref().is_some_and(|was| was.end.is_some());
+    let why = now.message.as_deref().unwrap_or("it does not say why");
+    match now.end {
+        Some(_) if had_ended => None,
+        Some(InstallEnd::Finished) => {
+            Some(Step::Reinstalled.news(format!("{what} is installed again")))
+        }
+        Some(InstallEnd::Refused) => Some(Step::NotReinstalled.news(format!(
+            "the provider refused to install {what} again: {why}"
+        ))),
+        Some(InstallEnd::NotRepeated) => {
+            Some(Step::NotReinstalled.news(format!("{what} is not installed again: {why}")))
+        }
+        Some(InstallEnd::Failed | InstallEnd::Unknown | InstallEnd::TimedOut) => None,
+        None => {
+            let was_taken = was.as_ref().is_some_and(InstallRecord::is_taken);
+            (now.is_taken() && !was_taken).then(|| {
+                Step::Reinstalling.news(format!(
+                    "the provider took the re-installation of {what}: its data is lost"
+                ))
+            })
+        }
+    }
 }
 
 /// Told once of each machine.

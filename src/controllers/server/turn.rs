@@ -66,7 +66,8 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         Effect::Reinstall(new) => (Lane::Change, 2 + new.pages),
         Effect::LookAtInstall { record, pages } => {
             let is_known = record.command_id.is_some();
-            (Lane::Resolve, if is_known { 1 } else { *pages })
+            // And one for the machine, where it is over.
+            (Lane::Resolve, 1 + if is_known { 1 } else { *pages })
         }
     };
     let Some(account) = account else {

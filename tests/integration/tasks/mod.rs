@@ -125,7 +125,22 @@ async fn every_task_goes_as_its_page_says() {
         wrong.extend(page.differences());
         wrong.extend(seen::difference(&page.name, &kept, &recorded));
     }
+    wrong.extend(life_in_one_go(&reader).await);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The script that plays a server's life; what is wrong with it. On the same demo, which costs seconds to start.
+async fn life_in_one_go(reader: &Reader) -> Option<String> {
+    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/life.sh");
+    let said = reader.run(&format!("'{SCRIPT}'\necho \"exit $?\"")).await;
+    let steps = [
+        "condition met",
+        "debian-13",
+        "== reboot",
+        "released\nexit 0",
+    ];
+    let missing = steps.into_iter().find(|step| !said.contains(step))?;
+    Some(format!("examples/life.sh: no {missing:?} in\n{said}"))
 }
 
 #[test]
@@ -133,8 +148,8 @@ fn every_page_has_its_transcript_and_every_transcript_its_page() {
     let pages: Vec<String> = pages().into_iter().map(|page| page.name).collect();
     assert_eq!(
         pages.len(),
-        12,
-        "README.md and docs/tasks/README.md say twelve"
+        14,
+        "README.md and docs/tasks/README.md say fourteen"
     );
     let index = std::fs::read_to_string(Path::new(PAGES).join("README.md")).unwrap();
     for page in &pages {

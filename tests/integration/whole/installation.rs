@@ -119,7 +119,7 @@ async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody()
     world
         .merge("linux", &json!({"spec": {"suspend": false}}))
         .await;
-    let pending = "spec.postInstallScript is not what was sent with the order";
+    let pending = "spec.postInstallScript is not what the machine was installed with";
     world
         .wait_for("linux", "the pending script", SOON, |object| {
             let synced = condition(object, "Synced")?;

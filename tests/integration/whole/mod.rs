@@ -34,6 +34,7 @@ mod orphans;
 mod people_at_the_portal;
 mod policies;
 mod power;
+mod reinstall;
 mod replaced;
 mod requests;
 mod retained;

@@ -526,7 +526,7 @@ impl Differences {
         let next = match (self.install.is_empty(), self.lasting.is_empty()) {
             (true, true) => return None,
             (false, true) => {
-                "only a re-installation changes that, which wipes the disk: see the condition InstallUpToDate; else set the spec back to what the machine has"
+                "only a re-installation changes that, which loses all data of the machine (see the condition InstallUpToDate); raise spec.install.revision for it, or set the spec back to what the machine has"
             }
             _ => {
                 "nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine"

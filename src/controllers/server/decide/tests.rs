@@ -18,6 +18,7 @@ mod power;
 mod properties;
 pub(crate) mod readings;
 mod recall;
+mod reinstall;
 mod release;
 mod replace;
 mod resolve;

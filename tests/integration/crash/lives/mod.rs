@@ -6,6 +6,7 @@ mod adopted;
 mod command;
 mod key;
 mod orphaned;
+mod reinstalled;
 mod replaced;
 mod server;
 mod small;
@@ -24,7 +25,7 @@ use super::judge::Findings;
 use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 9] = [
+pub(crate) const ALL: [&dyn Life; 10] = [
     &server::Server,
     &adopted::Adopted,
     &replaced::Replaced,
@@ -34,6 +35,7 @@ pub(crate) const ALL: [&dyn Life; 9] = [
     &whitelist::WHITELIST,
     &command::Command,
     &orphaned::Orphaned,
+    &reinstalled::Reinstalled,
 ];
 
 /// After this time without an effect a recorded trace counts as complete.

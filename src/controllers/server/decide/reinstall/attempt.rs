@@ -162,10 +162,9 @@ pub fn found(record: &InstallRecord, commands: &[Command], at: Duration) -> Inst
     }
 }
 
-/// What its command says.
+/// What its command says. That is no answer to the request, which may be on its way still: the command may be another one's.
 pub fn looked(record: &InstallRecord, command: &Command, at: Duration) -> InstallObservation {
     let record = InstallRecord {
-        outcome: Some(CommandOutcome::Accepted),
         command_id: Some(command.id.as_str().to_owned()),
         state: Some(command.state.as_str().to_owned()),
         ..record.clone()

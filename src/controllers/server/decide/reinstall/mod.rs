@@ -16,12 +16,11 @@ use super::{
 };
 use crate::{
     controllers::{
-        cause::{AS_READY, Cause},
+        cause::{AS_READY, AS_SYNCED, Cause},
         mark::marks_of,
     },
     kinds::{
         Reason,
-        command::CommandOutcome,
         conditions::{Type, Wanted},
         reinstall::{InstallEnd, InstallRecord, InstallStatus},
     },
@@ -141,15 +140,15 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
 }
 
 /// Whether a request to install the machine may be on its way at this moment: the machine goes to nobody else until it is
-/// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters.
+/// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters. Only the answer
+/// says that it has arrived: a command that was found may be another one's, and its end that of another one.
 pub fn may_be_on_its_way(facts: &Facts) -> bool {
-    let known = of_status(facts);
-    let open = known.as_ref().and_then(InstallStatus::open);
-    let Some(open) = open.filter(|record| record.outcome.is_none()) else {
+    let last = of_status(facts).and_then(|known| known.last);
+    let Some(last) = last.filter(InstallRecord::is_unanswered) else {
         return false;
     };
     let since = facts.memory.install.unanswered.as_ref();
-    let since = since.filter(|(attempt, _)| *attempt == open.intent.attempt);
+    let since = since.filter(|(attempt, _)| *attempt == last.intent.attempt);
     since.is_none_or(|(_, since)| facts.now.since(*since) < on_its_way(facts))
 }
 
@@ -222,7 +221,7 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
         return of(false, cause.reason, AS_READY.to_owned());
     }
     if let Some((reason, _)) = &found.unsynced {
-        return of(false, *reason, "the condition Synced says why".to_owned());
+        return of(false, *reason, AS_SYNCED.to_owned());
     }
     let (wished, performed) = (wished(facts), known.performed());
     let lower = match wished < performed && facts.object.spec.install.is_some() {
@@ -257,9 +256,4 @@ fn what_is_lost(facts: &Facts) -> &'static str {
             "the quick format of the disk is skipped then (spec.install.wipeDisk: false), and the data is lost all the same"
         }
     }
-}
-
-/// Whether a record is one that the provider took.
-fn is_accepted(record: &InstallRecord) -> bool {
-    record.outcome == Some(CommandOutcome::Accepted)
 }

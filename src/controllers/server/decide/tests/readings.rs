@@ -8,6 +8,7 @@ use super::{
     missing::{created, stripped, tried},
     order::{catalogue, plan},
     power::unswitched,
+    reinstall::{self, ended, installing, late, wishes},
     release::{answered, braked, deleted},
     terms::on_terms,
     *,
@@ -21,7 +22,7 @@ use crate::controllers::{
         tag_changes::{TagChange, TagEnd},
     },
 };
-use crate::kinds::FailurePolicy;
+use crate::kinds::{FailurePolicy, reinstall::InstallEnd};
 use hosting::{catalogue::Availability, quota::LocationQuota, quota::QuotaUsage};
 use serde_json::json;
 
@@ -241,6 +242,16 @@ fn with_a_machine() -> Vec<Case> {
         undone(ready().spec(|s| s.tags = vec!["later".into()])),
         without_room(ready().spec(|s| s.tags = vec!["later".into()])),
         ready().spec(|s| s.suspend = Some(true)),
+        installing(),
+        late(),
+        ended(InstallEnd::Failed),
+        ended(InstallEnd::Unknown),
+        ended(InstallEnd::Refused),
+        ended(InstallEnd::NotRepeated),
+        ended(InstallEnd::Finished),
+        wishes(reinstall::delivered(1), 2).spec(|s| s.deletion_protection = Some(true)),
+        wishes(reinstall::delivered(1), 2)
+            .facts(|f| f.commands = UnderWay::Command("reboot".into())),
         unswitched(),
         observed(named(&[])),
         observed(named(&[])).spec(|s| s.os.slug = "later".into()),
@@ -271,6 +282,13 @@ fn shared() -> Case {
     case.deleting().facts(|f| f.own = vec![seen(both)])
 }
 
+/// It is not known whether the request that installs it was taken.
+fn unanswered(object: &mut BareMetalServer) {
+    let install = object.status.as_mut().and_then(|s| s.install.as_mut());
+    let last = install.and_then(|install| install.last.as_mut()).unwrap();
+    (last.outcome, last.command_id, last.state) = (None, None, None);
+}
+
 fn being_deleted() -> Vec<Case> {
     let delivered = || deleted(ServerStatus::Delivered);
     let retained = || {
@@ -287,6 +305,7 @@ fn being_deleted() -> Vec<Case> {
     vec![
         delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
         braked(delivered()),
+        installing().deleting().object(unanswered),
         delivered().facts(|f| f.commands = UnderWay::Command("reboot".into())),
         deleted(ServerStatus::Releasing).begun(1),
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),

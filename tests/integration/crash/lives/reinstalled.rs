@@ -1,0 +1,122 @@
+//! A server whose machine is installed again by a higher revision, and released.
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+
+use super::super::call_trace::{Place, Side};
+use super::super::judge::{self, Findings};
+use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use super::Life;
+use lab::rig::server;
+
+const ORDER: usize = 0;
+const INSTALL: usize = 1;
+const PATCH: &str = "PATCH servers/{uuid}";
+
+pub(super) struct Reinstalled;
+
+impl Life for Reinstalled {
+    fn kind(&self) -> &'static str {
+        "BareMetalServer that is installed again"
+    }
+
+    fn phases(&self) -> &'static [&'static str] {
+        &["Order", "Install", "Release"]
+    }
+
+    fn expected(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("Install", "cluster PATCH baremetalservers/status #1"),
+            ("Install", "hosting PATCH servers/{uuid} #1"),
+            ("Install", "cluster PATCH baremetalservers/status #2"),
+        ]
+    }
+
+    fn start<'a>(
+        &'a self,
+        proxied: &'a ProxiedWorld,
+        name: &'a str,
+        phase: usize,
+    ) -> LocalBoxFuture<'a, ()> {
+        async move {
+            let world = &proxied.world;
+            match phase {
+                ORDER => {
+                    let quick = json!({"installSeconds": 1});
+                    world.simulator.settings(&quick).await;
+                    world.create(&server(name)).await;
+                }
+                INSTALL => {
+                    let install = json!({"spec": {"install": {"revision": 1}}});
+                    world.merge(name, &install).await;
+                }
+                _ => world.delete(name).await,
+            }
+        }
+        .boxed_local()
+    }
+
+    fn end<'a>(
+        &'a self,
+        proxied: &'a ProxiedWorld,
+        name: &'a str,
+        phase: usize,
+        before: &'a Value,
+    ) -> LocalBoxFuture<'a, (Value, Findings)> {
+        async move {
+            let world = &proxied.world;
+            match phase {
+                ORDER => {
+                    let object = world.wait_ready(name, AT_ITS_END).await;
+                    (object, judge::after_anything(world).await)
+                }
+                INSTALL => {
+                    let is_over = |object: &Value| {
+                        let install = &object["status"]["install"];
+                        let is_it = install["revision"] == 1 && install["last"]["end"].is_string();
+                        is_it.then(|| object.clone())
+                    };
+                    let object = world.wait_for(name, "over", AT_ITS_END, is_over).await;
+                    let mut findings = judge::after_anything(world).await;
+                    findings.extend(wiped_once(proxied, &object).await);
+                    (object, findings)
+                }
+                _ => {
+                    world.wait_gone(name, AT_ITS_END).await;
+                    (Value::Null, judge::after_release(world, before).await)
+                }
+            }
+        }
+        .boxed_local()
+    }
+
+    /// The order and the release are those of any server.
+    fn counts(&self, phase: usize, seen: &[Place], index: usize) -> bool {
+        phase == INSTALL && !seen[index].is_look()
+    }
+}
+
+/// One request at the most, and what the object says of its end is so: the machine was installed again, or nobody can know.
+async fn wiped_once(proxied: &ProxiedWorld, object: &Value) -> Findings {
+    let mut findings = Findings::new();
+    let seen = proxied.trace.seen();
+    let sent = seen.iter().filter(|place| place.side == Side::Hosting);
+    let sent = sent.filter(|place| place.sort == PATCH).count();
+    if sent > 1 {
+        findings.push(format!("{sent} requests were sent, not one"));
+    }
+    let machine = object["status"]["uuid"].as_str().unwrap_or_default();
+    let path = format!("/v3/flexMetal/servers/{machine}/commands?type=update-server");
+    let had = proxied.world.simulator.records(&path).await;
+    let end = &object["status"]["install"]["last"]["end"];
+    let is_so = match end.as_str() {
+        Some("Finished") => had.len() == 1 && had[0]["state"] == "finished",
+        Some("Unknown") => had.len() <= 1,
+        _ => false,
+    };
+    if !is_so {
+        findings.push(format!("it ended as {end}, and the machine had {had:?}"));
+    }
+    findings
+}

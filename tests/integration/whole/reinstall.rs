@@ -1,0 +1,247 @@
+//! `spec.install`: a machine is installed again by a higher revision, once, and by nothing else.
+
+use super::{SOON, apply, secret, text};
+use kube::api::{Patch, PatchParams};
+use lab::rig::{Fault, Plan, World, cluster, condition, server};
+use serde_json::{Value, json};
+
+const CANARY: &str = "canary-script-1f77c0e2";
+
+/// A world with the delivered server `web`, whose revision 1 counts as performed; gives its machine.
+async fn with_server(prefix: &str, plan: Plan) -> (World, String) {
+    let mut world = World::prepare(cluster(), prefix, plan).await;
+    let quick = json!({"installSeconds": 2, "commandSeconds": 1});
+    world.simulator.settings(&quick).await;
+    let mut web = server("web");
+    web["spec"]["install"] = json!({"revision": 1});
+    world.create(&web).await;
+    world.start_operator();
+    let ready = world.wait_ready("web", SOON).await;
+    let uuid = text(&ready["status"]["uuid"]);
+    (world, uuid)
+}
+
+async fn edit(world: &World, spec: Value) {
+    world.merge("web", &json!({"spec": spec})).await;
+}
+
+/// The re-installations that the provider was asked for, by their queries.
+async fn asked(world: &World) -> Vec<String> {
+    let ledger = world.simulator.ledger().await;
+    let asked = ledger.iter().filter(|call| call["method"] == "PATCH");
+    asked.map(|call| text(&call["query"])).collect()
+}
+
+/// The re-installations that a machine has had.
+async fn had(world: &World, uuid: &str) -> usize {
+    let path = format!("/v3/flexMetal/servers/{uuid}/commands?type=update-server");
+    world.simulator.records(&path).await.len()
+}
+
+/// Waits until the re-installation of this revision has come to this end.
+async fn came_to(world: &World, revision: i64, end: &str) -> Value {
+    world
+        .wait_for("web", &format!("{revision} {end}"), SOON, |object| {
+            let install = &object["status"]["install"];
+            let last = &install["last"];
+            let is_it = last["revision"] == revision && last["end"] == end;
+            (is_it && install["revision"] == revision).then(|| object.clone())
+        })
+        .await
+}
+
+async fn says(world: &World, kind: &str, status: &str, reason: &str) -> Value {
+    world
+        .wait_for_condition("web", kind, status, Some(reason), SOON)
+        .await
+}
+
+#[tokio::test]
+async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once() {
+    let plan = Plan {
+        log: Some("trace"),
+        ..Plan::default()
+    };
+    let (mut world, uuid) = with_server("reinstall", plan).await;
+    assert_eq!(asked(&world).await.len(), 0, "at first sight");
+    let script = format!("#!/bin/sh\necho {CANARY}\n");
+    let script = secret("script", "it", &script);
+    apply(&world.client, Some(&world.namespace), &script).await;
+    let changes = json!({
+        "os": {"slug": "debian-13"}, "hostname": "db",
+        "postInstallScript": {"valueFrom": {"secretKeyRef": {"name": "script", "key": "it"}}},
+    });
+    edit(&world, changes).await;
+    let edited = says(&world, "InstallUpToDate", "False", "ReinstallRequired").await;
+    let message = text(&condition(&edited, "InstallUpToDate").unwrap()["message"]);
+    for field in [
+        "spec.os.slug",
+        "spec.hostname",
+        "spec.postInstallScript",
+        "to 2",
+    ] {
+        assert!(message.contains(field), "{field}: {message}");
+    }
+    assert_eq!(condition(&edited, "Ready").unwrap()["status"], "True");
+    assert_eq!(asked(&world).await.len(), 0, "an edit is no consent");
+
+    edit(&world, json!({"install": {"revision": 2}})).await;
+    says(&world, "Ready", "False", "Reinstalling").await;
+    let done = came_to(&world, 2, "Finished").await;
+    // As it is now, at once, and not as the last poll saw it.
+    assert_eq!(done["status"]["observed"]["osSlug"], "debian-13");
+    assert_eq!(done["status"]["observed"]["hostname"], "db");
+    assert_eq!(done["status"]["uuid"], uuid.as_str());
+    for kind in ["Ready", "InstallUpToDate", "Synced"] {
+        assert_eq!(condition(&done, kind).unwrap()["status"], "True", "{kind}");
+    }
+    assert_eq!(asked(&world).await, ["wipeDisk=true"]);
+
+    // Neither another process, nor a lower number, nor the loss of the status sends anything.
+    world.operator().restart();
+    edit(
+        &world,
+        json!({"install": {"revision": 1}, "tags": ["after"]}),
+    )
+    .await;
+    world
+        .wait_for("web", "tagged by the next process", SOON, |object| {
+            let tags = object["status"]["observed"]["tags"].to_string();
+            tags.contains("after").then_some(())
+        })
+        .await;
+    let lost = json!({"status": {"install": null}});
+    world
+        .servers()
+        .patch_status("web", &PatchParams::default(), &Patch::Merge(&lost))
+        .await
+        .expect("the status is lost");
+    world
+        .wait_for("web", "on record again", SOON, |object| {
+            (object["status"]["install"]["revision"] == 1).then_some(())
+        })
+        .await;
+    assert_eq!(asked(&world).await.len(), 1);
+
+    // What the provider shows, and the object knows nothing of any more, is asked about first.
+    let next = json!({"install": {"revision": 2, "wipeDisk": false}});
+    edit(&world, next).await;
+    came_to(&world, 2, "NotRepeated").await;
+    says(&world, "Synced", "False", "NotRepeated").await;
+    edit(&world, json!({"install": {"revision": 3}})).await;
+    came_to(&world, 3, "Finished").await;
+    assert_eq!(asked(&world).await, ["wipeDisk=true", "wipeDisk=false"]);
+
+    let object = world.get("web").await.unwrap();
+    assert!(!object["status"].to_string().contains(CANARY), "{object:#}");
+    let events = ["get", "events", "-n", &world.namespace, "-o", "json"];
+    let events = cluster().kubectl_ok(&events).await;
+    assert!(!events.contains(CANARY), "{events}");
+    assert!(!world.operator().log().contains(CANARY), "it is in the log");
+    world.delete("web").await;
+    world.wait_gone("web", SOON).await;
+}
+
+#[tokio::test]
+async fn lost_answers_failures_and_the_end_of_the_process_wipe_nothing_twice() {
+    let (mut world, uuid) = with_server("reinstall-lost", Plan::default()).await;
+    let path = format!("/v3/flexMetal/servers/{uuid}");
+    let on = |fault: Fault| fault.on("PATCH", &path).times(1);
+    world.simulator.fault(on(Fault::new("dropAfter"))).await;
+    edit(&world, json!({"install": {"revision": 2}})).await;
+    came_to(&world, 2, "Finished").await;
+    assert_eq!(had(&world, &uuid).await, 1);
+
+    // One that never arrived is not sent again either: nobody knows.
+    world.simulator.fault(on(Fault::new("dropBefore"))).await;
+    edit(&world, json!({"install": {"revision": 3}})).await;
+    came_to(&world, 3, "Unknown").await;
+    says(&world, "Stalled", "True", "OutcomeUnknown").await;
+    assert_eq!(had(&world, &uuid).await, 1);
+    // Who sets the number back takes the machine as it is.
+    edit(&world, json!({"install": {"revision": 2}})).await;
+    world.wait_ready("web", SOON).await;
+
+    // A refusal wipes nothing, and the machine stays as it is.
+    let no = json!({"refuse": {"status": 422, "message": "no such system"}});
+    world.simulator.fault(on(Fault::new(no))).await;
+    edit(&world, json!({"install": {"revision": 4}})).await;
+    came_to(&world, 4, "Refused").await;
+    says(&world, "Synced", "False", "RequestRefused").await;
+    assert_eq!(had(&world, &uuid).await, 1);
+
+    let failing = |rate: f64| json!({"commandFailureRate": rate});
+    world.simulator.settings(&failing(1.0)).await;
+    edit(&world, json!({"install": {"revision": 5}})).await;
+    came_to(&world, 5, "Failed").await;
+    says(&world, "Stalled", "True", "ReinstallFailed").await;
+    assert_eq!(had(&world, &uuid).await, 2);
+    world.simulator.settings(&failing(0.0)).await;
+
+    // The operator ends while the answer is on its way.
+    let slow = Fault::new(json!({"delay": {"ms": 20_000, "before": false}}));
+    world.simulator.fault(on(slow)).await;
+    edit(&world, json!({"install": {"revision": 6}})).await;
+    world
+        .wait_for("web", "noted", SOON, |object| {
+            (object["status"]["install"]["last"]["revision"] == 6).then_some(())
+        })
+        .await;
+    world.operator().kill9();
+    world.operator().restart();
+    world.simulator.clear_faults().await;
+    world
+        .wait_for("web", "settled", SOON, |object| {
+            let last = &object["status"]["install"]["last"];
+            (last["revision"] == 6 && last["end"].is_string()).then_some(())
+        })
+        .await;
+    assert!(had(&world, &uuid).await <= 3);
+    world.delete("web").await;
+    world.wait_gone("web", SOON).await;
+}
+
+#[tokio::test]
+async fn protection_a_command_and_a_person_at_the_portal_stand_against_it() {
+    let (world, uuid) = with_server("reinstall-held", Plan::default()).await;
+    let protected = json!({"deletionProtection": true, "install": {"revision": 2}});
+    edit(&world, protected).await;
+    says(&world, "InstallUpToDate", "False", "Protected").await;
+    assert_eq!(asked(&world).await.len(), 0);
+    let slow = json!({"installSeconds": 600});
+    world.simulator.settings(&slow).await;
+    edit(&world, json!({"deletionProtection": false})).await;
+    says(&world, "Ready", "False", "Reinstalling").await;
+
+    // Meanwhile the machine takes no command.
+    let reboot = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand", "metadata": {"name": "reboot"},
+        "spec": {"serverRef": {"name": "web"}, "action": "Reboot"},
+    });
+    let commands = world.things("ServerCommand");
+    commands.create(&reboot).await;
+    commands
+        .wait_for_condition("reboot", "Failed", "True", Some("Reinstalling"), SOON)
+        .await;
+    world.simulator.advance(600.0).await;
+    came_to(&world, 2, "Finished").await;
+    world.wait_ready("web", SOON).await;
+
+    // A person installs it at the portal: what the object asks for next is asked about first.
+    let quick = json!({"installSeconds": 1});
+    world.simulator.settings(&quick).await;
+    let path = format!("/v3/flexMetal/servers/{uuid}");
+    let by_hand = json!({"name": "by-hand"});
+    let (status, _) = world.simulator.call("PATCH", &path, Some(&by_hand)).await;
+    assert_eq!(status, 200);
+    world.simulator.advance(5.0).await;
+    says(&world, "InstallUpToDate", "False", "ReinstallRequired").await;
+    edit(&world, json!({"install": {"revision": 3}})).await;
+    came_to(&world, 3, "NotRepeated").await;
+    assert_eq!(had(&world, &uuid).await, 2);
+    edit(&world, json!({"install": {"revision": 4}})).await;
+    came_to(&world, 4, "Finished").await;
+    assert_eq!(had(&world, &uuid).await, 3);
+    world.delete("web").await;
+    world.wait_gone("web", SOON).await;
+}
