@@ -140,11 +140,6 @@ impl InstallRecord {
         self.outcome == Some(CommandOutcome::Accepted) || self.command_id.is_some()
     }
 
-    /// Whether the request may have been sent, and was not answered.
-    pub fn is_unanswered(&self) -> bool {
-        self.outcome.is_none() && self.end != Some(InstallEnd::NotRepeated)
-    }
-
     /// Whether the request was, or may have been, sent.
     pub fn may_be_sent(&self) -> bool {
         self.outcome != Some(CommandOutcome::NotSent)

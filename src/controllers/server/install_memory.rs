@@ -62,12 +62,12 @@ impl InstallMemory {
         }
     }
 
-    /// Notes the last re-installation, or that there is none.
-    pub fn follows(&mut self, last: Option<&InstallRecord>, now: Duration) {
-        let sought = last.filter(|record| record.is_open() && record.command_id.is_none());
+    /// Notes the re-installation that is open, or that none is.
+    pub fn follows(&mut self, open: Option<&InstallRecord>, now: Duration) {
+        let sought = open.filter(|record| record.command_id.is_none());
         let attempt = sought.map(|record| record.intent.attempt.as_str());
         Search::follow(&mut self.search, attempt, now);
-        let unanswered = last.filter(|record| record.is_unanswered());
+        let unanswered = open.filter(|record| record.outcome.is_none());
         let unanswered = unanswered.map(|record| record.intent.attempt.clone());
         if self.unanswered.as_ref().map(|(attempt, _)| attempt) != unanswered.as_ref() {
             self.unanswered = unanswered.map(|attempt| (attempt, now));

@@ -17,6 +17,7 @@ use crate::account::{
     view::{Sighting, State, View},
 };
 use crate::controllers::mark::Mark;
+use crate::kinds::reinstall::InstallStatus;
 use std::time::Duration;
 
 /// What is known outside of the object.
@@ -53,8 +54,9 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     let asked = facts.reconcile_request().map(str::to_owned);
     facts.memory.asked.note(asked.as_deref(), now);
     facts.memory.closed_seen(found.closed_attempt(), now);
-    let last = reinstall::of_status(facts).and_then(|known| known.last);
-    facts.memory.install.follows(last.as_ref(), now);
+    let installs = reinstall::of_status(facts);
+    let open = installs.as_ref().and_then(InstallStatus::open);
+    facts.memory.install.follows(open, now);
     if let Some(connection) = facts.view().and_then(|v| v.connection.clone()) {
         facts.memory.looks_over(&connection);
     }

@@ -4,8 +4,9 @@
 //!
 //! What is judged is what the provider carries out. The deciding code ships: `decide` with all that a pass recalls, what is
 //! looked at before the intent and after it, what the list and the answers come to, what a release and a retention wait for.
-//! Two things are left out, which need longer than a request may be on its way: that the status is taken off, or an older
-//! world restored, between the last look at the object and the arrival of the request.
+//! Left out is what needs longer than a request may be on its way: that the status is taken off, or an older world
+//! restored, between the last look at the object and the arrival of the request; and that a command ends in the tick in
+//! which it was made.
 
 mod facts;
 mod fair;
@@ -34,7 +35,9 @@ struct Walk {
 
 impl Walk {
     fn ends(&self, state: &State) -> bool {
-        if state.broken.is_some() || self.end.lock().unwrap().contains(state) {
+        // What a broken variant does to the rest is nobody's question.
+        let is_asked = self.scene.variant == Variant::Ships && state.broken.is_none();
+        if !is_asked || self.end.lock().unwrap().contains(state) {
             return true;
         }
         let ends = fair::ends(&self.scene, state).is_ok();
@@ -102,7 +105,7 @@ impl Model for Walk {
         }
         steps(scene, state, moves);
         for (number, made) in state.made.iter().enumerate() {
-            if made.is_some_and(|made| made.state == Progress::Pending) {
+            if made.is_some_and(|made| made.may_end(state.now)) {
                 moves.push(Move::End(number, Progress::Finished));
                 if scene.fails {
                     moves.push(Move::End(number, Progress::Failed));
@@ -248,7 +251,7 @@ fn each_rule_is_needed() {
     breaks(RAISED, Variant::NoListBefore);
     breaks(RESTORED, Variant::Unaccounted);
     breaks(SET_BACK, Variant::Unaccounted);
-    breaks(POWER, Variant::NoReread);
+    breaks(POWER, Variant::NoAsk);
     breaks(SET_BACK, Variant::NoReread);
     breaks(RETAINED, Variant::RetainAtOnce);
     breaks(RELEASED, Variant::RetainAtOnce);

@@ -295,8 +295,7 @@ impl Scene {
             stage = stage.after(shown);
         }
         match stage {
-            Stage::Send if !self.variant.looks_again() => Task::Send(number),
-            Stage::Send if self.has_power => Task::Ask(number),
+            Stage::Send if self.has_power && self.variant != Variant::NoAsk => Task::Ask(number),
             Stage::Send => Task::LookLast(number),
             _ => close(state, it, number),
         }
@@ -305,9 +304,18 @@ impl Scene {
     fn look_last(&self, state: &mut State, it: usize, number: u32) -> Task {
         let attempt = ATTEMPTS.get(number);
         let intent = &attempt.record.intent;
-        let is_let = self
-            .fresh(state, it)
-            .is_some_and(|last| may_send(&last, &REQUESTS.get(attempt.new), intent));
+        // Doubt of one that was sent is another matter than the intent of this one.
+        let scene = Self {
+            variant: match self.variant {
+                Variant::AgainAfterLost => Variant::Ships,
+                variant => variant,
+            },
+            ..*self
+        };
+        let is_unread = self.variant == Variant::NoReread;
+        let fresh = scene.fresh(state, it);
+        let is_let = is_unread
+            || fresh.is_some_and(|last| may_send(&last, &REQUESTS.get(attempt.new), intent));
         let (tick, second) = attempt.since;
         let (since, now) = (moment(tick, second), moment(state.now, second));
         match is_let && once::may_send(since, intent.send_by, now, WINDOW) {

@@ -3,7 +3,7 @@
 use super::super::real::Interner;
 use super::{
     facts::{Around, facts},
-    scenes::{Scene, Variant},
+    scenes::Scene,
     world::*,
 };
 use flexmetal_operator::{
@@ -94,11 +94,4 @@ pub(super) fn keep(memory: Memory) -> u32 {
         connection: memory.connection,
         ..Memory::default()
     })
-}
-
-impl Variant {
-    /// Whether the object and the commands are looked at once the intent stands.
-    pub(super) fn looks_again(self) -> bool {
-        self != Self::NoReread
-    }
 }

@@ -13,8 +13,10 @@ pub(super) enum Variant {
     NoListBefore,
     /// A re-installation that nobody can account for is no reason against another.
     Unaccounted,
-    /// Nothing is looked at between the intent and the request.
+    /// The object is not looked at between the intent and the request.
     NoReread,
+    /// The commands are not.
+    NoAsk,
     /// A release and a retention do not wait for a request that may be on its way.
     RetainAtOnce,
 }
@@ -119,7 +121,6 @@ pub(super) const SET_BACK: Scene = Scene {
     name: "set back",
     edits: &[1, 2],
     strips: 1,
-    crashes: 1,
     ..LEAST
 };
 
@@ -154,6 +155,8 @@ pub(super) const PERSON_ENDS: Scene = Scene {
     people: 1,
     ends: true,
     retains: true,
+    ticks: 0,
+    crashes: 1,
     ..LEAST
 };
 

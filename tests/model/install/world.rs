@@ -133,6 +133,13 @@ pub(super) struct Made {
     pub(super) state: Progress,
 }
 
+impl Made {
+    /// Whether it may come to its end.
+    pub(super) fn may_end(self, now: u8) -> bool {
+        self.state == Progress::Pending && self.at < now
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Progress {
     Pending,

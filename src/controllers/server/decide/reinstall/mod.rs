@@ -141,14 +141,15 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
 
 /// Whether a request to install the machine may be on its way at this moment: the machine goes to nobody else until it is
 /// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters. Only the answer
-/// says that it has arrived: a command that was found may be another one's, and its end that of another one.
+/// says that it has arrived: a command that was found and goes on may be another one's.
 pub fn may_be_on_its_way(facts: &Facts) -> bool {
-    let last = of_status(facts).and_then(|known| known.last);
-    let Some(last) = last.filter(InstallRecord::is_unanswered) else {
+    let known = of_status(facts);
+    let open = known.as_ref().and_then(InstallStatus::open);
+    let Some(open) = open.filter(|record| record.outcome.is_none()) else {
         return false;
     };
     let since = facts.memory.install.unanswered.as_ref();
-    let since = since.filter(|(attempt, _)| *attempt == last.intent.attempt);
+    let since = since.filter(|(attempt, _)| *attempt == open.intent.attempt);
     since.is_none_or(|(_, since)| facts.now.since(*since) < on_its_way(facts))
 }
 
