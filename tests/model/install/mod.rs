@@ -17,11 +17,8 @@ mod world;
 
 use scenes::*;
 use stateright::{Checker, HasDiscoveries, Model, Property};
-use std::{
-    collections::HashSet,
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, sync::Mutex, time::Duration};
+use tokio::time::Instant;
 use world::*;
 
 const SAFE: &str = "a machine is wiped once for each number, and only while it is the object's";

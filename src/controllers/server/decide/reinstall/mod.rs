@@ -26,7 +26,7 @@ use crate::{
     },
 };
 use hosting::{Server, ServerStatus};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// What the wish, and what was done about it, come to.
 #[derive(Default)]
@@ -113,6 +113,11 @@ pub fn known(facts: &Facts, machine: &str) -> Option<InstallStatus> {
 pub fn of_status(facts: &Facts) -> Option<InstallStatus> {
     let status = facts.object.status.as_ref()?;
     known(facts, status.uuid.as_deref()?)
+}
+
+/// Hashes of what the last re-installation of this machine that is finished by now has sent; None: there is none.
+pub fn installed(facts: &Facts, machine: &str) -> Option<BTreeMap<String, String>> {
+    follow::settled(facts, known(facts, machine)?).installed
 }
 
 fn remembered(facts: &Facts, machine: &str) -> Option<InstallRecord> {
