@@ -43,7 +43,7 @@ pub struct InstallStatus {
     pub machine: String,
     /// The highest `spec.install.revision` that counts as performed.
     pub revision: i64,
-    /// When the machine was first seen as delivered, by the operator's clock: what was installed before is none of ours.
+    /// When the machine was delivered, or taken on by the object if that was later: what was installed before is none of ours.
     #[serde(with = "rfc3339")]
     #[schemars(schema_with = "rfc3339::schema")]
     pub since: i64,
@@ -89,7 +89,7 @@ pub struct InstallRecord {
     /// What is intended.
     #[serde(flatten)]
     pub intent: InstallIntent,
-    /// What came of the request. Unset while that is not known.
+    /// What the answer to the request said. Unset while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CommandOutcome")]
     pub outcome: Option<CommandOutcome>,
@@ -133,6 +133,11 @@ impl InstallRecord {
     /// Whether its end is still to be seen.
     pub fn is_open(&self) -> bool {
         self.end.is_none() && self.may_be_sent()
+    }
+
+    /// Whether it goes on: the provider took it, or shows a command by which it does.
+    pub fn is_taken(&self) -> bool {
+        self.outcome == Some(CommandOutcome::Accepted) || self.command_id.is_some()
     }
 
     /// Whether the request was, or may have been, sent.

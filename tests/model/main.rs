@@ -16,6 +16,7 @@ mod calls;
 mod command;
 mod contest;
 mod faults;
+mod install;
 mod moves;
 mod orphan;
 mod outside;

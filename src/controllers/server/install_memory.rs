@@ -16,7 +16,7 @@ pub struct InstallMemory {
     pub busy: Option<(Duration, String)>,
     /// So many pages of its commands were too few to read all of them.
     pub too_few_pages: Option<u32>,
-    /// The attempt whose outcome is not known, by its nonce, and since when this process sees it.
+    /// The attempt whose request was not answered, by its nonce, and since when this process sees it.
     pub unanswered: Option<(String, Duration)>,
 }
 

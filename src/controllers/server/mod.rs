@@ -94,10 +94,11 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
         alias: Box::new(move |meta| Some(mark(&cluster, meta)?.as_str().to_owned())),
         refers: Some(key_users::refers),
         released: Box::new(move |words| key_users::tell(&keys, words)),
-        // A status that lost the order it spoke of.
+        // A status that lost the order it spoke of, or what was installed.
         triggers: |object, hash| {
-            let has_order = object.status.as_ref().is_some_and(|s| s.order.is_some());
-            has_order.hash(hash);
+            let status = object.status.as_ref();
+            status.is_some_and(|s| s.order.is_some()).hash(hash);
+            status.is_some_and(|s| s.install.is_some()).hash(hash);
         },
         ..Traits::default()
     }

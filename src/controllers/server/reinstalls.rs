@@ -6,8 +6,14 @@
 
 use super::{
     ServerContext, act,
-    decide::{NewInstall, fence, reinstall},
-    facts::{Facts, has_finalizer},
+    decide::{
+        NewInstall, fence,
+        reinstall::{
+            self,
+            attempt::{self, Before},
+        },
+    },
+    facts::Facts,
     install_memory::InstallObservation,
     memory::Observation,
     ssh_keys,
@@ -16,26 +22,24 @@ use crate::{
     account::{Account, Permit},
     controllers::{
         machine_commands::{
-            self as listed, Asked,
             pages::{NotListed, commands_of},
+            state_of,
         },
         once::{self, Closed, Reply, Stage},
         writes::Written,
     },
     kinds::{
         BareMetalServer,
-        command::{CommandOutcome, ListedCommands},
-        reinstall::{InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+        reinstall::{InstallIntent, InstallRecord, InstallStatus},
         server::BareMetalServerStatus,
-        wording,
     },
-    runtime::{Moment, clock},
+    runtime::clock,
 };
 use hosting::{
-    CommandId, Error, Server, ServerId,
+    CommandId, ServerId,
     command::{Command, REINSTALLATIONS},
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// Notes that the machine is installed again, and sends the request at most once: on object, account and machine read right
 /// before, while no command is under way.
@@ -55,23 +59,27 @@ pub(super) async fn reinstall(
     let Some(known) = reinstall::may_start(&fresh, new) else {
         return Observation::Stale;
     };
+    let window = account.view().times.send_window;
     let listed = match look_before(&fresh, &mut permit, id, new, &known).await {
         Ok(Before::Free(listed)) => listed,
         Ok(Before::Repeated(listed, why)) => {
-            return repeated(intent(&fresh, new, since, account, listed), why);
+            let intent = attempt::intent(&fresh, new, nonce(), (since, window), listed);
+            return sent(attempt::repeated(intent, why, clock::now().wall));
+        }
+        Ok(Before::Busy(why)) => {
+            return installs(InstallObservation::Busy(why, clock::now().mono));
         }
         Err(observation) => return observation,
     };
     if !ctx.may_act(Some(fresh.namespace())) {
         return Observation::Stale;
     }
-    let window = account.view().times.send_window;
-    let intent = intent(&fresh, new, since, account, listed);
+    let intent = attempt::intent(&fresh, new, nonce(), (since, window), listed);
     let mut attempt = Attempt::new(&fresh, known, intent);
     match attempt.write(ctx).await {
         Stage::Send => {}
         Stage::Closed(Closed::NotStarted) => return Observation::Stale,
-        _ => return unsent(attempt.record),
+        _ => return sent(attempt::unsent(attempt.record)),
     }
     let record = attempt.record;
     // What came in between: whoever ends the object or sends a command notes that first, and sees this intent from here on.
@@ -88,7 +96,7 @@ pub(super) async fn reinstall(
         && ssh_keys::stand(&ctx.stored_keys, &fresh.object, &new.account.lineage, keys)
         && account.stands_on(&permit, Some(&new.account.connection));
     if !is_let {
-        return unsent(record);
+        return sent(attempt::unsent(record));
     }
     // The last that is known if this process ends before the answer.
     tracing::info!(
@@ -100,7 +108,19 @@ pub(super) async fn reinstall(
         "sending a re-installation"
     );
     let answer = permit.call(async |client| client.reinstall(id, &new.request).await);
-    answered(record, answer.await)
+    let answer = answer.await;
+    if let Err(error) = &answer {
+        tracing::warn!(
+            attempt = record.intent.attempt,
+            error = error.explain(),
+            "a re-installation was not taken, or its answer was lost"
+        );
+    }
+    sent(attempt::answered(record, &answer))
+}
+
+fn nonce() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
 }
 
 async fn reread(
@@ -112,14 +132,6 @@ async fn reread(
     act::with_live_account(ctx, account, fresh).await
 }
 
-/// What a machine shows right before.
-enum Before {
-    /// Nothing stands against it; with its re-installations up to now.
-    Free(ListedCommands),
-    /// It was installed again by somebody whom nobody here knows: in words.
-    Repeated(ListedCommands, String),
-}
-
 async fn look_before(
     fresh: &Facts,
     permit: &mut Permit,
@@ -127,43 +139,16 @@ async fn look_before(
     new: &NewInstall,
     known: &InstallStatus,
 ) -> Result<Before, Observation> {
-    let busy = |why: String| installs(InstallObservation::Busy(why, clock::now().mono));
     match permit.read(id).await {
         Ok(record) => {
             if let Some(why) = fence::against_reinstall(fresh, &record) {
-                return Err(busy(why));
+                return Ok(Before::Busy(why));
             }
         }
         Err(error) => return Err(act::refused(&error, "a machine could not be read")),
     }
     let commands = list(permit, id, new.pages).await?;
-    let now = clock::now().wall;
-    if let Some(other) = listed::running(&commands, &[], now) {
-        let other = other.id.as_str();
-        return Err(busy(format!(
-            "machine {id} is being installed by another request, command {other}"
-        )));
-    }
-    let Some(noted) = listed::noted(&commands, now) else {
-        return Err(busy(format!(
-            "machine {id} has had more re-installations within a minute than can be noted"
-        )));
-    };
-    let last = known.last.as_ref();
-    let before = last.map(|last| &last.intent.listed);
-    let its = last.and_then(|last| last.command_id.as_deref());
-    let strange = listed::unaccounted(before, its, known.since, &commands);
-    Ok(match strange.as_slice() {
-        [] => Before::Free(noted),
-        strange => {
-            let ids = strange.iter().map(|command| command.id.as_str());
-            let why = format!(
-                "the machine was installed again by {}, which this object knows nothing of: by somebody else, or by an operator whose record is lost",
-                wording::listed(ids)
-            );
-            Before::Repeated(noted, why)
-        }
-    })
+    Ok(attempt::before(known, &commands, clock::now().wall))
 }
 
 async fn list(permit: &mut Permit, id: &ServerId, pages: u32) -> Result<Vec<Command>, Observation> {
@@ -178,30 +163,6 @@ fn installs(observation: InstallObservation) -> Observation {
     Observation::Installs(observation)
 }
 
-fn intent(
-    fresh: &Facts,
-    new: &NewInstall,
-    since: Moment,
-    account: &Account,
-    listed: ListedCommands,
-) -> InstallIntent {
-    let window = account.view().times.send_window.as_secs();
-    InstallIntent {
-        uid: fresh.uid().to_owned(),
-        machine: new.machine.clone(),
-        revision: new.revision,
-        wipe_disk: fresh.object.spec.install.unwrap_or_default().wipes_disk(),
-        attempt: uuid::Uuid::new_v4().simple().to_string(),
-        started_at: since.wall,
-        send_by: since
-            .wall
-            .saturating_add(i64::try_from(window).unwrap_or(i64::MAX)),
-        account: new.account.clone(),
-        listed,
-        sent: new.sent.clone(),
-    }
-}
-
 /// An attempt that this pass started.
 struct Attempt {
     /// The object that the next write rests on.
@@ -213,11 +174,7 @@ struct Attempt {
 impl Attempt {
     fn new(fresh: &Facts, known: InstallStatus, intent: InstallIntent) -> Self {
         let record = InstallRecord::open(intent);
-        let install = InstallStatus {
-            revision: known.performed(),
-            last: Some(record.clone()),
-            ..known
-        };
+        let install = attempt::noted(known, &record);
         Self {
             object: fresh.object.clone(),
             record,
@@ -265,34 +222,10 @@ impl Attempt {
         let Some(found) = found else {
             return Reply::Stale;
         };
-        let status = found.status.as_ref().and_then(|s| s.install.as_ref());
-        let last = status.and_then(|install| install.last.as_ref());
-        let reply = Reply::Shows {
-            metadata: has_finalizer(&found),
-            status: last.is_some_and(|last| last.intent == self.record.intent),
-        };
+        let reply = attempt::shown(&found, &self.record.intent);
         self.object = found;
         reply
     }
-}
-
-/// It was not sent by this attempt, which has ended.
-fn unsent(record: InstallRecord) -> Observation {
-    let record = InstallRecord {
-        outcome: Some(CommandOutcome::NotSent),
-        ..record
-    };
-    sent(record)
-}
-
-/// It is not sent at all: somebody else did that, or an operator whose record is lost.
-fn repeated(intent: InstallIntent, why: String) -> Observation {
-    sent(InstallRecord {
-        end: Some(InstallEnd::NotRepeated),
-        ended_at: Some(clock::now().wall),
-        message: Some(why),
-        ..InstallRecord::open(intent)
-    })
 }
 
 fn sent(record: InstallRecord) -> Observation {
@@ -300,38 +233,6 @@ fn sent(record: InstallRecord) -> Observation {
         Box::new(record),
         clock::now().mono,
     ))
-}
-
-/// What an answer says.
-fn answered(record: InstallRecord, answer: Result<Server, Error>) -> Observation {
-    let of = |outcome, message: Option<String>| {
-        sent(InstallRecord {
-            outcome,
-            message,
-            ..record.clone()
-        })
-    };
-    let error = match answer {
-        Ok(_) => return of(Some(CommandOutcome::Accepted), None),
-        Err(error) => error,
-    };
-    tracing::warn!(
-        attempt = record.intent.attempt,
-        error = error.explain(),
-        "a re-installation was not taken, or its answer was lost"
-    );
-    // A 409 among them: what it says of is another request, or this one.
-    if error.may_have_taken_effect() {
-        return of(None, None);
-    }
-    let outcome = match &error {
-        // It goes on when the key works, or there is room, or there is a connection.
-        Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
-            CommandOutcome::NotSent
-        }
-        _ => CommandOutcome::Refused,
-    };
-    of(Some(outcome), Some(error.explain()))
 }
 
 /// Looks how far a re-installation is, or for the command by which it goes on.
@@ -343,48 +244,25 @@ pub(super) async fn look(
 ) -> Observation {
     let at = clock::now().mono;
     let known = record.command_id.as_deref();
-    if let Some(command) = known.and_then(|id| CommandId::parse(id).ok()) {
-        let answer = permit.call(async |client| client.command(id, &command).await);
-        return match answer.await {
-            Ok(command) => looked(permit, id, record, &command, at).await,
-            Err(error) => act::refused(&error, "a look at a re-installation failed"),
-        };
-    }
-    let commands = match list(permit, id, pages).await {
-        Ok(commands) => commands,
-        Err(observation) => return observation,
-    };
-    let intent = &record.intent;
-    let found = listed::since(&intent.listed, &commands, Asked::Installation);
-    let attempt = intent.attempt.clone();
-    installs(match found.as_slice() {
-        [] => InstallObservation::NotListed(attempt, at),
-        [one] => return looked(permit, id, record, one, at).await,
-        several => {
-            let ids = several.iter().map(|command| command.id.as_str());
-            InstallObservation::Several(attempt, wording::listed(ids))
+    let found = match known.and_then(|id| CommandId::parse(id).ok()) {
+        Some(command) => {
+            let answer = permit.call(async |client| client.command(id, &command).await);
+            match answer.await {
+                Ok(command) => attempt::looked(record, &command, at),
+                Err(error) => return act::refused(&error, "a look at a re-installation failed"),
+            }
         }
-    })
-}
-
-/// What a command shows. Of one that is over the machine is read as well: what was seen of it is of before.
-async fn looked(
-    permit: &mut Permit,
-    id: &ServerId,
-    record: &InstallRecord,
-    command: &Command,
-    at: Duration,
-) -> Observation {
-    if command.state.is_over()
+        None => match list(permit, id, pages).await {
+            Ok(commands) => attempt::found(record, &commands, at),
+            Err(observation) => return observation,
+        },
+    };
+    // Of one that is over the machine is read as well: what was seen of it is of before.
+    if let InstallObservation::Looked(record, _) = &found
+        && state_of(record.state.as_deref()).is_over()
         && let Err(error) = permit.read(id).await
     {
         return act::refused(&error, "a machine could not be read");
     }
-    let record = InstallRecord {
-        outcome: Some(CommandOutcome::Accepted),
-        command_id: Some(command.id.as_str().to_owned()),
-        state: Some(command.state.as_str().to_owned()),
-        ..record.clone()
-    };
-    installs(InstallObservation::Looked(Box::new(record), at))
+    installs(found)
 }

@@ -11,7 +11,6 @@ use crate::{
     controllers::{events::Severity, report::News},
     kinds::{
         Reason,
-        command::CommandOutcome,
         conditions::{self, Type},
         reinstall::{InstallEnd, InstallRecord},
         server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
@@ -187,10 +186,8 @@ fn reinstalled(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> 
         }
         Some(InstallEnd::Failed | InstallEnd::Unknown | InstallEnd::TimedOut) => None,
         None => {
-            let is_taken =
-                |record: &InstallRecord| record.outcome == Some(CommandOutcome::Accepted);
-            let was_taken = was.as_ref().is_some_and(is_taken);
-            (is_taken(&now) && !was_taken).then(|| {
+            let was_taken = was.as_ref().is_some_and(InstallRecord::is_taken);
+            (now.is_taken() && !was_taken).then(|| {
                 Step::Reinstalling.news(format!(
                     "the provider took the re-installation of {what}: its data is lost"
                 ))

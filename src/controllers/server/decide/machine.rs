@@ -613,8 +613,7 @@ fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> 
             .push(differs("spec.externalID", named, server.id.as_str()));
     }
     if let Some(wanted) = facts.memory.installation.hashes.as_ref() {
-        let install = reinstall::known(facts, server.id.as_str());
-        let installed = install.and_then(|install| install.installed);
+        let installed = reinstall::installed(facts, server.id.as_str());
         let sent = installed.or_else(|| record.map(|record| record.sent.clone()));
         found
             .install

@@ -2,7 +2,7 @@
 
 use super::{
     super::{super::facts::Facts, Effect, leads_to},
-    Reinstallation, is_accepted, wished,
+    Reinstallation, wished,
 };
 use crate::{
     account::view::View,
@@ -66,7 +66,7 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
     }
     let begins = search.begins(is_own(facts, record), view.times.send_window);
     if search.is_over(begins, view.times.absence_grace_period) {
-        return unknown(match is_accepted(record) {
+        return unknown(match record.is_taken() {
             true => "the provider took it, and shows no command of it".into(),
             false => "its answer was lost, and the provider shows no command of it".into(),
         });
@@ -98,7 +98,7 @@ pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
         Some(every) => format!("looked at again every {}", Interval(every)),
         None => "looked at again once the account is there".to_owned(),
     };
-    let shown = match (&record.state, is_accepted(record)) {
+    let shown = match (&record.state, record.is_taken()) {
         (Some(word), _) => format!("is being installed again, and the provider says {word:?}"),
         (None, true) => {
             "is being installed again, and the provider does not show how far it is".to_owned()
@@ -149,7 +149,7 @@ pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
 }
 
 fn pause(view: &View, record: &InstallRecord, is_late: bool) -> Duration {
-    match (is_late, is_accepted(record)) {
+    match (is_late, record.is_taken()) {
         (true, _) => view.times.idle_poll_interval,
         (false, true) => view.times.active_poll_interval,
         (false, false) => view.times.absence_check_interval,

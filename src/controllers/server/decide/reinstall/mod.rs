@@ -4,6 +4,7 @@
 //! status, so an intent in status alone is enough: who has lost it sends nothing. A revision that was sent, or may have
 //! been, is never sent again; what came of it is found by looking at the machine's commands ([`follow`]).
 
+pub mod attempt;
 mod follow;
 mod start;
 
@@ -14,16 +15,18 @@ use super::{
     Effect,
 };
 use crate::{
-    controllers::cause::{AS_READY, AS_SYNCED, Cause},
+    controllers::{
+        cause::{AS_READY, AS_SYNCED, Cause},
+        mark::marks_of,
+    },
     kinds::{
         Reason,
-        command::CommandOutcome,
         conditions::{Type, Wanted},
         reinstall::{InstallEnd, InstallRecord, InstallStatus},
     },
 };
 use hosting::{Server, ServerStatus};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// What the wish, and what was done about it, come to.
 #[derive(Default)]
@@ -53,7 +56,7 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
         };
     }
     let Some(known) = known(facts, id) else {
-        let mut first = InstallStatus::new(id, wished(facts), facts.now.wall);
+        let mut first = InstallStatus::new(id, wished(facts), since(facts, server));
         // A process that sent one knows of it, although the object lost its status.
         first.last = remembered(facts, id);
         return Reinstallation {
@@ -73,6 +76,17 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
     }
     found.status = Some(known);
     found
+}
+
+/// From when on a re-installation of the machine is the object's matter: it was delivered by then, and the object's. An
+/// object that lost its status, or is older than it was, has forgotten what it did since, and the machine has not.
+fn since(facts: &Facts, server: &Server) -> i64 {
+    let own = marks_of(&server.tags).filter(|(mark, _)| *mark == facts.mark());
+    let taken_on = own.map(|(_, epoch)| epoch).max();
+    let since = taken_on.zip(server.delivered_at);
+    since.map_or(facts.now.wall, |(taken_on, delivered)| {
+        taken_on.max(delivered).min(facts.now.wall)
+    })
 }
 
 /// The `spec.install.revision` that is asked for.
@@ -101,6 +115,11 @@ pub fn of_status(facts: &Facts) -> Option<InstallStatus> {
     known(facts, status.uuid.as_deref()?)
 }
 
+/// Hashes of what the last re-installation of this machine that is finished by now has sent; None: there is none.
+pub fn installed(facts: &Facts, machine: &str) -> Option<BTreeMap<String, String>> {
+    follow::settled(facts, known(facts, machine)?).installed
+}
+
 fn remembered(facts: &Facts, machine: &str) -> Option<InstallRecord> {
     let record = facts.memory.install.record.clone()?;
     let intent = &record.intent;
@@ -115,13 +134,19 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
     let rank = |r: &InstallRecord| (r.end.is_some(), r.outcome.is_some(), r.command_id.is_some());
     match record.intent.attempt == shown.intent.attempt {
         true => shown.end.is_none() && rank(record) >= rank(shown),
-        // The watch may be behind. Another process may also have started one since, which this must not hide.
-        false => record.may_be_sent() && record.intent.started_at > shown.intent.started_at,
+        // The watch may be behind. Another process may also have started one since, or beside this one, which this must
+        // not hide: of two for one number the one that is on record counts.
+        false => {
+            let is_further = !shown.may_be_sent() || record.intent.revision > shown.intent.revision;
+            let is_later = record.intent.started_at > shown.intent.started_at;
+            record.may_be_sent() && !shown.is_open() && is_further && is_later
+        }
     }
 }
 
 /// Whether a request to install the machine may be on its way at this moment: the machine goes to nobody else until it is
-/// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters.
+/// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters. Only the answer
+/// says that it has arrived: a command that was found and goes on may be another one's.
 pub fn may_be_on_its_way(facts: &Facts) -> bool {
     let known = of_status(facts);
     let open = known.as_ref().and_then(InstallStatus::open);
@@ -237,9 +262,4 @@ fn what_is_lost(facts: &Facts) -> &'static str {
             "the quick format of the disk is skipped then (spec.install.wipeDisk: false), and the data is lost all the same"
         }
     }
-}
-
-/// Whether a record is one that the provider took.
-fn is_accepted(record: &InstallRecord) -> bool {
-    record.outcome == Some(CommandOutcome::Accepted)
 }

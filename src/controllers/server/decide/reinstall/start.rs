@@ -12,7 +12,7 @@ use crate::{
     kinds::{
         Interval, Reason,
         order::OrderAccount,
-        reinstall::{InstallIntent, InstallStatus},
+        reinstall::{InstallIntent, InstallRecord, InstallStatus},
         server::OrderOutcome,
     },
 };
@@ -173,7 +173,8 @@ pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<InstallStatus> {
 pub fn may_send(last: &Facts, new: &NewInstall, intent: &InstallIntent) -> bool {
     let status = last.status();
     let open = status.install.as_ref().and_then(InstallStatus::open);
-    let is_it = open.is_some_and(|record| record.intent == *intent && record.outcome.is_none());
+    let is_new = |record: &InstallRecord| record.outcome.is_none() && !record.is_taken();
+    let is_it = open.is_some_and(|record| record.intent == *intent && is_new(record));
     is_it && is_wished(last, new)
 }
 

@@ -1,0 +1,105 @@
+//! From a reached state on: no more faults, everybody has a turn, time goes on. What is wished for is performed then, or
+//! status says why not.
+
+use super::{facts::Around, passes::decided, scenes::Scene, world::*};
+use flexmetal_operator::kinds::Reason;
+
+/// Rounds within one tick after which it counts as spinning.
+const ROUNDS: usize = 40;
+/// Ticks within which all comes to an end.
+const TICKS: u8 = 12;
+
+/// Whether it comes to an end.
+pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
+    let scene = &Scene {
+        is_behind: false,
+        attempts: u8::MAX,
+        ..*scene
+    };
+    let mut state = *from;
+    state.seen(0);
+    state.seen(1);
+    for _ in 0..TICKS {
+        let mut rounds = 0;
+        loop {
+            let before = state;
+            state = round(scene, &state);
+            if state.broken.is_some() {
+                return Err(format!("broken: {:?}", state.broken));
+            }
+            if state == before {
+                break;
+            }
+            rounds += 1;
+            if rounds == ROUNDS {
+                return Err(format!("spins: {state:?}"));
+            }
+        }
+        if is_settled(scene, &state) {
+            return Ok(());
+        }
+        state.now += 1;
+    }
+    let said = state.object.map(|object| object.said);
+    let said = said.map(|said| match said {
+        Said::Lost => "lost".to_owned(),
+        Said::Installs(number) => format!("{:?}", STATUSES.get(number)),
+    });
+    let view = &state.processes[0].view;
+    let decided = decided(scene, view, Around::of(&state, 0));
+    Err(format!("never ends: {state:?} {said:?} {decided:?}"))
+}
+
+/// Everybody does what there is to do, once.
+fn round(scene: &Scene, from: &State) -> State {
+    let mut state = *from;
+    let mut go = |chosen: Move| {
+        if state.broken.is_none()
+            && let Some(next) = scene.go(&state, chosen)
+        {
+            state = next;
+        }
+        state
+    };
+    for number in 0..2 {
+        if go(Move::See(0)).wire[number].is_some() {
+            go(Move::Arrive(number));
+        }
+    }
+    for it in 0..2 {
+        match go(Move::See(it)).processes[it].task {
+            Task::Idle => go(Move::Pass(it)),
+            _ => go(Move::Step(it, Fate::Done)),
+        };
+    }
+    go(Move::Power);
+    for number in 0..MOST_MADE {
+        let ends = |m: Made| m.may_end(from.now) && !scene.never_ends;
+        if go(Move::See(0)).made[number].is_some_and(ends) {
+            go(Move::End(number, Progress::Finished));
+        }
+    }
+    go(Move::See(0))
+}
+
+fn is_settled(scene: &Scene, state: &State) -> bool {
+    let Some(object) = state.object else {
+        return true;
+    };
+    if object.is_begun {
+        return true;
+    }
+    let Said::Installs(number) = object.said else {
+        return false;
+    };
+    let said = STATUSES.get(number);
+    let decided = decided(scene, &object, Around::of(state, 0));
+    if object.is_deleting {
+        return false;
+    }
+    if said.open().is_some() {
+        return scene.never_ends && decided.ready == Some(Reason::ReinstallTimeout);
+    }
+    let is_performed = i64::from(object.revision) <= said.performed();
+    is_performed || decided.synced == Some(Reason::Protected)
+}

@@ -1,0 +1,255 @@
+//! A machine is installed again, which wipes its disk: every interleaving of two operators that both act, crashes at each
+//! step, writes and requests that are lost or late, a person at the portal, edits, the end of the object, a status that is
+//! lost, an older world, and a power command.
+//!
+//! What is judged is what the provider carries out. The deciding code ships: `decide` with all that a pass recalls, what is
+//! looked at before the intent and after it, what the list and the answers come to, what a release and a retention wait for.
+//! Left out is what needs longer than a request may be on its way: that the status is taken off, or an older world
+//! restored, between the last look at the object and the arrival of the request; and that a command ends in the tick in
+//! which it was made.
+
+mod facts;
+mod fair;
+mod moves;
+mod passes;
+mod scenes;
+mod world;
+
+use scenes::*;
+use stateright::{Checker, HasDiscoveries, Model, Property};
+use std::{collections::HashSet, sync::Mutex, time::Duration};
+use tokio::time::Instant;
+use world::*;
+
+const SAFE: &str = "a machine is wiped once for each number, and only while it is the object's";
+const ENDS: &str = "what is wished for is performed, or status says why not";
+
+/// A scene, with the states from which all comes to an end.
+struct Walk {
+    scene: Scene,
+    end: Mutex<HashSet<State>>,
+}
+
+impl Walk {
+    fn ends(&self, state: &State) -> bool {
+        // What a broken variant does to the rest is nobody's question.
+        let is_asked = self.scene.variant == Variant::Ships && state.broken.is_none();
+        if !is_asked || self.end.lock().unwrap().contains(state) {
+            return true;
+        }
+        let ends = fair::ends(&self.scene, state).is_ok();
+        if ends {
+            self.end.lock().unwrap().insert(*state);
+        }
+        ends
+    }
+}
+
+impl Model for Walk {
+    type State = State;
+    type Action = Move;
+
+    fn init_states(&self) -> Vec<State> {
+        let object = Object {
+            revision: 2,
+            generation: 1,
+            is_protected: false,
+            is_deleting: false,
+            is_begun: false,
+            said: moves::first(),
+        };
+        let process = Process {
+            memory: memory(Default::default()),
+            task: Task::Idle,
+            view: object,
+            sees_newest: true,
+        };
+        let scene = &self.scene;
+        vec![State {
+            now: 0,
+            object: Some(object),
+            is_retained: false,
+            processes: [process; 2],
+            made: [None; MOST_MADE],
+            wire: [None; 2],
+            power: match scene.has_power {
+                true => Power::Wished,
+                false => Power::None,
+            },
+            wiped: [0; REVISIONS],
+            attempts: 0,
+            edits: 0,
+            crashes: scene.crashes,
+            people: scene.people,
+            strips: scene.strips,
+            restores: scene.restores,
+            broken: None,
+        }]
+    }
+
+    fn actions(&self, state: &State, moves: &mut Vec<Move>) {
+        let scene = &self.scene;
+        let Some(object) = state.object.filter(|_| state.broken.is_none()) else {
+            // Of one that is gone only what is still on its way counts.
+            if state.broken.is_none() {
+                steps(scene, state, moves);
+            }
+            return;
+        };
+        let is_sending = state.is_sending();
+        if state.now < scene.ticks && !is_sending {
+            moves.push(Move::Tick);
+        }
+        steps(scene, state, moves);
+        for (number, made) in state.made.iter().enumerate() {
+            if made.is_some_and(|made| made.may_end(state.now)) {
+                moves.push(Move::End(number, Progress::Finished));
+                if scene.fails {
+                    moves.push(Move::End(number, Progress::Failed));
+                }
+            }
+        }
+        if state.people > 0 {
+            moves.push(Move::Portal);
+        }
+        if usize::from(state.edits) < scene.edits.len() {
+            moves.push(Move::Edit);
+        }
+        if scene.protects && !object.is_protected {
+            moves.push(Move::Protect);
+        }
+        if scene.ends && !object.is_deleting {
+            moves.push(Move::Delete);
+        }
+        if state.strips > 0 && !is_sending {
+            moves.push(Move::Strip);
+        }
+        if state.restores > 0 && !is_sending {
+            moves.push(Move::Restore);
+        }
+        if !matches!(state.power, Power::None | Power::Over) {
+            moves.push(Move::Power);
+        }
+    }
+
+    fn next_state(&self, state: &State, chosen: Move) -> Option<State> {
+        let mut next = self.scene.go(state, chosen)?;
+        // Which of two like processes it is makes no difference.
+        next.processes.sort_unstable();
+        (next != *state).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(SAFE, |_, state: &State| state.broken.is_none()),
+            Property::always(ENDS, |walk: &Self, state: &State| walk.ends(state)),
+        ]
+    }
+}
+
+/// What the processes may do, and what is on the wire.
+fn steps(scene: &Scene, state: &State, moves: &mut Vec<Move>) {
+    for (number, wire) in state.wire.iter().enumerate() {
+        if wire.is_some() {
+            moves.push(Move::Arrive(number));
+        }
+    }
+    for (it, me) in state.processes.iter().enumerate() {
+        let fates: &[Fate] = match me.task {
+            Task::Idle => {
+                moves.push(Move::Pass(it));
+                &[]
+            }
+            Task::Start(_) if state.attempts >= scene.attempts => &[],
+            Task::Intend { .. } | Task::NoteRelease { .. } => {
+                &[Fate::Done, Fate::Unanswered, Fate::Lost]
+            }
+            Task::Send(_) if scene.refuses => &[
+                Fate::Done,
+                Fate::Unanswered,
+                Fate::Late,
+                Fate::Lost,
+                Fate::Refused,
+                Fate::Conflict,
+                Fate::Denied,
+            ],
+            Task::Send(_) => &[Fate::Done, Fate::Unanswered, Fate::Late, Fate::Lost],
+            _ => &[Fate::Done],
+        };
+        moves.extend(fates.iter().map(|fate| Move::Step(it, *fate)));
+        if scene.is_behind && !me.sees_newest {
+            moves.push(Move::See(it));
+        }
+        let is_empty = me.task == Task::Idle && me.memory == memory(Default::default());
+        if state.crashes > 0 && !is_empty {
+            moves.push(Move::Crash(it));
+        }
+    }
+}
+
+/// How many states there are, or what broke, and the way to it.
+fn walk(scene: Scene) -> Result<usize, String> {
+    let began = Instant::now();
+    let end = Mutex::default();
+    let checker = Walk { scene, end }
+        .checker()
+        .threads(2)
+        .timeout(Duration::from_secs(600))
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join();
+    let states = checker.unique_state_count();
+    println!(
+        "install model: {}, {:?}: {states} states, depth {}, {:.1} s",
+        scene.name,
+        scene.variant,
+        checker.max_depth(),
+        began.elapsed().as_secs_f64()
+    );
+    let found = checker.discoveries().into_iter().next();
+    found.map_or(Ok(states), |(name, path)| {
+        let last = *path.last_state();
+        let why = match last.broken {
+            Some(why) => why.to_owned(),
+            None => fair::ends(&scene, &last).unwrap_err(),
+        };
+        Err(format!("{name}: {why}: {:?}", path.into_actions()))
+    })
+}
+
+fn holds(scene: Scene) {
+    match walk(scene) {
+        Ok(states) => assert!(states > 500, "a model that hardly moves proves nothing"),
+        Err(why) => panic!("{}: {why}", scene.name),
+    }
+}
+
+/// The variant is caught, by a rule of what is safe.
+fn breaks(scene: Scene, variant: Variant) {
+    let walked = walk(Scene { variant, ..scene });
+    let is_unsafe = walked.as_ref().is_err_and(|why| why.starts_with(SAFE));
+    assert!(is_unsafe, "{} {variant:?}: {walked:?}", scene.name);
+}
+
+#[test]
+fn a_machine_is_wiped_once_a_number_or_status_says_why_not() {
+    let only = std::env::var("MODEL_SCENE").ok();
+    for scene in ALL {
+        if only.as_ref().is_none_or(|only| scene.name == only) {
+            holds(scene);
+        }
+    }
+}
+
+#[test]
+fn each_rule_is_needed() {
+    breaks(LOSSES, Variant::NoteAfterSend);
+    breaks(LOSSES, Variant::AgainAfterLost);
+    breaks(RAISED, Variant::NoListBefore);
+    breaks(RESTORED, Variant::Unaccounted);
+    breaks(SET_BACK, Variant::Unaccounted);
+    breaks(POWER, Variant::NoAsk);
+    breaks(SET_BACK, Variant::NoReread);
+    breaks(RETAINED, Variant::RetainAtOnce);
+    breaks(RELEASED, Variant::RetainAtOnce);
+}
