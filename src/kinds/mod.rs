@@ -16,6 +16,7 @@ pub mod brake;
 pub mod command;
 pub mod conditions;
 pub mod delivery;
+pub mod hardware;
 pub mod installation;
 pub mod interval;
 pub mod kind;

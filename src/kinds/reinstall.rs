@@ -22,8 +22,8 @@ pub struct Install {
     /// performed, so the first installation needs none. At least 0, at most 2147483647. Mutable; a lower one sends nothing.
     #[schemars(range(min = 0, max = 2_147_483_647))]
     pub revision: i64,
-    /// Whether the whole disk is wiped first; false skips that. The data of the machine is lost all the same. Default:
-    /// true. Mutable; counts for the next re-installation.
+    /// Whether the whole disk is wiped first; false skips that. The data of the machine is lost all the same.
+    /// Default: true. Mutable; counts for the next re-installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wipe_disk: Option<bool>,
 }

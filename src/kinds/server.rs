@@ -1,6 +1,7 @@
 //! `BareMetalServer`: one on-demand server.
 
 pub use super::address::{Address, AddressType};
+use super::hardware::{Hardware, HardwareStatus};
 pub use super::installation::{OperatingSystem, TextSource, UserData};
 use super::installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit};
 use super::interval::Interval;
@@ -286,6 +287,11 @@ pub struct BareMetalServerSpec {
     /// alone never does that. Default: never. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,
+
+    /// What is written down of the hardware of the machine beside its summary in `status.hardware`. Default: nothing.
+    /// Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
 }
 
 /// No machine is there, and no order is open.
@@ -455,6 +461,10 @@ pub struct BareMetalServerStatus {
     /// The last re-installation of the machine, and which revision of `spec.install` counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install: Option<InstallStatus>,
+
+    /// The hardware of the machine in short, once its own listing was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<HardwareStatus>,
 
     /// The last warning that was given of `spec.expiresAt`.
     #[serde(skip_serializing_if = "Option::is_none")]

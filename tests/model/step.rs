@@ -306,7 +306,10 @@ impl Hand<'_> {
                 self.release_failed(object, real::machine_of(uuid), answer);
             }
             // The worlds here have no wish for power.
-            Effect::Command { .. } | Effect::Reinstall(_) | Effect::LookAtInstall { .. } => {
+            Effect::Command { .. }
+            | Effect::Reinstall(_)
+            | Effect::LookAtInstall { .. }
+            | Effect::LookAtHardware { .. } => {
                 self.failed();
             }
             Effect::Expire { at } => self.expire(object, *at, answer),

@@ -6,6 +6,7 @@ use super::{
     ServerContext, answers, brake,
     decide::{Effect, LookUp, fence, metadata, power, tags},
     facts::Facts,
+    hardware,
     memory::Observation,
     observe, orders, reinstalls,
     turn::Permission,
@@ -77,6 +78,7 @@ async fn act_here(
         | Effect::RemoveOrderTag { .. }
         | Effect::Reinstall(_)
         | Effect::LookAtInstall { .. }
+        | Effect::LookAtHardware { .. }
         | Effect::BeginRelease { .. }
         | Effect::Release { .. }
         | Effect::ReleaseFailed { .. } => wrong_permission(),
@@ -108,7 +110,8 @@ async fn act_there(
         | Effect::RemoveTag { uuid, .. }
         | Effect::BeginRelease { uuid }
         | Effect::Release { uuid }
-        | Effect::ReleaseFailed { uuid } => uuid,
+        | Effect::ReleaseFailed { uuid }
+        | Effect::LookAtHardware { uuid, .. } => uuid,
         Effect::Reinstall(new) => &new.machine,
         Effect::LookAtInstall { record, .. } => &record.intent.machine,
         Effect::Order(_)
@@ -164,6 +167,9 @@ async fn act_there(
         Effect::Release { .. } => Box::pin(release(ctx, facts, account, permit, &id)).await,
         Effect::Reinstall(new) => {
             Box::pin(reinstalls::reinstall(ctx, facts, account, permit, &id, new)).await
+        }
+        Effect::LookAtHardware { config_map, .. } => {
+            hardware::look(ctx, facts, &mut permit, &id, config_map.as_deref()).await
         }
         Effect::LookAtInstall { record, pages } => {
             reinstalls::look(&mut permit, &id, record, *pages).await

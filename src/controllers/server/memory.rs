@@ -3,7 +3,7 @@
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
 use super::{
-    decide::{Effect, sent::Hashes},
+    decide::{Effect, hardware::HardwareMemory, sent::Hashes},
     facts::LimitsInForce,
     install_memory::{InstallMemory, InstallObservation},
     tag_changes::{TagChange, TagChanges, TagEnd},
@@ -12,6 +12,7 @@ use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble}
 use crate::controllers::{mark::Mark, patience::Patience, request::Asked};
 use crate::kinds::{
     Reason,
+    hardware::HardwareStatus,
     server::{OrderOutcome, OrderRecord},
 };
 use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
@@ -80,6 +81,8 @@ pub struct Memory {
     pub powered: Option<String>,
     /// The re-installations of its machine.
     pub install: InstallMemory,
+    /// The looks at the hardware of its machine.
+    pub hardware: HardwareMemory,
     /// The changes of its machine's tags.
     pub tags: TagChanges,
 }
@@ -280,6 +283,17 @@ pub enum Observation {
     TagChanged(TagChange),
     /// The ServerCommand of this name was created, or was there.
     Commanded(String),
+    /// The hardware of a machine was looked at.
+    Hardware {
+        /// The machine.
+        machine: String,
+        /// The ConfigMap that was asked for.
+        config_map: Option<String>,
+        /// What it showed; None: there is no listing yet, or it cannot be had.
+        found: Option<HardwareStatus>,
+        /// When.
+        at: Duration,
+    },
     /// A re-installation was tried or looked at.
     Installs(InstallObservation),
     /// An effect was done.
@@ -357,6 +371,15 @@ impl Memory {
             }
             Observation::Commanded(name) => {
                 self.powered = Some(name);
+                self.succeed();
+            }
+            Observation::Hardware {
+                machine,
+                config_map,
+                found,
+                at,
+            } => {
+                self.hardware.note(&machine, config_map, found, at);
                 self.succeed();
             }
             Observation::Installs(observation) => {

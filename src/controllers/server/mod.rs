@@ -7,6 +7,7 @@
 pub mod answers;
 pub mod decide;
 pub mod facts;
+mod hardware;
 pub mod install_memory;
 mod installation;
 pub mod memory;
@@ -17,6 +18,7 @@ mod act;
 mod brake;
 pub mod claims;
 mod key_users;
+mod lshw;
 mod observe;
 mod orders;
 mod owned;

@@ -16,6 +16,7 @@ mod disasters;
 mod edits;
 mod entries;
 mod folder;
+mod hardware;
 mod health;
 mod hostile;
 mod installation;

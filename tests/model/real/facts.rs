@@ -2,7 +2,9 @@
 
 use super::{super::world::*, *};
 use flexmetal_operator::controllers::account_facts::AccountFacts;
-use flexmetal_operator::controllers::server::decide::power;
+use flexmetal_operator::controllers::server::decide::{
+    evidence::evidence, hardware::HardwareMemory, machine::kept, power,
+};
 use flexmetal_operator::controllers::server_commands::UnderWay;
 use flexmetal_operator::{
     account::{
@@ -152,6 +154,14 @@ pub fn facts(s: &Sight) -> Facts {
         neighbour_noted: s.neighbour_noted,
     };
     recall(&mut facts, Some(&seen));
+    // Nobody asks for the hardware any more: a look that changes nothing has no place in this world.
+    if let Some(machine) = kept(&facts, &evidence(&facts)) {
+        facts.memory.hardware = HardwareMemory::default();
+        for _ in 0..4 {
+            let id = machine.server.id.as_str();
+            facts.memory.hardware.note(id, None, None, Duration::ZERO);
+        }
+    }
     facts
 }
 

@@ -89,6 +89,13 @@ pub enum Effect {
         /// So many pages of the machine's commands are allowed for.
         pages: u32,
     },
+    /// Look at the hardware of the machine.
+    LookAtHardware {
+        /// Which machine.
+        uuid: String,
+        /// The ConfigMap that the whole listing is written to.
+        config_map: Option<String>,
+    },
     /// Delete the object itself: it is past `spec.expiresAt`, in seconds since 1970.
     Expire {
         /// That moment.
@@ -104,9 +111,12 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Whether this looks how a re-installation goes on, and changes nothing.
+    /// Whether this looks at the machine, and changes nothing of it.
     pub fn only_looks(&self) -> bool {
-        matches!(self, Self::LookAtInstall { .. })
+        matches!(
+            self,
+            Self::LookAtInstall { .. } | Self::LookAtHardware { .. }
+        )
     }
 
     /// Whether this lets a machine stay at the provider for good, by policy.

@@ -8,7 +8,7 @@ use super::{
     evidence::{Evidence, order_of},
     expiry,
     fence::TagProof,
-    leads_to, order_account, own_marks, power, reinstall, remedy, replace, rivals, sent,
+    hardware, leads_to, order_account, own_marks, power, reinstall, remedy, replace, rivals, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
@@ -118,6 +118,8 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     draft.status.install.clone_from(&install.status);
     let differences = differences(facts, Some(&record), server);
     let up_to_date = reinstall::condition(facts, &install, &differences.install);
+    let hardware = hardware::hardware(facts, server);
+    draft.status.hardware.clone_from(&hardware.status);
     let tags = tags::tags(facts, &record, server);
     draft.status.tags.clone_from(&tags.put_on);
     let mut cause = cause(facts, machine);
@@ -172,7 +174,8 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         decision.again = install
             .rest
             .map_or(decision.again, |rest| decision.again.within(rest));
-        decision.effect = install.effect.filter(Effect::only_looks);
+        let looks = install.effect.filter(Effect::only_looks);
+        decision.effect = looks.or(hardware.effect);
         return decision;
     }
     if !server.status.is_live() {
@@ -191,12 +194,19 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         .or(effect)
         .or(install.effect)
         .or_else(read)
+        .or(hardware.effect)
     {
         return decision.with(effect);
     }
     let mut decision = out_of_touch(facts, decision.draft);
     decision.wants_installation = install.wants_installation;
-    let rests = [until_expiry, until_late(facts, server), rest, install.rest];
+    let rests = [
+        until_expiry,
+        until_late(facts, server),
+        rest,
+        install.rest,
+        hardware.rest,
+    ];
     for rest in rests.into_iter().flatten().filter(|rest| !rest.is_zero()) {
         decision.again = decision.again.within(rest);
     }

@@ -81,7 +81,7 @@ fn a_machine_that_is_read_in_the_middle_of_a_pass_is_the_objects_own() {
     recall(&mut facts, Some(&JustRead(machine)));
     assert_eq!(facts.own.len(), 1);
     assert_eq!(
-        short(&decide(&facts)),
+        short(&Case(facts).decide()),
         (None, Some(Reason::Delivered), false)
     );
 }
