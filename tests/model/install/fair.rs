@@ -74,7 +74,7 @@ fn round(scene: &Scene, from: &State) -> State {
     }
     go(Move::Power);
     for number in 0..MOST_MADE {
-        let ends = |m: Made| m.may_end(from.now) && !scene.never_ends;
+        let ends = |m: Made| m.may_end(from.now, scene.is_quick) && !scene.never_ends;
         if go(Move::See(0)).made[number].is_some_and(ends) {
             go(Move::End(number, Progress::Finished));
         }

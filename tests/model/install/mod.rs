@@ -5,8 +5,8 @@
 //! What is judged is what the provider carries out. The deciding code ships: `decide` with all that a pass recalls, what is
 //! looked at before the intent and after it, what the list and the answers come to, what a release and a retention wait for.
 //! Left out is what needs longer than a request may be on its way: that the status is taken off, or an older world
-//! restored, between the last look at the object and the arrival of the request; and that a command ends in the tick in
-//! which it was made.
+//! restored, between the last look at the object and the arrival of the request; and, but for one scene, that a command
+//! ends in the tick in which it was made.
 
 mod facts;
 mod fair;
@@ -102,7 +102,7 @@ impl Model for Walk {
         }
         steps(scene, state, moves);
         for (number, made) in state.made.iter().enumerate() {
-            if made.is_some_and(|made| made.may_end(state.now)) {
+            if made.is_some_and(|made| made.may_end(state.now, scene.is_quick)) {
                 moves.push(Move::End(number, Progress::Finished));
                 if scene.fails {
                     moves.push(Move::End(number, Progress::Failed));

@@ -48,6 +48,8 @@ pub(super) struct Scene {
     pub(super) fails: bool,
     /// Commands end by themselves; else one may never.
     pub(super) never_ends: bool,
+    /// Commands may end at once.
+    pub(super) is_quick: bool,
     /// The provider refuses, and says 409 and 403.
     pub(super) refuses: bool,
     /// What a process sees of the object may be behind.
@@ -70,6 +72,7 @@ pub(super) const LEAST: Scene = Scene {
     has_power: false,
     fails: false,
     never_ends: false,
+    is_quick: false,
     refuses: false,
     is_behind: false,
     variant: Variant::Ships,
@@ -99,11 +102,11 @@ pub(super) const BEHIND: Scene = Scene {
     ..LEAST
 };
 
-/// A person does the same at the portal.
+/// A person does the same at the portal, and that may be over at once.
 pub(super) const PERSON: Scene = Scene {
     name: "person",
     people: 1,
-    crashes: 1,
+    is_quick: true,
     ..LEAST
 };
 

@@ -135,8 +135,8 @@ pub(super) struct Made {
 
 impl Made {
     /// Whether it may come to its end.
-    pub(super) fn may_end(self, now: u8) -> bool {
-        self.state == Progress::Pending && self.at < now
+    pub(super) fn may_end(self, now: u8, is_quick: bool) -> bool {
+        self.state == Progress::Pending && (self.at < now || is_quick)
     }
 }
 
