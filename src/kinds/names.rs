@@ -17,6 +17,12 @@ pub const API_KEY_SECRET: &str = "flexmetal.dev/api-key";
 pub const API_KEY_ENTRY: &str = "apiKey";
 /// Entry of such a Secret with the base URL that the key may be sent to.
 pub const BASE_URL_ENTRY: &str = "baseURL";
+/// Type of a Secret that the operator writes for a server that owns it. It writes and deletes no other one.
+pub const OUTPUT_SECRET: &str = "flexmetal.dev/output";
+/// Label on what the operator writes for a server.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Its value.
+pub const MANAGER: &str = "flexmetal-operator";
 /// Annotation on an account with the name of the Secret that bears the finalizer for it.
 pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";
 /// Annotation with the order intent (JSON, written by the operator).

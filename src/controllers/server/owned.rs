@@ -1,0 +1,183 @@
+//! ConfigMaps and Secrets that belong to a server: the one place that writes and deletes them.
+//!
+//! One is the server's where its controller is this very object, by UID; a Secret must also have our type, which nobody
+//! can change afterwards. What belongs to somebody else, or to nobody, is never touched, whatever its name. With the
+//! server they go by themselves, as the garbage collector has it.
+
+use super::ServerContext;
+use crate::{
+    controllers::writes::{Failure, bounded},
+    kinds::{
+        BareMetalServer,
+        names::{MANAGED_BY, MANAGER, OUTPUT_SECRET},
+    },
+};
+use hosting::SecretText;
+use k8s_openapi::{
+    ByteString, NamespaceResourceScope,
+    api::core::v1::{ConfigMap, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Api, Resource,
+    api::{DeleteParams, PostParams, Preconditions},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{collections::BTreeMap, fmt::Debug};
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Written, or deleted.
+    Written,
+    /// It is so already, and nothing was sent.
+    Stands,
+    /// The name belongs to somebody else, or to nobody; nothing was sent.
+    NotOurs,
+    /// It changed in between. The next try sees how it is.
+    Stale,
+    /// Not done, or nobody knows; in the API server's words.
+    Failed(String),
+}
+
+/// What a Secret holds, by its keys. Without `Debug`, as what is in it.
+pub(super) type SecretEntries = BTreeMap<String, SecretText>;
+
+/// Brings it about that the server's ConfigMap of this name holds this and nothing else. Costs one GET where it does.
+pub(super) async fn keep_config_map(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+    data: BTreeMap<String, String>,
+) -> Kept {
+    let wanted = ConfigMap {
+        metadata: metadata(server, name),
+        data: Some(data),
+        ..ConfigMap::default()
+    };
+    let is_same = |found: &ConfigMap, wanted: &ConfigMap| {
+        found.data == wanted.data && found.binary_data.as_ref().is_none_or(BTreeMap::is_empty)
+    };
+    let take = |found: ConfigMap, wanted: ConfigMap| ConfigMap {
+        metadata: found.metadata,
+        ..wanted
+    };
+    let is_ours = |found: &ConfigMap| is_of(server, &found.metadata);
+    keep(api(ctx, server), wanted, is_ours, is_same, take).await
+}
+
+/// The same for a Secret, which has our type.
+pub(super) async fn keep_secret(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+    entries: &SecretEntries,
+) -> Kept {
+    let bytes = |text: &SecretText| ByteString(text.expose().as_bytes().to_vec());
+    let data = entries.iter().map(|(key, text)| (key.clone(), bytes(text)));
+    let wanted = Secret {
+        metadata: metadata(server, name),
+        type_: Some(OUTPUT_SECRET.to_owned()),
+        data: Some(data.collect()),
+        ..Secret::default()
+    };
+    let is_same = |found: &Secret, wanted: &Secret| found.data == wanted.data;
+    let take = |found: Secret, wanted: Secret| Secret {
+        metadata: found.metadata,
+        ..wanted
+    };
+    let is_ours = |found: &Secret| is_our_secret(server, found);
+    keep(api(ctx, server), wanted, is_ours, is_same, take).await
+}
+
+/// Deletes the server's Secret of this name, as it is read right before.
+pub(super) async fn delete_secret(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+) -> Kept {
+    let api: Api<Secret> = api(ctx, server);
+    let found = match bounded(api.get_opt(name)).await {
+        Ok(Some(found)) if !is_our_secret(server, &found) => return Kept::NotOurs,
+        Ok(Some(found)) if found.metadata.deletion_timestamp.is_none() => found,
+        Ok(_) => return Kept::Stands,
+        Err(failure) => return failed(&failure),
+    };
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: found.metadata.uid,
+            resource_version: found.metadata.resource_version,
+        }),
+        ..DeleteParams::default()
+    };
+    match bounded(api.delete(name, &params)).await {
+        Ok(_) => Kept::Written,
+        Err(failure) => failed(&failure),
+    }
+}
+
+async fn keep<K>(
+    api: Api<K>,
+    wanted: K,
+    is_ours: impl Fn(&K) -> bool,
+    is_same: impl Fn(&K, &K) -> bool,
+    take: impl Fn(K, K) -> K,
+) -> Kept
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let name = wanted.meta().name.clone().unwrap_or_default();
+    let found = match bounded(api.get_opt(&name)).await {
+        Ok(found) => found,
+        Err(failure) => return failed(&failure),
+    };
+    let params = PostParams::default();
+    let written = match found {
+        None => bounded(api.create(&params, &wanted)).await,
+        Some(found) if !is_ours(&found) => return Kept::NotOurs,
+        // What is written on it goes with it.
+        Some(found) if found.meta().deletion_timestamp.is_some() => return Kept::Stale,
+        Some(found) if is_same(&found, &wanted) => return Kept::Stands,
+        // On the version that was read.
+        Some(found) => bounded(api.replace(&name, &params, &take(found, wanted))).await,
+    };
+    match written {
+        Ok(_) => Kept::Written,
+        Err(failure) => failed(&failure),
+    }
+}
+
+fn api<K>(ctx: &ServerContext, server: &BareMetalServer) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    Api::namespaced(ctx.client.clone(), namespace)
+}
+
+fn metadata(server: &BareMetalServer, name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(BTreeMap::from([(MANAGED_BY.into(), MANAGER.into())])),
+        owner_references: server.controller_owner_ref(&()).map(|owner| vec![owner]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Whether the server is the controller of what has these metadata.
+fn is_of(server: &BareMetalServer, metadata: &ObjectMeta) -> bool {
+    let uid = server.metadata.uid.as_ref();
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == uid)
+}
+
+fn is_our_secret(server: &BareMetalServer, found: &Secret) -> bool {
+    is_of(server, &found.metadata) && found.type_.as_deref() == Some(OUTPUT_SECRET)
+}
+
+fn failed(failure: &Failure) -> Kept {
+    match failure.code() {
+        Some(404 | 409) => Kept::Stale,
+        _ => Kept::Failed(failure.explain()),
+    }
+}
