@@ -8,6 +8,7 @@ use super::kind::{Kind, namespaced};
 use super::lifetime::named_is_not_replaced;
 pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
+use super::outputs::Outputs;
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
 use super::policies::{Policies, PoliciesInForce, release_delay_fits};
 use super::power::{Power, PowerStatus};
@@ -280,6 +281,11 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2_147_483_647))]
     pub power_revision: Option<i64>,
+
+    /// Where the identifiers and addresses of the machine are written once it is delivered, for other programs: a ConfigMap,
+    /// a Secret, or both, which go with this object. Default: nowhere. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Outputs>,
 }
 
 /// No machine is there, and no order is open.

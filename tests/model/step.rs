@@ -306,7 +306,7 @@ impl Hand<'_> {
                 self.release_failed(object, real::machine_of(uuid), answer);
             }
             // The worlds here have no wish for power.
-            Effect::Command { .. } => self.failed(),
+            Effect::Command { .. } | Effect::WriteOutput(_) => self.failed(),
             Effect::Expire { at } => self.expire(object, *at, answer),
             Effect::Release { uuid } => self.release(object, real::machine_of(uuid)),
             Effect::RemoveOrderTag { tag } => self.remove_order_tag(tag),

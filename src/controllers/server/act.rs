@@ -7,7 +7,7 @@ use super::{
     decide::{Effect, LookUp, fence, metadata, power, tags},
     facts::Facts,
     memory::Observation,
-    observe, orders,
+    observe, orders, outputs,
     turn::Permission,
     writes,
 };
@@ -67,6 +67,7 @@ async fn act_here(
         Effect::HoldObject => written(writes::hold(ctx, object).await),
         Effect::LetGo => written(writes::let_go(ctx, object).await),
         Effect::Command { name, action } => command(ctx, facts, name, *action).await,
+        Effect::WriteOutput(output) => outputs::write(ctx, facts, output).await,
         Effect::Expire { at } => Box::pin(expire(ctx, facts, account, *at)).await,
         Effect::Order(_)
         | Effect::LookForOrder(_)
@@ -112,6 +113,7 @@ async fn act_there(
         | Effect::PutBack(_)
         | Effect::HoldObject
         | Effect::Command { .. }
+        | Effect::WriteOutput(_)
         | Effect::Expire { .. }
         | Effect::LetGo => {
             return wrong_permission();
@@ -168,6 +170,7 @@ async fn act_there(
         | Effect::PutBack(_)
         | Effect::HoldObject
         | Effect::Command { .. }
+        | Effect::WriteOutput(_)
         | Effect::Expire { .. }
         | Effect::LetGo => wrong_permission(),
     }

@@ -3,7 +3,7 @@
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
 use super::{
-    decide::{Effect, sent::Hashes},
+    decide::{Effect, outputs::Outputs, sent::Hashes},
     facts::LimitsInForce,
     tag_changes::{TagChange, TagChanges, TagEnd},
 };
@@ -11,6 +11,7 @@ use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble}
 use crate::controllers::{mark::Mark, patience::Patience, request::Asked};
 use crate::kinds::{
     Reason,
+    outputs::OutputPlace,
     server::{OrderOutcome, OrderRecord},
 };
 use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
@@ -77,6 +78,8 @@ pub struct Memory {
     pub release_told: Option<String>,
     /// The ServerCommand that this process created for `spec.power`, by its name.
     pub powered: Option<String>,
+    /// What it wrote for `spec.outputs`.
+    pub outputs: Outputs,
     /// The changes of its machine's tags.
     pub tags: TagChanges,
 }
@@ -277,6 +280,15 @@ pub enum Observation {
     TagChanged(TagChange),
     /// The ServerCommand of this name was created, or was there.
     Commanded(String),
+    /// What `spec.outputs` names holds what it should, or belongs to another.
+    Output {
+        /// As what it is written.
+        place: OutputPlace,
+        /// A short form of what it should hold.
+        content: u64,
+        /// Whether it is this object's.
+        is_ours: bool,
+    },
     /// An effect was done.
     Done,
     /// The object changed in between: the effect was not done, and the next pass sees the change.
@@ -352,6 +364,14 @@ impl Memory {
             }
             Observation::Commanded(name) => {
                 self.powered = Some(name);
+                self.succeed();
+            }
+            Observation::Output {
+                place,
+                content,
+                is_ours,
+            } => {
+                self.outputs.note(place, content, is_ours, now);
                 self.succeed();
             }
             Observation::Done => self.succeed(),

@@ -18,6 +18,7 @@ pub mod claims;
 mod key_users;
 mod observe;
 mod orders;
+mod outputs;
 mod owned;
 mod pass;
 mod report;

@@ -1,6 +1,6 @@
 //! What a decision may ask for: one arm of `act` each.
 
-use super::{fence::TagProof, sent::Hashes};
+use super::{fence::TagProof, outputs::Output, sent::Hashes};
 use crate::kinds::{
     account::KnownMachine,
     command::PowerAction,
@@ -79,6 +79,8 @@ pub enum Effect {
         /// What it does.
         action: PowerAction,
     },
+    /// Bring a ConfigMap or Secret that `spec.outputs` names to hold what it should.
+    WriteOutput(Output),
     /// Delete the object itself: it is past `spec.expiresAt`, in seconds since 1970.
     Expire {
         /// That moment.

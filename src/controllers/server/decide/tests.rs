@@ -14,6 +14,7 @@ mod machine;
 mod metadata;
 mod missing;
 mod order;
+mod outputs;
 mod power;
 mod properties;
 pub(crate) mod readings;
@@ -429,6 +430,7 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::ReleaseFailed { .. } => "ReleaseFailed",
         Effect::Expire { .. } => "Expire",
         Effect::Command { .. } => "Command",
+        Effect::WriteOutput(_) => "WriteOutput",
         Effect::LetGo => "LetGo",
     });
     let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);
