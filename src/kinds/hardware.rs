@@ -1,6 +1,6 @@
 //! The hardware of a machine, as its own listing (`lshw`) tells it.
 
-use super::references::OBJECT_NAME;
+use super::outputs::OutputRef;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,17 +15,7 @@ pub struct Hardware {
     /// The ConfigMap of this namespace that the whole listing is written to, once, as `lshw.json`. It must not be there yet,
     /// and goes with this object. Default: none. Mutable: the former one stays until this object goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_map_ref: Option<ListingRef>,
-}
-
-/// A ConfigMap of the same namespace that the operator writes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-pub struct ListingRef {
-    /// Its name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
-    pub name: String,
+    pub config_map_ref: Option<OutputRef>,
 }
 
 /// The hardware of a machine, in short. Serial numbers are left out: the listing has them.

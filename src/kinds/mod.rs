@@ -24,6 +24,7 @@ pub mod lifetime;
 pub mod names;
 pub mod order;
 pub mod orphan;
+pub mod outputs;
 pub mod policies;
 pub mod power;
 pub mod reason;

@@ -17,7 +17,7 @@ pub const API_KEY_SECRET: &str = "flexmetal.dev/api-key";
 pub const API_KEY_ENTRY: &str = "apiKey";
 /// Entry of such a Secret with the base URL that the key may be sent to.
 pub const BASE_URL_ENTRY: &str = "baseURL";
-/// Type of a Secret that the operator writes for a server that owns it. It writes and deletes no other one.
+/// Type of a Secret that the operator writes for a server that owns it. It writes no other one.
 pub const OUTPUT_SECRET: &str = "flexmetal.dev/output";
 /// Label on what the operator writes for a server.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";

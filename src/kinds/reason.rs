@@ -54,6 +54,8 @@ reasons! {
     OwnershipConflict,
     /// Something takes finalizer or order annotation off the object again and again.
     MetadataContested,
+    /// The name of a ConfigMap or Secret that is to be written belongs to somebody else, or to nobody.
+    OutputNotOwned,
     /// The machine has as many tags as it can have and the operator needs one more, or too many for those of the spec.
     TagLimit,
     /// More than one live machine bears this object's mark.

@@ -9,6 +9,7 @@ use super::kind::{Kind, namespaced};
 use super::lifetime::named_is_not_replaced;
 pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
+use super::outputs::Outputs;
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
 use super::policies::{Policies, PoliciesInForce, release_delay_fits};
 use super::power::{Power, PowerStatus};
@@ -119,6 +120,7 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = account_stays("server"))]
 #[x_kube(validation = named_is_not_replaced())]
 #[x_kube(validation = Rule::new("!has(self.powerRevision) || has(self.power)").message("powerRevision belongs to power: set power too"))]
+#[x_kube(validation = Rule::new("!has(self.outputs) || !has(self.outputs.configMapRef) || !has(self.hardware) || !has(self.hardware.configMapRef) || self.outputs.configMapRef.name != self.hardware.configMapRef.name").message("outputs.configMapRef and hardware.configMapRef name the same ConfigMap: change one of them"))]
 #[x_kube(validation = script_is_run())]
 #[x_kube(validation = script_has_shebang())]
 #[x_kube(validation = keys_are_installed())]
@@ -292,6 +294,11 @@ pub struct BareMetalServerSpec {
     /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
+
+    /// Where the identifiers and addresses of the machine are written once it is delivered, for other programs: a ConfigMap,
+    /// a Secret, or both, which go with this object. Default: nowhere. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Outputs>,
 }
 
 /// No machine is there, and no order is open.

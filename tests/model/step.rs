@@ -307,6 +307,7 @@ impl Hand<'_> {
             }
             // The worlds here have no wish for power.
             Effect::Command { .. }
+            | Effect::WriteOutput(_)
             | Effect::Reinstall(_)
             | Effect::LookAtInstall { .. }
             | Effect::LookAtHardware { .. } => {

@@ -18,20 +18,22 @@
 - apiGroups: ["flexmetal.dev"]
   resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status", "sshkeys/status", "ipwhitelists/status", "servercommands/status"]
   verbs: ["patch"]
+{{- /* create, update: what spec.outputs of a server names. */}}
 - apiGroups: [""]
   resources: ["configmaps"]
-  verbs: ["get"]
+  verbs: ["get", "create", "update"]
 {{- /* The label flexmetal.dev/suspend of a namespace. In a Role this is the right to that namespace alone. */}}
 - apiGroups: [""]
   resources: ["namespaces"]
   verbs: ["get"]
 {{- end }}
 
-{{- /* patch: the finalizer on the key Secret of an account that is in use. */ -}}
+{{- /* patch: the finalizer on the key Secret of an account that is in use. create, update: what spec.outputs of a server
+       names. The admission policies narrow all three. */ -}}
 {{- define "flexmetal.rules.secrets" -}}
 - apiGroups: [""]
   resources: ["secrets"]
-  verbs: ["get", "patch"]
+  verbs: ["get", "patch", "create", "update"]
 {{- end }}
 
 {{- define "flexmetal.rules.events" -}}

@@ -8,7 +8,7 @@ use super::{
     facts::Facts,
     hardware,
     memory::Observation,
-    observe, orders, reinstalls,
+    observe, orders, outputs, reinstalls,
     turn::Permission,
     writes,
 };
@@ -68,6 +68,7 @@ async fn act_here(
         Effect::HoldObject => written(writes::hold(ctx, object).await),
         Effect::LetGo => written(writes::let_go(ctx, object).await),
         Effect::Command { name, action } => command(ctx, facts, name, *action).await,
+        Effect::WriteOutput(output) => outputs::write(ctx, facts, output).await,
         Effect::Expire { at } => Box::pin(expire(ctx, facts, account, *at)).await,
         Effect::Order(_)
         | Effect::LookForOrder(_)
@@ -119,6 +120,7 @@ async fn act_there(
         | Effect::PutBack(_)
         | Effect::HoldObject
         | Effect::Command { .. }
+        | Effect::WriteOutput(_)
         | Effect::Expire { .. }
         | Effect::LetGo => {
             return wrong_permission();
@@ -184,6 +186,7 @@ async fn act_there(
         | Effect::PutBack(_)
         | Effect::HoldObject
         | Effect::Command { .. }
+        | Effect::WriteOutput(_)
         | Effect::Expire { .. }
         | Effect::LetGo => wrong_permission(),
     }

@@ -3,7 +3,7 @@
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
 use super::{
-    decide::{Effect, hardware::HardwareMemory, sent::Hashes},
+    decide::{Effect, hardware::HardwareMemory, outputs::Outputs, sent::Hashes},
     facts::LimitsInForce,
     install_memory::{InstallMemory, InstallObservation},
     tag_changes::{TagChange, TagChanges, TagEnd},
@@ -13,6 +13,7 @@ use crate::controllers::{mark::Mark, patience::Patience, request::Asked};
 use crate::kinds::{
     Reason,
     hardware::HardwareStatus,
+    outputs::OutputPlace,
     server::{OrderOutcome, OrderRecord},
 };
 use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
@@ -83,6 +84,8 @@ pub struct Memory {
     pub install: InstallMemory,
     /// The looks at the hardware of its machine.
     pub hardware: HardwareMemory,
+    /// What it wrote for `spec.outputs`.
+    pub outputs: Outputs,
     /// The changes of its machine's tags.
     pub tags: TagChanges,
 }
@@ -296,6 +299,15 @@ pub enum Observation {
     },
     /// A re-installation was tried or looked at.
     Installs(InstallObservation),
+    /// What `spec.outputs` names holds what it should, or belongs to another.
+    Output {
+        /// As what it is written.
+        place: OutputPlace,
+        /// A short form of what it should hold.
+        content: u64,
+        /// Whether it is this object's.
+        is_ours: bool,
+    },
     /// An effect was done.
     Done,
     /// The object changed in between: the effect was not done, and the next pass sees the change.
@@ -400,6 +412,14 @@ impl Memory {
                     }
                     None => self.succeed(),
                 }
+            }
+            Observation::Output {
+                place,
+                content,
+                is_ours,
+            } => {
+                self.outputs.note(place, content, is_ours, now);
+                self.succeed();
             }
             Observation::Done => self.succeed(),
             Observation::PutBack => {

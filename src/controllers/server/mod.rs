@@ -21,6 +21,7 @@ mod key_users;
 mod lshw;
 mod observe;
 mod orders;
+mod outputs;
 mod owned;
 mod pass;
 mod reinstalls;

@@ -45,6 +45,7 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         | Effect::PutBack(_)
         | Effect::HoldObject
         | Effect::Command { .. }
+        | Effect::WriteOutput(_)
         | Effect::Expire { .. }
         | Effect::LetGo => {
             return Asked::Now(Permission::NotNeeded);

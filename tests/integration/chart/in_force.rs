@@ -34,8 +34,8 @@ impl<'a> InForce<'a> {
     pub(super) async fn within(cluster: &'a Cluster, namespace: String) -> Self {
         let in_force = Self { cluster, namespace };
         let counts = [
-            ("ValidatingAdmissionPolicy", 5),
-            ("ValidatingAdmissionPolicyBinding", 5),
+            ("ValidatingAdmissionPolicy", 6),
+            ("ValidatingAdmissionPolicyBinding", 6),
             ("ClusterRole", 4),
             ("ClusterRoleBinding", 1),
         ];

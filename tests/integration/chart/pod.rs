@@ -44,6 +44,7 @@ impl Release<'_> {
             .kubectl_ok(&[&ready[..], &waits].concat())
             .await;
         self.command(&proxy).await;
+        self.outputs(&simulator).await;
         let servers = if self.watches_all() { 2 } else { 1 };
         assert_eq!(simulator.live_machines().await.len(), servers);
 
@@ -194,6 +195,43 @@ impl Release<'_> {
         .await;
         let free = r#"--patch={"metadata":{"finalizers":null}}"#;
         on_kept(&["patch", "--type=merge", free]).await;
+    }
+
+    /// What others need of a machine, in a ConfigMap and a Secret, and again when the machine is another way.
+    async fn outputs(&self, simulator: &Simulator) {
+        let outputs = json!({"configMapRef": {"name": "of-own"}, "secretRef": {"name": "of-own"}});
+        let patch = format!("--patch={}", json!({"spec": {"outputs": outputs}}));
+        let patch = [
+            "-n",
+            &self.work,
+            "patch",
+            "bms",
+            "own",
+            "--type=merge",
+            &patch,
+        ];
+        self.cluster.kubectl_ok(&patch).await;
+        let machine = "-o=jsonpath={.status.uuid}";
+        let machine = ["-n", &self.work, "get", "bms", "own", machine];
+        let machine = self.cluster.kubectl_ok(&machine).await;
+        for name in ["before", "after"] {
+            simulator.alter(&machine, &json!({"name": name})).await;
+            let encoded = match name {
+                "before" => "YmVmb3Jl",
+                _ => "YWZ0ZXI=",
+            };
+            for (kind, value) in [("configmap", name), ("secret", encoded)] {
+                let wait = format!("--for=jsonpath={{.data.hostname}}={value}");
+                let kind = format!("{kind}/of-own");
+                eventually(&format!("{kind} holds {name}"), SOON, async || {
+                    // Until it is there there is nothing to wait for.
+                    let wait = ["-n", &self.work, "wait", &wait, &kind, "--timeout=5s"];
+                    let waited = self.cluster.kubectl_with_input(&wait, "").await;
+                    waited.status.success().then_some(())
+                })
+                .await;
+            }
+        }
     }
 
     /// One server by each kind of account that the release serves, each with a key from elsewhere.

@@ -80,6 +80,82 @@ async fn the_operator_changes_nothing_of_a_secret_but_its_finalizer() {
     }
 }
 
+/// As the operator writes it for a server that owns it.
+fn output(kind: &str, name: &str) -> Value {
+    let mut object = json!({
+        "apiVersion": "v1", "kind": kind,
+        "metadata": {"name": name, "ownerReferences": [{
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "name": "web",
+            "uid": "00000000-0000-4000-8000-000000000001", "controller": true,
+        }]},
+    });
+    if kind == "Secret" {
+        object["type"] = json!("flexmetal.dev/output");
+        object["stringData"] = json!({"uuid": "one"});
+    } else {
+        object["data"] = json!({"uuid": "one"});
+    }
+    object
+}
+
+#[tokio::test]
+async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server_owns() {
+    let in_force = InForce::start().await;
+    let (admin, operator) = (in_force.admin(), in_force.operator());
+    for (kind, words) in [
+        ("Secret", "flexmetal.dev/output that a BareMetalServer owns"),
+        (
+            "ConfigMap",
+            "writes only ConfigMaps that a BareMetalServer owns",
+        ),
+    ] {
+        // Of nobody, of another kind, of a server that does not control it; and a Secret of another type.
+        let mut others = vec![];
+        let mut other = |change: &dyn Fn(&mut Value)| {
+            let mut object = output(kind, &format!("other-{}", others.len()));
+            change(&mut object);
+            others.push(object);
+        };
+        other(&|o| o["metadata"]["ownerReferences"] = json!([]));
+        other(&|o| o["metadata"]["ownerReferences"][0]["controller"] = json!(false));
+        other(&|o| o["metadata"]["ownerReferences"][0]["kind"] = json!("ServerTag"));
+        other(&|o| o["metadata"]["ownerReferences"][0]["apiVersion"] = json!("example.com/v1"));
+        if kind == "Secret" {
+            other(&|o| o["type"] = json!("Opaque"));
+        }
+        admin.apply(&others[0]).await.unwrap();
+        let other = "other-0";
+        let change = json!({"metadata": {"labels": {"a": "b"}}});
+        operator.is_refused_soon(kind, other, &change).await;
+        for object in &others {
+            let mut object = object.clone();
+            let name = format!("made-{}", object["metadata"]["name"].as_str().unwrap());
+            object["metadata"]["name"] = json!(name);
+            let refused = operator.apply(&object).await.expect_err(words);
+            assert!(refused.contains(words), "{object} {refused}");
+        }
+        // Nor does it make one its own that is another's.
+        for object in &others {
+            admin.apply(object).await.unwrap();
+            let name = object["metadata"]["name"].as_str().unwrap();
+            operator.is_refused(kind, name, &change, words).await;
+            let owners = output(kind, name)["metadata"]["ownerReferences"].clone();
+            let owned = json!({"metadata": {"ownerReferences": owners}, "data": {"uuid": "dHdv"}});
+            operator.is_refused(kind, name, &owned, words).await;
+        }
+        // What a server owns it writes, and lets nobody else have.
+        operator.apply(&output(kind, "own")).await.unwrap();
+        let data = json!({"data": {"uuid": "dHdv"}});
+        operator.patch(kind, "own", &data).await.unwrap();
+        let free = json!({"metadata": {"ownerReferences": null}});
+        operator.is_refused(kind, "own", &free, words).await;
+        // Everybody else is left alone.
+        let tenant = in_force.tenant().await;
+        tenant.patch(kind, "own", &data).await.unwrap();
+        tenant.patch(kind, other, &change).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
     let in_force = InForce::start().await;

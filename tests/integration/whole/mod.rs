@@ -32,6 +32,7 @@ mod mishaps;
 mod namespace_end;
 mod neighbours;
 mod orphans;
+mod outputs;
 mod people_at_the_portal;
 mod policies;
 mod power;

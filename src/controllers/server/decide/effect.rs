@@ -1,6 +1,6 @@
 //! What a decision may ask for: one arm of `act` each.
 
-use super::{fence::TagProof, reinstall::NewInstall, sent::Hashes};
+use super::{fence::TagProof, outputs::Output, reinstall::NewInstall, sent::Hashes};
 use crate::kinds::{
     account::KnownMachine,
     command::PowerAction,
@@ -96,6 +96,8 @@ pub enum Effect {
         /// The ConfigMap that the whole listing is written to.
         config_map: Option<String>,
     },
+    /// Bring a ConfigMap or Secret that `spec.outputs` names to hold what it should.
+    WriteOutput(Output),
     /// Delete the object itself: it is past `spec.expiresAt`, in seconds since 1970.
     Expire {
         /// That moment.

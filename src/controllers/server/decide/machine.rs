@@ -85,7 +85,7 @@ pub fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
 }
 
 /// What Ready says where all goes well and the spec was edited since.
-const SEE_SYNCED: &str =
+pub(super) const SEE_SYNCED: &str =
     "the condition Synced says which changes of the spec the machine does not have";
 
 /// Decides for a living object with a machine.

@@ -20,6 +20,7 @@ pub mod machine;
 pub mod metadata;
 pub mod missing;
 pub mod order;
+pub mod outputs;
 mod own_marks;
 mod policies;
 pub mod power;
@@ -121,6 +122,7 @@ pub fn decide(facts: &Facts) -> Decision {
     }
     room::check(facts, &mut decision);
     metadata::keep(facts, &evidence, &mut decision);
+    outputs::keep(facts, &mut decision);
     ask::handle(facts, &mut decision);
     failing::show(facts, &mut decision);
     policies::show(facts, &mut decision.draft);

@@ -15,6 +15,7 @@ mod machine;
 mod metadata;
 mod missing;
 mod order;
+mod outputs;
 mod power;
 mod properties;
 pub(crate) mod readings;
@@ -443,6 +444,7 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::Reinstall(_) => "Reinstall",
         Effect::LookAtInstall { .. } => "LookAtInstall",
         Effect::LookAtHardware { .. } => "LookAtHardware",
+        Effect::WriteOutput(_) => "WriteOutput",
         Effect::LetGo => "LetGo",
     });
     let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);

@@ -3,7 +3,10 @@
 use super::{machine::kept, *};
 use crate::{
     controllers::server::memory::Observation,
-    kinds::hardware::{Hardware, HardwareStatus, ListingRef},
+    kinds::{
+        hardware::{Hardware, HardwareStatus},
+        outputs::OutputRef,
+    },
 };
 
 /// A machine that was delivered so many seconds ago, and has nothing else to be done.
@@ -45,7 +48,7 @@ fn found() -> HardwareStatus {
 
 fn wants(case: Case, name: &str) -> Case {
     let wish = Hardware {
-        config_map_ref: Some(ListingRef { name: name.into() }),
+        config_map_ref: Some(OutputRef { name: name.into() }),
     };
     case.spec(|s| s.hardware = Some(wish))
 }

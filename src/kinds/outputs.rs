@@ -1,0 +1,98 @@
+//! `spec.outputs`: where what others need of a machine is written down for them.
+
+use super::{address::AddressType, references::OBJECT_NAME, server::BareMetalServerStatus};
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where the identifiers and addresses of a machine are written: a ConfigMap, a Secret, or both.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("has(self.configMapRef) || has(self.secretRef)").message("set configMapRef, secretRef or both"))]
+#[serde(rename_all = "camelCase")]
+pub struct Outputs {
+    /// The ConfigMap that is written. It must not be there yet, and goes with this object. Default: none. Mutable: the
+    /// former one stays as it is until this object goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_ref: Option<OutputRef>,
+    /// The Secret that is written, of type `flexmetal.dev/output`. It must not be there yet, and goes with this object.
+    /// Default: none. Mutable: the former one stays as it is until this object goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<OutputRef>,
+}
+
+/// A ConfigMap or Secret of the same namespace that the operator writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct OutputRef {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
+    pub name: String,
+}
+
+/// What is written of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutputPlace {
+    /// A ConfigMap.
+    ConfigMap,
+    /// A Secret.
+    Secret,
+}
+
+impl OutputPlace {
+    /// The kind, as in manifests.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+
+    /// The field that names it.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "spec.outputs.configMapRef",
+            Self::Secret => "spec.outputs.secretRef",
+        }
+    }
+}
+
+impl Outputs {
+    /// What the spec names.
+    pub fn named(&self) -> impl Iterator<Item = (OutputPlace, &str)> {
+        let config_map = self.config_map_ref.as_ref();
+        let config_map = config_map.map(|at| (OutputPlace::ConfigMap, at.name.as_str()));
+        let secret = self.secret_ref.as_ref();
+        let secret = secret.map(|at| (OutputPlace::Secret, at.name.as_str()));
+        config_map.into_iter().chain(secret)
+    }
+}
+
+/// What is written of the machine that a status shows, by the keys. A key of which nothing is known is not there.
+pub fn entries(status: &BareMetalServerStatus) -> BTreeMap<String, String> {
+    let observed = status.observed.as_ref();
+    let all: Vec<&str> = status
+        .addresses
+        .iter()
+        .map(|a| a.address.as_str())
+        .collect();
+    let first = |kind: AddressType| {
+        let found = status.addresses.iter().find(|a| a.kind == kind);
+        found.map(|a| a.address.clone())
+    };
+    let known = [
+        ("uuid", status.uuid.clone()),
+        ("providerID", status.provider_id.clone()),
+        ("hostname", observed.map(|o| o.hostname.clone())),
+        ("addresses", (!all.is_empty()).then(|| all.join(","))),
+        ("externalIP", first(AddressType::ExternalIP)),
+        ("internalIP", first(AddressType::InternalIP)),
+        ("location", observed.map(|o| o.location.clone())),
+        ("instanceType", observed.map(|o| o.instance_type.clone())),
+    ];
+    let told = known
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    told.collect()
+}

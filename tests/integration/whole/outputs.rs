@@ -1,0 +1,228 @@
+//! `spec.outputs`: a ConfigMap and a Secret with what others need of the machine, and nothing over what is another's.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::{SOON, apply, judge, looks, text, with};
+use lab::rig::{World, cluster, condition, eventually};
+
+fn maps(world: &World) -> Api<ConfigMap> {
+    Api::namespaced(world.client.clone(), &world.namespace)
+}
+
+/// What the ConfigMap holds; None where there is none.
+async fn map(world: &World, name: &str) -> Option<BTreeMap<String, String>> {
+    let map = maps(world).get_opt(name).await.expect("it can be read");
+    Some(map?.data.unwrap_or_default())
+}
+
+/// What the Secret holds, with its type.
+async fn secret(world: &World, name: &str) -> Option<(Secret, BTreeMap<String, String>)> {
+    let secret = world
+        .secrets()
+        .get_opt(name)
+        .await
+        .expect("it can be read")?;
+    let data = secret.data.clone().unwrap_or_default().into_iter();
+    let data = data.map(|(key, value)| (key, String::from_utf8(value.0).expect("text")));
+    Some((secret, data.collect()))
+}
+
+fn both(name: &str) -> Value {
+    json!({"outputs": {"configMapRef": {"name": name}, "secretRef": {"name": name}}})
+}
+
+/// Waits until the ConfigMap holds this.
+async fn holds(world: &World, name: &str, key: &str, value: &str) {
+    eventually(&format!("{name} has {key}={value}"), SOON, async || {
+        (map(world, name).await?.get(key)? == value).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_others_need_is_written_kept_and_goes_with_the_server() {
+    let mut world = World::start(cluster(), "outputs").await;
+    world.create(&with("web", &both("web-outputs"))).await;
+    let ready = world.wait_ready("web", SOON).await;
+    let status = &ready["status"];
+    let uuid = text(&status["uuid"]);
+    let uid = text(&ready["metadata"]["uid"]);
+    // They were there before Ready was said.
+    let written = map(&world, "web-outputs").await.expect("it is written");
+    let addresses: Vec<String> = status["addresses"]
+        .as_array()
+        .expect("it has addresses")
+        .iter()
+        .map(|a| text(&a["address"]))
+        .collect();
+    assert_eq!(written["uuid"], uuid);
+    assert_eq!(written["providerID"], text(&status["providerID"]));
+    assert_eq!(written["hostname"], "web");
+    assert_eq!(written["addresses"], addresses.join(","));
+    assert_eq!(written["location"], "EU: Rotterdam");
+    assert_eq!(written["instanceType"], "bm7.std.8");
+    let (kept, same) = secret(&world, "web-outputs").await.expect("it is written");
+    assert_eq!(same, written);
+    assert_eq!(kept.type_.as_deref(), Some("flexmetal.dev/output"));
+    let config_map = maps(&world).get("web-outputs").await.expect("it is there");
+    for metadata in [&kept.metadata, &config_map.metadata] {
+        let owner = &metadata.owner_references.as_ref().expect("an owner")[0];
+        assert_eq!((&owner.uid, owner.controller), (&uid, Some(true)));
+        let labels = metadata.labels.as_ref().expect("a label");
+        assert_eq!(labels["app.kubernetes.io/managed-by"], "flexmetal-operator");
+    }
+
+    // Followed while the process runs, and only where something differs.
+    let renamed = json!({"name": "renamed"});
+    world.simulator.alter(&uuid, &renamed).await;
+    holds(&world, "web-outputs", "hostname", "renamed").await;
+    looks(&world, 3).await;
+    let version = async || {
+        let map = maps(&world).get("web-outputs").await.expect("it is there");
+        map.metadata.resource_version
+    };
+    let before = version().await;
+    looks(&world, 5).await;
+    assert_eq!(version().await, before, "a quiet world is quiet");
+
+    // What others did to them is mended when a process looks again.
+    let edit = Patch::Merge(json!({"data": {"uuid": "other", "more": "of it"}}));
+    let params = PatchParams::default();
+    maps(&world)
+        .patch("web-outputs", &params, &edit)
+        .await
+        .expect("it can be edited");
+    let secrets = world.secrets();
+    secrets
+        .delete("web-outputs", &DeleteParams::default())
+        .await
+        .expect("it can be deleted");
+    world.operator().kill9();
+    world.operator().restart();
+    holds(&world, "web-outputs", "uuid", &uuid).await;
+    eventually("the Secret is back", SOON, async || {
+        (secret(&world, "web-outputs").await?.1["uuid"] == uuid).then_some(())
+    })
+    .await;
+    let mended = map(&world, "web-outputs").await.expect("it is there");
+    assert!(!mended.contains_key("more"), "{mended:?}");
+
+    // By another name: the former one stays.
+    world
+        .merge("web", &json!({"spec": both("other-outputs")}))
+        .await;
+    holds(&world, "other-outputs", "uuid", &uuid).await;
+    assert!(map(&world, "web-outputs").await.is_some());
+    world.delete("web").await;
+    world.wait_gone("web", SOON).await;
+    eventually("all of them are gone", SOON, async || {
+        let maps = [
+            map(&world, "web-outputs").await,
+            map(&world, "other-outputs").await,
+        ];
+        let secrets = [
+            secret(&world, "web-outputs").await,
+            secret(&world, "other-outputs").await,
+        ];
+        let is_gone = maps.iter().all(Option::is_none) && secrets.iter().all(Option::is_none);
+        is_gone.then_some(())
+    })
+    .await;
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_is_never_touched_and_told() {
+    let world = World::start(cluster(), "taken").await;
+    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "taken"}, "data": {"their": "own"}});
+    apply(&world.client, Some(&world.namespace), &theirs).await;
+    world.create(&with("one", &both("taken"))).await;
+    world
+        .create(&with(
+            "two",
+            &json!({"outputs": {"secretRef": {"name": "taken"}}}),
+        ))
+        .await;
+    world.wait_ready("one", SOON).await;
+    world.wait_ready("two", SOON).await;
+    let one = world
+        .wait_for_condition("one", "Synced", "False", Some("OutputNotOwned"), SOON)
+        .await;
+    let message = text(&condition(&one, "Synced").expect("it is told")["message"]);
+    assert!(
+        message.contains("spec.outputs.configMapRef: ConfigMap taken"),
+        "{message}"
+    );
+    // Of two servers that name one Secret, one has it, and the other says so.
+    let (secret, held) = secret(&world, "taken").await.expect("one of them has it");
+    let owner = secret.metadata.owner_references.expect("an owner")[0]
+        .name
+        .clone();
+    assert!(["one", "two"].contains(&owner.as_str()), "{owner}");
+    let owning = world.get(&owner).await.expect("it is there");
+    assert_eq!(held["uuid"], text(&owning["status"]["uuid"]));
+    if owner == "one" {
+        world
+            .wait_for_condition("two", "Synced", "False", Some("OutputNotOwned"), SOON)
+            .await;
+    }
+    let map = maps(&world).get("taken").await.expect("it is there");
+    assert_eq!(
+        map.data.expect("data"),
+        BTreeMap::from([("their".into(), "own".into())])
+    );
+
+    // All else goes on, and another name is the remedy.
+    let tags = json!({"spec": {"tags": ["team:web"]}});
+    world.merge("one", &tags).await;
+    let uuid = text(&one["status"]["uuid"]);
+    eventually("the tag is put on", SOON, async || {
+        let machine = super::machine(&world, &uuid).await;
+        super::tags(&machine)
+            .contains(&"team:web".to_owned())
+            .then_some(())
+    })
+    .await;
+    world.merge("one", &json!({"spec": both("free")})).await;
+    world
+        .wait_for_condition("one", "Synced", "True", None, SOON)
+        .await;
+    holds(&world, "free", "uuid", &uuid).await;
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_machine_that_is_only_looked_at_is_written_down_and_a_suspended_one_not() {
+    let world = World::start(cluster(), "looked").await;
+    let machine = world.simulator.appear(&json!({"name": "theirs"})).await;
+    let uuid = text(&machine["uuid"]);
+    let mut observed = both("observed");
+    observed["externalID"] = json!(uuid);
+    observed["managementPolicy"] = json!("ObserveOnly");
+    world.create(&with("observed", &observed)).await;
+    world.wait_ready("observed", SOON).await;
+    holds(&world, "observed", "uuid", &uuid).await;
+
+    let suspended = world.create(&with("asleep", &json!({}))).await;
+    assert!(suspended["metadata"]["uid"].is_string());
+    world.wait_ready("asleep", SOON).await;
+    let mut asleep = both("asleep");
+    asleep["suspend"] = json!(true);
+    world.merge("asleep", &json!({"spec": asleep})).await;
+    world
+        .wait_for_condition("asleep", "Synced", "False", Some("Suspended"), SOON)
+        .await;
+    looks(&world, 5).await;
+    assert_eq!(map(&world, "asleep").await, None);
+    world
+        .merge("asleep", &json!({"spec": {"suspend": false}}))
+        .await;
+    holds(&world, "asleep", "hostname", "asleep").await;
+    judge(&world).await;
+}
