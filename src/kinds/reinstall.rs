@@ -39,6 +39,9 @@ impl Install {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallStatus {
+    /// UID of the object: what an earlier one of this name had noted is none of this one's.
+    #[serde(default)]
+    pub uid: String,
     /// The machine that it is about, by the provider's identifier.
     pub machine: String,
     /// The highest `spec.install.revision` that counts as performed.
@@ -57,8 +60,9 @@ pub struct InstallStatus {
 
 impl InstallStatus {
     /// Of a machine that is seen for the first time.
-    pub fn new(machine: &str, revision: i64, since: i64) -> Self {
+    pub fn new(uid: &str, machine: &str, revision: i64, since: i64) -> Self {
         Self {
+            uid: uid.to_owned(),
             machine: machine.to_owned(),
             revision,
             since,

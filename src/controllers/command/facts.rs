@@ -228,7 +228,8 @@ pub fn is_finished(object: &ServerCommand) -> bool {
 /// Whether the machine of a server is being installed again, or may be.
 pub fn is_installing(server: &BareMetalServer) -> bool {
     let install = server.status.as_ref().and_then(|s| s.install.as_ref());
-    install.and_then(InstallStatus::open).is_some()
+    let open = install.and_then(InstallStatus::open);
+    open.is_some_and(|record| Some(&record.intent.uid) == server.metadata.uid.as_ref())
 }
 
 /// Whether the release of a server has begun, or is about to.

@@ -7,7 +7,7 @@ use crate::{
         objects::{Referrer, UNREADABLE, Uid, Words},
         stored_keys::{KeyUser, KeyUsers, Referrers, Released, StoredKeys},
     },
-    kinds::{BareMetalServer, server::OrderOutcome},
+    kinds::{BareMetalServer, reinstall::InstallStatus, server::OrderOutcome},
 };
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -38,7 +38,7 @@ pub(super) fn refers(server: &BareMetalServer) -> Words {
 }
 
 /// Whether an order may be under way: from its start until the machine is delivered, or the order is known to have
-/// made none.
+/// made none. Or a re-installation, until its end is seen.
 fn is_ordering(server: &BareMetalServer) -> bool {
     let status = server.status.as_ref();
     let is_delivered = status.is_some_and(|s| s.delivered_at.is_some());
@@ -47,7 +47,9 @@ fn is_ordering(server: &BareMetalServer) -> bool {
         .and_then(|order| order.outcome)
         .is_some_and(OrderOutcome::is_closed);
     let is_started = order.is_some() || facts::order_annotation(server).is_some();
-    is_started && !is_delivered && !is_closed
+    let is_ordered = is_started && !is_delivered && !is_closed;
+    let install = status.and_then(|s| s.install.as_ref());
+    is_ordered || install.and_then(InstallStatus::open).is_some()
 }
 
 /// Tells the key objects what a server refers to no more.

@@ -383,11 +383,22 @@ impl Memory {
                 self.succeed();
             }
             Observation::Installs(observation) => {
-                let is_unsent = matches!(&observation, InstallObservation::Sent(record, _) if !record.may_be_sent());
+                let unsent = match &observation {
+                    InstallObservation::Sent(record, _) if !record.may_be_sent() => {
+                        let why = record.message.as_deref().unwrap_or("it was not sent");
+                        Some(Trouble::unexpected(&format!(
+                            "the machine is not installed again yet: {why}"
+                        )))
+                    }
+                    _ => None,
+                };
                 self.install.note(observation);
-                match is_unsent {
-                    true => self.fail(now),
-                    false => self.succeed(),
+                match unsent {
+                    Some(trouble) => {
+                        self.fail(now);
+                        self.trouble = Some(trouble);
+                    }
+                    None => self.succeed(),
                 }
             }
             Observation::Done => self.succeed(),

@@ -26,6 +26,7 @@ use crate::{
             state_of,
         },
         once::{self, Closed, Reply, Stage},
+        trouble::Trouble,
         writes::Written,
     },
     kinds::{
@@ -74,29 +75,44 @@ pub(super) async fn reinstall(
     if !ctx.may_act(Some(fresh.namespace())) {
         return Observation::Stale;
     }
+    if clock::now().since(since.mono) >= window {
+        let why = "the looks at the machine right before took too long";
+        return Observation::Failed(Trouble::unexpected(why));
+    }
     let intent = attempt::intent(&fresh, new, nonce(), (since, window), listed);
     let mut attempt = Attempt::new(&fresh, known, intent);
     match attempt.write(ctx).await {
         Stage::Send => {}
         Stage::Closed(Closed::NotStarted) => return Observation::Stale,
-        _ => return sent(attempt::unsent(attempt.record)),
+        _ => {
+            let why = "that it is under way could not be noted in the object's status";
+            return sent(attempt::unsent(attempt.record, why));
+        }
     }
     let record = attempt.record;
     // What came in between: whoever ends the object or sends a command notes that first, and sees this intent from here on.
-    let is_let = match act::no_command_runs(ctx, &fresh).await {
-        Ok(()) => match reread(ctx, &fresh, account).await {
-            Ok(last) => reinstall::may_send(&last, new, &record.intent),
-            Err(_) => false,
-        },
-        Err(_) => false,
-    };
+    let commands = act::no_command_runs(ctx, &fresh).await;
+    let last = reread(ctx, &fresh, account).await;
     let keys = new.request.ssh_keys.as_deref().unwrap_or_default();
-    let is_let = is_let
-        && once::may_send(since, record.intent.send_by, clock::now(), window)
-        && ssh_keys::stand(&ctx.stored_keys, &fresh.object, &new.account.lineage, keys)
-        && account.stands_on(&permit, Some(&new.account.connection));
-    if !is_let {
-        return sent(attempt::unsent(record));
+    let against = match (commands, last) {
+        (Err(_), _) => Some("a ServerCommand may be under way, or they could not be read"),
+        (_, Err(_)) => Some("the object could not be read after it was noted"),
+        (_, Ok(last)) if !reinstall::may_send(&last, new, &record.intent) => {
+            Some("the object changed after it was noted")
+        }
+        _ if !once::may_send(since, record.intent.send_by, clock::now(), window) => {
+            Some("it was started too long ago")
+        }
+        _ if !ssh_keys::stand(&ctx.stored_keys, &fresh.object, &new.account.lineage, keys) => {
+            Some("an SSH key that it names was replaced or deleted meanwhile")
+        }
+        _ if !account.stands_on(&permit, Some(&new.account.connection)) => {
+            Some("the account has another key or URL since it was started")
+        }
+        _ => None,
+    };
+    if let Some(why) = against {
+        return sent(attempt::unsent(record, why));
     }
     // The last that is known if this process ends before the answer.
     tracing::info!(
@@ -174,14 +190,11 @@ struct Attempt {
 impl Attempt {
     fn new(fresh: &Facts, known: InstallStatus, intent: InstallIntent) -> Self {
         let record = InstallRecord::open(intent);
-        let install = attempt::noted(known, &record);
+        let status = attempt::status(fresh, attempt::noted(known, &record));
         Self {
             object: fresh.object.clone(),
             record,
-            status: BareMetalServerStatus {
-                install: Some(install),
-                ..fresh.status()
-            },
+            status,
         }
     }
 

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 /// What the object says at first: revision 1 counts as performed.
 pub(super) fn first() -> Said {
-    Said::Installs(status(InstallStatus::new(MACHINE, 1, BASE)))
+    Said::Installs(status(InstallStatus::new("uid", MACHINE, 1, BASE)))
 }
 
 impl Scene {
@@ -404,7 +404,7 @@ fn send(state: &mut State, it: usize, number: u32, fate: Fate) {
 /// The attempt has ended without a request.
 fn close(state: &mut State, it: usize, number: u32) -> Task {
     let attempt = ATTEMPTS.get(number);
-    sent(state, it, attempt::unsent(attempt.record.clone()));
+    sent(state, it, attempt::unsent(attempt.record.clone(), "not sent"));
     Task::Idle
 }
 

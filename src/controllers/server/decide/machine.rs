@@ -123,7 +123,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let tags = tags::tags(facts, &record, server);
     draft.status.tags.clone_from(&tags.put_on);
     let mut cause = cause(facts, machine);
-    if cause.standing == Standing::Ready
+    if cause.standing != Standing::Stalled
         && let Some(install) = install.cause
     {
         cause = install;

@@ -107,6 +107,18 @@ pub fn decide(facts: &Facts) -> Decision {
             uuid.clone_from(&attempt.uuid);
         }
     }
+    // So does that of a re-installation.
+    let install = &mut decision.draft.status.install;
+    let shown = facts
+        .object
+        .status
+        .as_ref()
+        .and_then(|s| s.install.as_ref());
+    if install.as_ref() == shown
+        && let Some(known) = reinstall::of_status(facts)
+    {
+        *install = Some(known);
+    }
     room::check(facts, &mut decision);
     metadata::keep(facts, &evidence, &mut decision);
     ask::handle(facts, &mut decision);

@@ -78,9 +78,7 @@ pub fn wished(facts: &Facts, server: &Server) -> Wished {
     };
     let is_changed = known.wish != Some(wish) || known.revision < revision;
     // A machine that is being installed again takes no command; the wish is heard when that is over.
-    let installs = reinstall::known(facts, id);
-    let is_installing = installs.as_ref().and_then(InstallStatus::open).is_some();
-    if is_changed && facts.policies().let_send() && !is_installing {
+    if is_changed && facts.policies().let_send() && !is_installing(facts, id) {
         let generation = facts.object.metadata.generation.unwrap_or_default();
         known.wish = Some(wish);
         known.revision = known.revision.max(revision);
@@ -97,10 +95,10 @@ pub fn wished(facts: &Facts, server: &Server) -> Wished {
         });
         return nothing(Some(known));
     }
-    let noted = known
-        .command
-        .as_ref()
-        .filter(|c| c.state == PowerState::Noted && !is_late(facts, c));
+    let is_due = |c: &&PowerCommand| {
+        c.state == PowerState::Noted && !is_late(facts, c) && !is_installing(facts, id)
+    };
+    let noted = known.command.as_ref().filter(is_due);
     let effect = noted.map(|c| Effect::Command {
         name: c.name.clone(),
         action: wish.action(),
@@ -109,6 +107,12 @@ pub fn wished(facts: &Facts, server: &Server) -> Wished {
         effect,
         status: Some(known),
     }
+}
+
+/// Whether the machine is being installed again, or may be.
+fn is_installing(facts: &Facts, machine: &str) -> bool {
+    let known = reinstall::known(facts, machine);
+    known.as_ref().and_then(InstallStatus::open).is_some()
 }
 
 /// Takes in what is known of the command.
@@ -156,6 +160,7 @@ pub fn may_create(fresh: &Facts, name: &str) -> bool {
     power.command.as_ref().is_some_and(is_it)
         && is_wished
         && status.uuid.as_ref() == Some(&power.machine)
+        && !is_installing(fresh, &power.machine)
         && !fresh.deleting()
         && fresh.policies().let_send()
 }

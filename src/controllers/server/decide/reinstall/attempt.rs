@@ -1,17 +1,22 @@
 //! One attempt to install a machine again, but for its calls: what the list of its commands says right before, what the
 //! status says from then on, and what an answer or a look comes to. Used by `act` and walked by the model check.
 
-use super::{super::super::facts::Facts, NewInstall};
+use super::{
+    super::{super::facts::Facts, draft::Draft},
+    NewInstall,
+};
 use crate::{
     controllers::{
+        cause::Cause,
         machine_commands::{self as listed, Asked},
         once::Reply,
         server::{facts::has_finalizer, install_memory::InstallObservation},
     },
     kinds::{
-        BareMetalServer,
+        BareMetalServer, Reason,
         command::{CommandOutcome, ListedCommands},
         reinstall::{InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+        server::BareMetalServerStatus,
         wording,
     },
     runtime::Moment,
@@ -91,6 +96,19 @@ pub fn noted(known: InstallStatus, record: &InstallRecord) -> InstallStatus {
     }
 }
 
+/// The whole status that notes it: who reads it sees that the machine is being installed, before the request is sent.
+pub fn status(fresh: &Facts, install: InstallStatus) -> BareMetalServerStatus {
+    let mut draft = Draft::unchanged(fresh);
+    let message = format!(
+        "machine {} is about to be installed again; the request follows within seconds",
+        install.machine
+    );
+    draft.status.install = Some(install);
+    draft.set(fresh, Cause::waits(Reason::Reinstalling, message), None);
+    let now = jiff::Timestamp::from_second(fresh.now.wall).unwrap_or_default();
+    draft.finish(now)
+}
+
 /// What a read says of the attempt, after an answer that was lost.
 pub fn shown(object: &BareMetalServer, intent: &InstallIntent) -> Reply {
     let status = object.status.as_ref().and_then(|s| s.install.as_ref());
@@ -102,9 +120,10 @@ pub fn shown(object: &BareMetalServer, intent: &InstallIntent) -> Reply {
 }
 
 /// It was not sent by this attempt, which has ended.
-pub fn unsent(record: InstallRecord) -> InstallRecord {
+pub fn unsent(record: InstallRecord, why: &str) -> InstallRecord {
     InstallRecord {
         outcome: Some(CommandOutcome::NotSent),
+        message: Some(why.to_owned()),
         ..record
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     super::{super::facts::Facts, Effect, leads_to},
-    Reinstallation, wished,
+    Reinstallation, may_be_on_its_way, wished,
 };
 use crate::{
     account::view::View,
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 use hosting::command::CommandState;
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
 /// What is known, with the end of the last re-installation where it has come.
 pub(super) fn settled(facts: &Facts, mut known: InstallStatus) -> InstallStatus {
@@ -44,8 +44,16 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
         CommandState::Failed => return Some((InstallEnd::Failed, None)),
         CommandState::Pending | CommandState::Other(_) => {}
     }
-    if is_late(facts, record) && wished(facts) > record.intent.revision {
-        return Some((InstallEnd::TimedOut, None));
+    if is_late(facts, record) && !may_be_on_its_way(facts) {
+        match wished(facts).cmp(&record.intent.revision) {
+            Ordering::Greater => return Some((InstallEnd::TimedOut, None)),
+            // A person takes the machine as it is.
+            Ordering::Less => {
+                let why = "it had not ended within its time when the number was set back";
+                return Some((InstallEnd::Unknown, Some(why.to_owned())));
+            }
+            Ordering::Equal => {}
+        }
     }
     let view = facts.account.usable(Purpose::End).ok()?;
     let unknown = |why: String| Some((InstallEnd::Unknown, Some(why)));
@@ -116,7 +124,7 @@ pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
         true => Cause::needs_person(
             Reason::ReinstallTimeout,
             format!(
-                "{what}, for longer than {} (spec.provisioning.timeout); {again}; ask the provider, or raise spec.install.revision for another try",
+                "{what}, for longer than {} (spec.provisioning.timeout); {again}; ask the provider, raise spec.install.revision for another try, or set it back to take the machine as it is",
                 facts.object.spec.provisioning.unwrap_or_default().timeout()
             ),
         ),

@@ -15,10 +15,7 @@ use super::{
     Effect,
 };
 use crate::{
-    controllers::{
-        cause::{AS_READY, AS_SYNCED, Cause},
-        mark::marks_of,
-    },
+    controllers::cause::{AS_READY, AS_SYNCED, Cause},
     kinds::{
         Reason,
         conditions::{Type, Wanted},
@@ -56,7 +53,7 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
         };
     }
     let Some(known) = known(facts, id) else {
-        let mut first = InstallStatus::new(id, wished(facts), since(facts, server));
+        let mut first = InstallStatus::new(facts.uid(), id, wished(facts), since(facts, server));
         // A process that sent one knows of it, although the object lost its status.
         first.last = remembered(facts, id);
         return Reinstallation {
@@ -67,7 +64,9 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
     let known = follow::settled(facts, known);
     let mut found = match known.open() {
         Some(record) => follow::follow(facts, record),
-        None if wished(facts) > known.performed() => start::start(facts, &known),
+        None if wished(facts) > known.performed() => {
+            still_unwell(start::start(facts, &known), known.last.as_ref())
+        }
         None => after(facts, &known),
     };
     // An effect rests on what stands in status, and not on what only this process knows.
@@ -78,15 +77,26 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
     found
 }
 
-/// From when on a re-installation of the machine is the object's matter: it was delivered by then, and the object's. An
-/// object that lost its status, or is older than it was, has forgotten what it did since, and the machine has not.
+/// From when on a re-installation of the machine has to be accounted for: since its delivery, by the provider's own clock.
+/// An object that was restored, that lost its status, or is older than it was, has forgotten what was done since, and the
+/// machine has not.
 fn since(facts: &Facts, server: &Server) -> i64 {
-    let own = marks_of(&server.tags).filter(|(mark, _)| *mark == facts.mark());
-    let taken_on = own.map(|(_, epoch)| epoch).max();
-    let since = taken_on.zip(server.delivered_at);
-    since.map_or(facts.now.wall, |(taken_on, delivered)| {
-        taken_on.max(delivered).min(facts.now.wall)
-    })
+    let known = server.delivered_at.or(server.created_at);
+    known.map_or(facts.now.wall, |at| at.min(facts.now.wall))
+}
+
+/// While nothing is sent for the next number, the machine is as the last one left it.
+fn still_unwell(mut found: Reinstallation, last: Option<&InstallRecord>) -> Reinstallation {
+    let Some(cause) = last.and_then(|last| ended(last).cause) else {
+        return found;
+    };
+    if found.cause.is_none() {
+        let held = found.unsynced.take();
+        let held = held.map_or(String::new(), |(_, why)| format!("; {why}"));
+        let message = format!("{}{held}", cause.message);
+        found.cause = Some(Cause { message, ..cause });
+    }
+    found
 }
 
 /// The `spec.install.revision` that is asked for.
@@ -100,7 +110,10 @@ pub fn known(facts: &Facts, machine: &str) -> Option<InstallStatus> {
     // What an earlier object of this name had in its status was restored, and is none of this one's.
     let is_own = status.order.is_some_and(|o| o.intent.uid == facts.uid());
     let shown = status.install.filter(|_| is_own);
-    let mut known = shown.filter(|install| is_same_uuid(&install.machine, machine))?;
+    let is_its = |install: &InstallStatus| {
+        install.uid == facts.uid() && is_same_uuid(&install.machine, machine)
+    };
+    let mut known = shown.filter(is_its)?;
     if let Some(record) = remembered(facts, machine)
         && knows_more(&record, known.last.as_ref())
     {
@@ -160,8 +173,8 @@ pub fn may_be_on_its_way(facts: &Facts) -> bool {
 
 /// For so long at most.
 fn on_its_way(facts: &Facts) -> Duration {
-    /// A request that was sent at the last moment is over by then.
-    const ON_THE_WIRE: Duration = Duration::from_secs(60);
+    /// A request that was sent at the last moment is over by then: the client waits no longer for an answer.
+    const ON_THE_WIRE: Duration = Duration::from_secs(180);
     let window = facts.view().map(|view| view.times.send_window);
     // The longest that an account may have.
     window.unwrap_or(Duration::from_secs(200)) + ON_THE_WIRE
@@ -169,14 +182,17 @@ fn on_its_way(facts: &Facts) -> Duration {
 
 /// Nothing is open, and nothing new is asked for.
 fn after(facts: &Facts, known: &InstallStatus) -> Reinstallation {
-    let mut found = Reinstallation::default();
     let wished = wished(facts);
     // Who sets the number back takes the machine as it is.
     let last = known.last.as_ref();
-    let Some(last) = last.filter(|last| last.intent.revision == wished && last.may_be_sent())
-    else {
-        return found;
-    };
+    let last = last.filter(|last| last.intent.revision == wished && last.may_be_sent());
+    last.map_or_else(Reinstallation::default, ended)
+}
+
+/// What the end of a re-installation leaves behind.
+fn ended(last: &InstallRecord) -> Reinstallation {
+    let mut found = Reinstallation::default();
+    let wished = last.intent.revision;
     let machine = &last.intent.machine;
     let why = last.message.as_deref().unwrap_or("it does not say why");
     let next = format!(
@@ -188,6 +204,12 @@ fn after(facts: &Facts, known: &InstallStatus) -> Reinstallation {
                 "the provider says that the re-installation of machine {machine} (spec.install.revision {wished}) failed; {next}"
             );
             found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
+        }
+        Some(InstallEnd::TimedOut) => {
+            let message = format!(
+                "the re-installation of machine {machine} (spec.install.revision {wished}) had not ended within its time; {next}"
+            );
+            found.cause = Some(Cause::needs_person(Reason::ReinstallTimeout, message));
         }
         Some(InstallEnd::Unknown) => {
             let message = format!(
@@ -207,7 +229,7 @@ fn after(facts: &Facts, known: &InstallStatus) -> Reinstallation {
             );
             found.unsynced = Some((Reason::NotRepeated, message));
         }
-        Some(InstallEnd::Finished | InstallEnd::TimedOut) | None => {}
+        Some(InstallEnd::Finished) | None => {}
     }
     found
 }
@@ -215,6 +237,10 @@ fn after(facts: &Facts, known: &InstallStatus) -> Reinstallation {
 /// The condition `InstallUpToDate`. `differences`: what the spec asks for and the machine is not installed with, in words.
 pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) -> Option<Wanted> {
     let known = found.status.as_ref()?;
+    if known.open().is_some() && found.cause.is_none() {
+        // The machine is not shown as delivered: nothing is known of what is on it.
+        return None;
+    }
     let of = |up_to_date, reason, message: String| {
         Some(Wanted::new(
             Type::InstallUpToDate,
@@ -236,6 +262,20 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
         ),
         false => String::new(),
     };
+    if let Some(cause) = known.last.as_ref().and_then(|last| ended(last).cause) {
+        let message = format!(
+            "what is on the disk is not known since the last re-installation; {}",
+            if lower.is_empty() {
+                &cause.message
+            } else {
+                &lower
+            }
+        );
+        return Some(Wanted {
+            status: None,
+            ..Wanted::new(Type::InstallUpToDate, false, cause.reason, message)
+        });
+    }
     if differences.is_empty() {
         return of(true, Reason::Installed, lower);
     }

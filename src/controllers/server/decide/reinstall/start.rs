@@ -1,7 +1,10 @@
 //! Whether a machine may be installed again now, with what, and the guards right before.
 
 use super::{
-    super::{super::facts::Facts, Effect, order_account, remedy, request, sent},
+    super::{
+        super::facts::{Facts, is_same_uuid},
+        Effect, order_account, remedy, request, sent,
+    },
     Reinstallation, known, wished,
 };
 use crate::{
@@ -190,7 +193,11 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
         && fresh.release_begun().is_none()
         && is_made
         && is_let
-        && status.uuid.as_ref() == Some(&new.machine)
+        && fresh.account.usable(Purpose::Change).is_ok()
+        && order_account(fresh).as_ref() == Some(&new.account)
+        && status
+            .uuid
+            .is_some_and(|uuid| is_same_uuid(&uuid, &new.machine))
         && fresh.object.metadata.generation == new.generation
         && wished(fresh) == new.revision
 }

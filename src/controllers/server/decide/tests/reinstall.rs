@@ -490,8 +490,10 @@ fn the_machine_goes_to_nobody_else_while_the_request_may_be_on_its_way() {
     );
     let record = open.0.own[0].server.clone();
     assert!(!fence::may_begin_release(&open.0, &record));
-    // 30 s to send, and 60 for what was sent last.
-    let over = open.facts(|f| f.now.mono = secs(990 + 90));
+    // 30 s to send, and 180 for the answer to what was sent last.
+    let on_its_way = open.clone().facts(|f| f.now.mono = secs(990 + 209));
+    assert!(!fence::may_begin_release(&on_its_way.0, &record));
+    let over = open.facts(|f| f.now.mono = secs(990 + 210));
     assert!(matches!(
         over.decide().effect,
         Some(Effect::BeginRelease { .. })
