@@ -404,7 +404,11 @@ fn send(state: &mut State, it: usize, number: u32, fate: Fate) {
 /// The attempt has ended without a request.
 fn close(state: &mut State, it: usize, number: u32) -> Task {
     let attempt = ATTEMPTS.get(number);
-    sent(state, it, attempt::unsent(attempt.record.clone(), "not sent"));
+    sent(
+        state,
+        it,
+        attempt::unsent(attempt.record.clone(), "not sent"),
+    );
     Task::Idle
 }
 
