@@ -280,6 +280,11 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
         seen: now.mono,
     });
     recall(&mut facts, Some(&seen));
+    // Nobody asks for the hardware any more: a look that changes nothing has no place in this world.
+    for _ in 0..4 {
+        let hardware = &mut facts.memory.hardware;
+        hardware.note(MACHINE, None, None, Duration::ZERO);
+    }
     if scene.variant == Variant::RetainAtOnce
         && let Some((_, since)) = &mut facts.memory.install.unanswered
     {
