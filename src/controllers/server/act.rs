@@ -36,7 +36,7 @@ pub(super) async fn act(
             let _calling = ctx.objects.call_provider();
             match (effect, account) {
                 (Effect::Order(planned), Some(account)) => {
-                    orders::order(ctx, facts, account, permit, planned).await
+                    Box::pin(orders::order(ctx, facts, account, permit, planned)).await
                 }
                 _ => wrong_permission(),
             }
@@ -136,7 +136,7 @@ async fn act_there(
         Effect::Claim { note, .. } => claim(ctx, facts, &mut permit, &id, note).await,
         Effect::AddTag { tag, when, .. } => {
             if effect.lets_stay()
-                && let Err(observation) = may_retain(ctx, facts, account, uuid).await
+                && let Err(observation) = Box::pin(may_retain(ctx, facts, account, uuid)).await
             {
                 return observation;
             }
@@ -319,7 +319,7 @@ async fn may_retain(
 ) -> Result<(), Observation> {
     let fresh = reread(ctx, facts).await?;
     let fresh = match account.key().namespace {
-        Some(_) => with_live_policies(ctx, account, fresh).await?,
+        Some(_) => Box::pin(with_live_policies(ctx, account, fresh)).await?,
         // Whatever the object says: what the account allows its namespace is asked for, too.
         None => with_live_account(ctx, account, fresh).await?,
     };

@@ -28,6 +28,11 @@ fn due(case: &Case) -> Option<Output> {
     }
 }
 
+/// The name belongs to something else.
+pub(super) fn taken() -> Case {
+    seen(wanted(), false)
+}
+
 /// What is due was found, or left, like this.
 fn seen(case: Case, is_ours: bool) -> Case {
     let output = due(&case).expect("something is due");
