@@ -81,12 +81,12 @@ async fn the_operator_changes_nothing_of_a_secret_but_its_finalizer() {
 }
 
 /// As the operator writes it for a server that owns it.
-fn output(kind: &str, name: &str) -> Value {
+fn output(kind: &str, name: &str, owner: &str) -> Value {
     let mut object = json!({
         "apiVersion": "v1", "kind": kind,
         "metadata": {"name": name, "ownerReferences": [{
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "name": "web",
-            "uid": "00000000-0000-4000-8000-000000000001", "controller": true,
+            "uid": owner, "controller": true,
         }]},
     });
     if kind == "Secret" {
@@ -102,6 +102,19 @@ fn output(kind: &str, name: &str) -> Value {
 async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server_owns() {
     let in_force = InForce::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
+    // What belongs to nothing that is there is collected.
+    admin.apply(&lab::rig::server("web")).await.unwrap();
+    let uid = [
+        "get",
+        "bms",
+        "web",
+        "-n",
+        &in_force.namespace,
+        "-o",
+        "jsonpath={.metadata.uid}",
+    ];
+    let uid = in_force.cluster.kubectl_ok(&uid).await;
+    let output = |kind: &str, name: &str| output(kind, name, &uid);
     for (kind, words) in [
         ("Secret", "flexmetal.dev/output that a BareMetalServer owns"),
         (
@@ -135,7 +148,11 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
             assert!(refused.contains(words), "{object} {refused}");
         }
         // Nor does it make one its own that is another's.
-        for object in &others {
+        let stays = |object: &&Value| {
+            let owner = &object["metadata"]["ownerReferences"][0];
+            owner.is_null() || owner == &output(kind, "")["metadata"]["ownerReferences"][0]
+        };
+        for object in others.iter().filter(stays) {
             admin.apply(object).await.unwrap();
             let name = object["metadata"]["name"].as_str().unwrap();
             operator.is_refused(kind, name, &change, words).await;
