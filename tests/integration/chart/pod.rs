@@ -214,11 +214,11 @@ impl Release<'_> {
         let machine = "-o=jsonpath={.status.uuid}";
         let machine = ["-n", &self.work, "get", "bms", "own", machine];
         let machine = self.cluster.kubectl_ok(&machine).await;
-        for name in ["before", "after"] {
+        for name in ["before", "behind"] {
             simulator.alter(&machine, &json!({"name": name})).await;
             let encoded = match name {
                 "before" => "YmVmb3Jl",
-                _ => "YWZ0ZXI=",
+                _ => "YmVoaW5k",
             };
             for (kind, value) in [("configmap", name), ("secret", encoded)] {
                 let wait = format!("--for=jsonpath={{.data.hostname}}={value}");

@@ -191,6 +191,9 @@ fn essence(object: &Value) -> Value {
     ] {
         status["order"].as_object_mut().unwrap().remove(field);
     }
+    for field in ["uid", "since"] {
+        status["install"].as_object_mut().unwrap().remove(field);
+    }
     for condition in status["conditions"].as_array_mut().unwrap() {
         condition["lastTransitionTime"] = Value::Null;
         condition["observedGeneration"] = Value::Null;
