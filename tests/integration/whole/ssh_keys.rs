@@ -167,7 +167,7 @@ async fn another_key_is_a_new_stored_key_and_a_difference_of_the_server() {
 
     let change = json!({"spec": {"publicKey": public_key('B')}});
     keys.merge("ops", &change).await;
-    let words = ["spec.sshKeys", "nothing acts on that"];
+    let words = ["spec.sshKeys", "re-installation"];
     let pending = world
         .wait_for_condition("web", "Synced", "False", Some("PendingChanges"), SOON)
         .await;
