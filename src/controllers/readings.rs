@@ -14,9 +14,10 @@ use std::collections::BTreeSet;
 const PAGE: &str = include_str!("../../docs/status.md");
 
 /// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
-const BESIDE: [Reason; 11] = [
+const BESIDE: [Reason; 12] = [
     Reason::InSync,
     Reason::PendingChanges,
+    Reason::OutputNotOwned,
     Reason::Installed,
     Reason::ReinstallRequired,
     Reason::TagsDiffer,
