@@ -46,7 +46,7 @@ pub struct InstallStatus {
     pub machine: String,
     /// The highest `spec.install.revision` that counts as performed.
     pub revision: i64,
-    /// When the machine was delivered, or taken on by the object if that was later: what was installed before is none of ours.
+    /// When the machine was delivered, by the provider's clock: what was installed since has to be accounted for.
     #[serde(with = "rfc3339")]
     #[schemars(schema_with = "rfc3339::schema")]
     pub since: i64,

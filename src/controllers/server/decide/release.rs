@@ -284,7 +284,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
 /// A request to install the machine may be on its way: it meets the machine as this object's, or not at all.
 fn installing(facts: &Facts, server: &Arc<Server>) -> Decision {
     let text = format!(
-        "whether machine {} is being installed again is known within two minutes; it is released or retained then; looked at again every {}",
+        "whether machine {} is being installed again is known within four minutes; it is released or retained then; looked at again every {}",
         server.id,
         Interval(COMMAND_RUNS)
     );
