@@ -2,7 +2,7 @@
 //!
 //! What the revision says at first sight of a delivered machine counts as performed; so it does where the object lost its
 //! status, so an intent in status alone is enough: who has lost it sends nothing. A revision that was sent, or may have
-//! been, is never sent again; what came of it is found by looking at the machine's commands ([`follow`]).
+//! been, is never sent again; what came of it is found by looking at the machine's commands (module `follow`).
 
 pub mod attempt;
 mod follow;
