@@ -23,6 +23,8 @@ pub enum Type {
     ReleasesHeld,
     /// The operator's own addresses are admitted by the whitelist, and stay so.
     SelfCovered,
+    /// The root password of a Windows machine is stored, or was.
+    RootPasswordStored,
     /// A command was carried out, as a Job says it.
     Complete,
     /// A command was not carried out, or nobody knows (True: bad).
@@ -43,6 +45,7 @@ impl Type {
             Self::OrphansFound => "OrphansFound",
             Self::ReleasesHeld => "ReleasesHeld",
             Self::SelfCovered => "SelfCovered",
+            Self::RootPasswordStored => "RootPasswordStored",
             Self::Complete => "Complete",
             Self::Failed => "Failed",
             Self::InstallUpToDate => "InstallUpToDate",

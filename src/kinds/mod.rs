@@ -31,6 +31,7 @@ pub mod reason;
 pub mod references;
 pub mod reinstall;
 pub mod rfc3339;
+pub mod root_password;
 pub mod selector;
 pub mod server;
 pub mod ssh_key;

@@ -56,6 +56,12 @@ reasons! {
     MetadataContested,
     /// The name of a ConfigMap or Secret that is to be written belongs to somebody else, or to nobody.
     OutputNotOwned,
+    /// The root password of the machine is stored, or was.
+    PasswordStored,
+    /// The root password of the machine is not stored yet.
+    PasswordPending,
+    /// The root password of the machine cannot be had any more.
+    PasswordMissed,
     /// The machine has as many tags as it can have and the operator needs one more, or too many for those of the spec.
     TagLimit,
     /// More than one live machine bears this object's mark.

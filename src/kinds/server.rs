@@ -16,6 +16,9 @@ use super::power::{Power, PowerStatus};
 pub use super::references::PinnedAccount;
 use super::references::{AccountRef, SshKeySource, account_stays};
 use super::reinstall::{Install, InstallStatus};
+use super::root_password::{
+    RootPassword, RootPasswordStatus, has_a_secret_of_its_own, only_windows_has_one,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Api, Client, CustomResource, KubeSchema, core::Rule};
 use schemars::JsonSchema;
@@ -121,6 +124,8 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = named_is_not_replaced())]
 #[x_kube(validation = Rule::new("!has(self.powerRevision) || has(self.power)").message("powerRevision belongs to power: set power too"))]
 #[x_kube(validation = Rule::new("!has(self.outputs) || !has(self.outputs.configMapRef) || !has(self.hardware) || !has(self.hardware.configMapRef) || self.outputs.configMapRef.name != self.hardware.configMapRef.name").message("outputs.configMapRef and hardware.configMapRef name the same ConfigMap: change one of them"))]
+#[x_kube(validation = only_windows_has_one())]
+#[x_kube(validation = has_a_secret_of_its_own())]
 #[x_kube(validation = script_is_run())]
 #[x_kube(validation = script_has_shebang())]
 #[x_kube(validation = keys_are_installed())]
@@ -299,6 +304,11 @@ pub struct BareMetalServerSpec {
     /// a Secret, or both, which go with this object. Default: nowhere. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Outputs>,
+
+    /// The root password of a Windows machine (`os.slug` begins with `win`) is stored in a Secret once it is delivered. The
+    /// provider gives it away for 24 hours after the installation. Default: it is not asked for. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_password: Option<RootPassword>,
 }
 
 /// No machine is there, and no order is open.
@@ -472,6 +482,10 @@ pub struct BareMetalServerStatus {
     /// The hardware of the machine in short, once its own listing was seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareStatus>,
+
+    /// What became of the root password of the last installation of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_password: Option<RootPasswordStatus>,
 
     /// The last warning that was given of `spec.expiresAt`.
     #[serde(skip_serializing_if = "Option::is_none")]

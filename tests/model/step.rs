@@ -310,7 +310,9 @@ impl Hand<'_> {
             | Effect::WriteOutput(_)
             | Effect::Reinstall(_)
             | Effect::LookAtInstall { .. }
-            | Effect::LookAtHardware { .. } => {
+            | Effect::LookAtHardware { .. }
+            | Effect::FetchPassword { .. }
+            | Effect::ForgetPassword { .. } => {
                 self.failed();
             }
             Effect::Expire { at } => self.expire(object, *at, answer),

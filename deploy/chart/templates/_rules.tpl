@@ -28,12 +28,12 @@
   verbs: ["get"]
 {{- end }}
 
-{{- /* patch: the finalizer on the key Secret of an account that is in use. create, update: what spec.outputs of a server
-       names. The admission policies narrow all three. */ -}}
+{{- /* patch: the finalizer on the key Secret of an account that is in use. create, update, delete: what spec.outputs
+       and spec.rootPassword of a server name. The admission policies narrow all of them. */ -}}
 {{- define "flexmetal.rules.secrets" -}}
 - apiGroups: [""]
   resources: ["secrets"]
-  verbs: ["get", "patch", "create", "update"]
+  verbs: ["get", "patch", "create", "update", "delete"]
 {{- end }}
 
 {{- define "flexmetal.rules.events" -}}

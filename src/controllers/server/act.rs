@@ -8,7 +8,7 @@ use super::{
     facts::Facts,
     hardware,
     memory::Observation,
-    observe, orders, outputs, reinstalls,
+    observe, orders, outputs, reinstalls, root_password,
     turn::Permission,
     writes,
 };
@@ -69,6 +69,9 @@ async fn act_here(
         Effect::LetGo => written(writes::let_go(ctx, object).await),
         Effect::Command { name, action } => command(ctx, facts, name, *action).await,
         Effect::WriteOutput(output) => outputs::write(ctx, facts, output).await,
+        Effect::ForgetPassword { of, secret } => {
+            Box::pin(root_password::forget(ctx, facts, of, secret)).await
+        }
         Effect::Expire { at } => Box::pin(expire(ctx, facts, account, *at)).await,
         Effect::Order(_)
         | Effect::LookForOrder(_)
@@ -82,7 +85,8 @@ async fn act_here(
         | Effect::LookAtHardware { .. }
         | Effect::BeginRelease { .. }
         | Effect::Release { .. }
-        | Effect::ReleaseFailed { .. } => wrong_permission(),
+        | Effect::ReleaseFailed { .. }
+        | Effect::FetchPassword { .. } => wrong_permission(),
     }
 }
 
@@ -103,6 +107,10 @@ async fn act_there(
     mut permit: Permit,
 ) -> Observation {
     let uuid = match effect {
+        Effect::FetchPassword { of, secret } => {
+            let fetch = root_password::fetch(ctx, facts, account, permit, of, secret);
+            return Box::pin(fetch).await;
+        }
         Effect::LookForOrder(look) => return look_for_order(&mut permit, look).await,
         Effect::RemoveOrderTag { tag } => return remove_order_tag(&mut permit, tag).await,
         Effect::Read { uuid, .. }
@@ -121,6 +129,7 @@ async fn act_there(
         | Effect::HoldObject
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
+        | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }
         | Effect::LetGo => {
             return wrong_permission();
@@ -187,6 +196,8 @@ async fn act_there(
         | Effect::HoldObject
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
+        | Effect::FetchPassword { .. }
+        | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }
         | Effect::LetGo => wrong_permission(),
     }
@@ -421,7 +432,7 @@ fn is_late(facts: &Facts) -> bool {
 }
 
 /// The read before a change did not show what the change rests on.
-fn not_shown() -> Observation {
+pub(super) fn not_shown() -> Observation {
     Observation::Failed(Trouble::unexpected(
         "a read of the machine right before did not show what the change rests on",
     ))
@@ -480,7 +491,7 @@ pub(super) async fn no_command_runs(ctx: &ServerContext, facts: &Facts) -> Resul
 }
 
 /// The object as it is now, with the policies that are in force for it now.
-async fn reread_with_policies(
+pub(super) async fn reread_with_policies(
     ctx: &ServerContext,
     facts: &Facts,
     account: &Account,

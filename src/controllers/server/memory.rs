@@ -3,7 +3,13 @@
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
 use super::{
-    decide::{Effect, hardware::HardwareMemory, outputs::Outputs, sent::Hashes},
+    decide::{
+        Effect,
+        hardware::HardwareMemory,
+        outputs::Outputs,
+        root_password::{self, End, Installed},
+        sent::Hashes,
+    },
     facts::LimitsInForce,
     install_memory::{InstallMemory, InstallObservation},
     tag_changes::{TagChange, TagChanges, TagEnd},
@@ -86,6 +92,8 @@ pub struct Memory {
     pub hardware: HardwareMemory,
     /// What it wrote for `spec.outputs`.
     pub outputs: Outputs,
+    /// What it knows of the root password.
+    pub root_password: root_password::Known,
     /// The changes of its machine's tags.
     pub tags: TagChanges,
 }
@@ -308,6 +316,13 @@ pub enum Observation {
         /// Whether it is this object's.
         is_ours: bool,
     },
+    /// A try to store the root password ended, or its Secret was deleted.
+    Password {
+        /// Of which installation.
+        of: Installed,
+        /// How.
+        end: End,
+    },
     /// An effect was done.
     Done,
     /// The object changed in between: the effect was not done, and the next pass sees the change.
@@ -419,6 +434,10 @@ impl Memory {
                 is_ours,
             } => {
                 self.outputs.note(place, content, is_ours, now);
+                self.succeed();
+            }
+            Observation::Password { of, end } => {
+                self.root_password.note(&of, end, now);
                 self.succeed();
             }
             Observation::Done => self.succeed(),

@@ -26,6 +26,7 @@ mod owned;
 mod pass;
 mod reinstalls;
 mod report;
+mod root_password;
 mod ssh_keys;
 mod steps;
 mod turn;

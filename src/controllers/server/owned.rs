@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets that belong to a server: the one place that writes them.
+//! ConfigMaps and Secrets that belong to a server: the one place that writes and deletes them.
 //!
 //! One is the server's where its controller is this very object, by UID; a Secret must also have our type, which nobody
 //! can change afterwards. What belongs to somebody else, or to nobody, is never touched, whatever its name. With the
@@ -18,14 +18,17 @@ use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Api, Resource, api::PostParams};
+use kube::{
+    Api, Resource,
+    api::{DeleteParams, PostParams, Preconditions},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, fmt::Debug};
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// Written.
+    /// Written, or deleted.
     Written,
     /// It is so already, and nothing was sent.
     Stands,
@@ -85,6 +88,46 @@ pub(super) async fn keep_secret(
     };
     let is_ours = |found: &Secret| is_our_secret(server, found);
     keep(api(ctx, server), wanted, is_ours, is_same, take).await
+}
+
+/// Whether the name of a Secret is free, or the server's: `Stands`. Nothing is written.
+pub(super) async fn secret_is_free(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+) -> Kept {
+    let api: Api<Secret> = api(ctx, server);
+    match bounded(api.get_opt(name)).await {
+        Ok(Some(found)) if !is_our_secret(server, &found) => Kept::NotOurs,
+        Ok(_) => Kept::Stands,
+        Err(failure) => failed(&failure),
+    }
+}
+
+/// Deletes the server's Secret of this name, as it is read right before. Where there is none: `Stands`.
+pub(super) async fn delete_secret(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+) -> Kept {
+    let api: Api<Secret> = api(ctx, server);
+    let found = match bounded(api.get_opt(name)).await {
+        Ok(Some(found)) if !is_our_secret(server, &found) => return Kept::NotOurs,
+        Ok(Some(found)) if found.metadata.deletion_timestamp.is_none() => found,
+        Ok(_) => return Kept::Stands,
+        Err(failure) => return failed(&failure),
+    };
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: found.metadata.uid,
+            resource_version: found.metadata.resource_version,
+        }),
+        ..DeleteParams::default()
+    };
+    match bounded(api.delete(name, &params)).await {
+        Ok(_) => Kept::Written,
+        Err(failure) => failed(&failure),
+    }
 }
 
 async fn keep<K>(

@@ -13,6 +13,7 @@ use crate::{
         Reason,
         conditions::{self, Type},
         reinstall::{InstallEnd, InstallRecord},
+        root_password::{PasswordWarning, RootPasswordStatus},
         server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
     },
 };
@@ -51,6 +52,10 @@ pub enum Step {
     Expiring,
     /// The object deleted itself.
     Expired,
+    /// The root password is not stored, and can be had for six hours at most, or for one.
+    PasswordExpiring,
+    /// The root password was not stored, and cannot be had any more.
+    PasswordMissed,
     /// The object is deleted, and the release of its machine begins after a delay.
     ReleaseDelayed,
     /// The release of the machine is noted on the object: from now on it goes on to its end.
@@ -79,6 +84,8 @@ impl Step {
             Self::Replaced => "Replaced",
             Self::Expiring => "Expiring",
             Self::Expired => "Expired",
+            Self::PasswordExpiring => "PasswordExpiring",
+            Self::PasswordMissed => "PasswordMissed",
             Self::ReleaseDelayed => "ReleaseDelayed",
             Self::ReleaseStarted => "ReleaseStarted",
             Self::Released => "Released",
@@ -99,6 +106,7 @@ impl Step {
             Self::Reinstalled => (Severity::Normal, "Reinstall"),
             Self::Replaced => (Severity::Warning, "Replace"),
             Self::Expiring | Self::Expired => (Severity::Warning, "Expire"),
+            Self::PasswordExpiring | Self::PasswordMissed => (Severity::Warning, "StorePassword"),
             Self::ReleaseDelayed => (Severity::Warning, "Release"),
             Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
         };
@@ -121,6 +129,7 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
         reinstalled(&before, next),
         replaced(&before, next),
         expiring(facts, &before, next),
+        password(&before, next),
         delayed(&before, next),
     ];
     let mut news: Vec<News> = steps.into_iter().flatten().collect();
@@ -228,6 +237,22 @@ fn expiring(
             expiry::moment(at)
         ))
     })
+}
+
+/// Told six hours and one before it cannot be had any more, and when that is so.
+fn password(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let now = next.root_password.as_ref()?;
+    let is_it = |was: &&RootPasswordStatus| {
+        (&was.machine, &was.installed_at) == (&now.machine, &now.installed_at)
+    };
+    let was = before.root_password.as_ref().filter(is_it);
+    let said = of_type(&next.conditions, Type::RootPasswordStored)?;
+    let step = match now.warned? {
+        PasswordWarning::Missed => Step::PasswordMissed,
+        PasswordWarning::SixHours | PasswordWarning::Hour => Step::PasswordExpiring,
+    };
+    let is_news = now.warned > was.and_then(|was| was.warned) && now.stored_at.is_none();
+    is_news.then(|| step.news(said.message.clone()))
 }
 
 /// Told once, when the delay begins, and again when it ends at another moment.

@@ -46,6 +46,7 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         | Effect::HoldObject
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
+        | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }
         | Effect::LetGo => {
             return Asked::Now(Permission::NotNeeded);
@@ -53,6 +54,7 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         Effect::Order(_) => return ask_to_order(facts, account),
         Effect::Read { .. } | Effect::Claim { .. } => (Lane::Resolve, 1),
         Effect::LookForOrder(_) => (Lane::Resolve, 2),
+        Effect::FetchPassword { .. } => (Lane::Change, 2),
         Effect::AddTag { .. } if effect.lets_stay() => (Lane::Release, 2),
         Effect::AddTag { tag, .. } | Effect::RemoveTag { tag, .. } => {
             match tags::is_operators(tag) {

@@ -45,7 +45,12 @@ impl Release<'_> {
             .await;
         self.command(&proxy).await;
         self.outputs(&simulator).await;
-        let servers = if self.watches_all() { 2 } else { 1 };
+        let forgotten = "--for=jsonpath={.status.rootPassword.deletedAt}";
+        let forgotten = ["-n", &self.work, "wait", forgotten, "bms/windows"];
+        let waits = ["--timeout=60s"];
+        let wait = [&forgotten[..], &waits].concat();
+        self.cluster.kubectl_ok(&wait).await;
+        let servers = if self.watches_all() { 3 } else { 2 };
         assert_eq!(simulator.live_machines().await.len(), servers);
 
         let delete = ["-n", &self.work, "delete", "--timeout=60s"];
@@ -275,6 +280,12 @@ impl Release<'_> {
             items.push(server("shared", reference, in_secret));
         }
         items.push(own);
+        // Its Secret is deleted again before long.
+        let mut windows = server("windows", json!({}), Value::Null);
+        windows["spec"]["os"] = json!({"slug": "windows-2022"});
+        windows["spec"]["sshKeys"] = json!([]);
+        windows["spec"]["rootPassword"] = json!({"secretRef": {"name": "password"}, "ttl": "10s"});
+        items.push(windows);
         items.push(flexmetal("ServerTag", "tag", json!({})));
         // Deleted with its object, which takes a look at the object first.
         let stored = json!({"publicKey": SSH_KEY, "deletionPolicy": "Delete"});

@@ -165,6 +165,16 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
         let tenant = in_force.tenant().await;
         tenant.patch(kind, "own", &data).await.unwrap();
         tenant.patch(kind, other, &change).await.unwrap();
+        // Of these, a Secret it may delete, and no other one.
+        let delete = async |name| operator.kubectl(&["delete", kind, name], "").await;
+        for object in &others {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let refused = delete(name).await.expect_err(name);
+            // It has no right at all to delete a ConfigMap.
+            let forbidden = if kind == "Secret" { words } else { "forbidden" };
+            assert!(refused.contains(forbidden), "{refused}");
+        }
+        assert_eq!(delete("own").await.is_ok(), kind == "Secret");
     }
 }
 

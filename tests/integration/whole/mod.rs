@@ -40,6 +40,7 @@ mod reinstall;
 mod replaced;
 mod requests;
 mod retained;
+mod root_password;
 mod scale;
 mod server_tags;
 mod ssh_keys;

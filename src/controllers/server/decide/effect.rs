@@ -1,6 +1,8 @@
 //! What a decision may ask for: one arm of `act` each.
 
-use super::{fence::TagProof, outputs::Output, reinstall::NewInstall, sent::Hashes};
+use super::{
+    fence::TagProof, outputs::Output, reinstall::NewInstall, root_password::Installed, sent::Hashes,
+};
 use crate::kinds::{
     account::KnownMachine,
     command::PowerAction,
@@ -98,6 +100,20 @@ pub enum Effect {
     },
     /// Bring a ConfigMap or Secret that `spec.outputs` names to hold what it should.
     WriteOutput(Output),
+    /// Ask for the root password of a machine, and store it.
+    FetchPassword {
+        /// Of which installation.
+        of: Installed,
+        /// The Secret that it goes into.
+        secret: String,
+    },
+    /// Delete the Secret with a root password, whose time is over.
+    ForgetPassword {
+        /// Of which installation.
+        of: Installed,
+        /// Which Secret.
+        secret: String,
+    },
     /// Delete the object itself: it is past `spec.expiresAt`, in seconds since 1970.
     Expire {
         /// That moment.

@@ -33,6 +33,7 @@ pub mod resolve;
 mod retained;
 pub mod rivals;
 mod room;
+pub mod root_password;
 pub mod sending;
 pub mod sent;
 mod stock;
@@ -123,9 +124,11 @@ pub fn decide(facts: &Facts) -> Decision {
     room::check(facts, &mut decision);
     metadata::keep(facts, &evidence, &mut decision);
     outputs::keep(facts, &mut decision);
+    let password = root_password::keep(facts, &mut decision);
     ask::handle(facts, &mut decision);
     failing::show(facts, &mut decision);
     policies::show(facts, &mut decision.draft);
+    decision.draft.conditions.extend(password);
     if let Some(rest) = decision.draft.patience {
         decision.again = decision.again.within(rest);
     }

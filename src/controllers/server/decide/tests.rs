@@ -25,6 +25,7 @@ mod release;
 mod replace;
 mod resolve;
 mod retained;
+mod root_password;
 mod steps;
 mod tags;
 mod terms;
@@ -445,6 +446,8 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::LookAtInstall { .. } => "LookAtInstall",
         Effect::LookAtHardware { .. } => "LookAtHardware",
         Effect::WriteOutput(_) => "WriteOutput",
+        Effect::FetchPassword { .. } => "FetchPassword",
+        Effect::ForgetPassword { .. } => "ForgetPassword",
         Effect::LetGo => "LetGo",
     });
     let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);

@@ -1,0 +1,96 @@
+//! `spec.rootPassword`: the password of a Windows machine, stored once for each installation.
+
+use super::{Interval, outputs::OutputRef, reinstall::InstallEnd, server::BareMetalServerStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{KubeSchema, core::Rule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How long after an installation the provider gives the password away, in seconds.
+pub const AVAILABLE_FOR: i64 = 86_400;
+
+/// Where the root password of a Windows machine is stored, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RootPassword {
+    /// The Secret that is written once, of type `flexmetal.dev/output`. It must not be there yet, and goes with this object.
+    /// Required. Mutable until the password is stored: then it stays where it is.
+    pub secret_ref: OutputRef,
+    /// How long after it was written the Secret is deleted: a span such as `1h`, from 10s to 720h. Default: never. Mutable
+    /// until it is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Interval")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('10s') && duration(self) <= duration('720h')").message("rootPassword.ttl must be from 10s to 720h: leave it out to keep the Secret"))]
+    pub ttl: Option<Interval>,
+}
+
+/// What became of the password of the last installation. Never the password.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RootPasswordStatus {
+    /// The machine that it is about, by the provider's identifier.
+    pub machine: String,
+    /// When its system was installed: when it was delivered, by the provider's clock, or when the last re-installation was
+    /// seen to be finished, by the operator's.
+    pub installed_at: Time,
+    /// Until when the provider gives the password away: 24 hours after that.
+    pub available_until: Time,
+    /// When it was stored, by the operator's clock. It is not asked for again, whatever becomes of the Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_at: Option<Time>,
+    /// Name of the Secret that it was stored in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// When that Secret was deleted, or was seen to be another's, once its `ttl` was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<Time>,
+    /// The last warning that was given of `availableUntil`, while the password could not be stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warned: Option<PasswordWarning>,
+}
+
+/// How long before the end of the window people were told, or that it is over.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum PasswordWarning {
+    /// Six hours at most.
+    SixHours,
+    /// An hour at most.
+    Hour,
+    /// It is over.
+    Missed,
+}
+
+/// When the system of the machine was installed, in seconds since 1970: when it was delivered, or when the last
+/// re-installation that is known to be finished was seen to be. None: that is not known.
+pub fn installed_at(status: &BareMetalServerStatus) -> Option<i64> {
+    let machine = status.uuid.as_deref()?;
+    let delivered = status.delivered_at.as_ref()?.0.as_second();
+    let install = status.install.as_ref().filter(|i| i.machine == machine);
+    let last = install.and_then(|i| i.last.as_ref());
+    let finished = last.filter(|last| last.end == Some(InstallEnd::Finished));
+    let again = finished.and_then(|last| last.ended_at);
+    // A later one that failed takes the place of the one that was finished, which was noted.
+    let noted = status.root_password.as_ref();
+    let noted = noted.filter(|noted| noted.machine == machine);
+    let noted = noted.map(|noted| noted.installed_at.0.as_second());
+    [again, noted]
+        .into_iter()
+        .flatten()
+        .chain([delivered])
+        .max()
+}
+
+/// The rule of a spec: other systems have no password.
+pub(super) fn only_windows_has_one() -> Rule {
+    Rule::new("!has(self.rootPassword) || self.os.slug.lowerAscii().startsWith('win')").message(
+        "rootPassword: only Windows has one (os.slug begins with win): take rootPassword out",
+    )
+}
+
+/// The rule of a spec: two contents do not fit into one Secret.
+pub(super) fn has_a_secret_of_its_own() -> Rule {
+    Rule::new("!has(self.rootPassword) || !has(self.outputs) || !has(self.outputs.secretRef) || self.outputs.secretRef.name != self.rootPassword.secretRef.name")
+        .message("rootPassword.secretRef and outputs.secretRef name the same Secret: give each one of its own")
+}

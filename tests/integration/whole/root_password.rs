@@ -1,0 +1,247 @@
+//! `spec.rootPassword`: the password of a Windows machine, in a Secret, once for each installation and seen by nobody else.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+
+use super::{SOON, apply, judge, looks, secret as other_secret, text, told, with};
+use lab::rig::{Fault, Plan, World, cluster, condition, eventually};
+
+const PATH: &str = "/v3/flexMetal/servers/{uuid}/rootPassword";
+
+/// A Windows server whose password is wanted.
+fn windows(name: &str, more: &Value) -> Value {
+    let mut password = json!({"secretRef": {"name": format!("{name}-password")}});
+    for (field, value) in more.as_object().expect("fields") {
+        password[field] = value.clone();
+    }
+    let spec = json!({"os": {"slug": "windows-2022"}, "sshKeys": [], "rootPassword": password});
+    with(name, &spec)
+}
+
+/// A machine that somebody delivered so many hours ago.
+async fn delivered_before(world: &World, name: &str, hours: i64) -> String {
+    let then = jiff::Timestamp::now().as_second() - hours * 3600;
+    let machine = json!({"name": name, "os": "windows-2022", "createdAt": then});
+    text(&world.simulator.appear(&machine).await["uuid"])
+}
+
+/// The server that takes it on.
+async fn take_on(world: &World, name: &str, uuid: &str) {
+    let mut server = windows(name, &json!({}));
+    server["spec"]["externalID"] = json!(uuid);
+    world.create(&server).await;
+}
+
+async fn secret(world: &World, name: &str) -> Option<(Secret, BTreeMap<String, String>)> {
+    let secret = world
+        .secrets()
+        .get_opt(name)
+        .await
+        .expect("it can be read")?;
+    let data = secret.data.clone().unwrap_or_default().into_iter();
+    let data = data.map(|(key, value)| (key, String::from_utf8(value.0).expect("text")));
+    Some((secret, data.collect()))
+}
+
+/// How often the provider was asked for a password.
+async fn asked(world: &World) -> u64 {
+    let counts = world.simulator.counts().await;
+    counts.get(&format!("GET {PATH}")).copied().unwrap_or(0)
+}
+
+async fn says(world: &World, name: &str, status: &str, reason: &str) -> Value {
+    world
+        .wait_for_condition(name, "RootPasswordStored", status, Some(reason), SOON)
+        .await
+}
+
+#[tokio::test]
+async fn it_is_stored_once_and_told_to_nobody() {
+    let plan = Plan {
+        log: Some("trace"),
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), "password", plan).await;
+    world.start_operator();
+    world.create(&windows("win", &json!({}))).await;
+    let stored = says(&world, "win", "True", "PasswordStored").await;
+    let uuid = text(&stored["status"]["uuid"]);
+    let (kept, entries) = secret(&world, "win-password").await.expect("it is stored");
+    assert_eq!(kept.type_.as_deref(), Some("flexmetal.dev/output"));
+    let owner = &kept.metadata.owner_references.expect("an owner")[0];
+    assert_eq!(owner.uid, text(&stored["metadata"]["uid"]));
+    assert_eq!(entries["uuid"], uuid);
+    assert_eq!(entries["hostname"], "win");
+    assert_eq!(entries.len(), 3);
+    assert_eq!(asked(&world).await, 1);
+    let path = format!("/v3/flexMetal/servers/{uuid}/rootPassword");
+    let (_, shown) = world.simulator.call("GET", &path, None).await;
+    let password = entries["password"].clone();
+    assert!(password.len() > 8, "it has a password");
+    assert!(
+        shown.to_string().contains(&password),
+        "it is that of the provider"
+    );
+    let note = &stored["status"]["rootPassword"];
+    assert_eq!(note["machine"], uuid);
+    assert_eq!(note["installedAt"], stored["status"]["deliveredAt"]);
+    assert_eq!(note["secret"], "win-password");
+
+    // Whatever becomes of the Secret, and whoever goes on: it is not asked for again.
+    let secrets = world.secrets();
+    let gone = secrets
+        .delete("win-password", &DeleteParams::default())
+        .await;
+    gone.expect("it can be deleted");
+    world.operator().kill9();
+    world.operator().restart();
+    world
+        .merge("win", &json!({"spec": {"tags": ["after"]}}))
+        .await;
+    world.wait_ready("win", SOON).await;
+    looks(&world, 5).await;
+    assert!(secret(&world, "win-password").await.is_none());
+    // One of them is the test's own.
+    assert_eq!(asked(&world).await, 2);
+
+    let object = world.wait_ready("win", SOON).await.to_string();
+    world.delete("win").await;
+    world.wait_gone("win", SOON).await;
+    let ended = world.operator().terminate().await;
+    assert!(ended.success(), "{ended}");
+    let log = world.operator().log();
+    assert!(log.contains("TRACE"), "the log is not at its loudest");
+    assert!(log.contains("stored the root password of a machine"));
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    let events = events.list(&ListParams::default()).await.expect("events");
+    let events = serde_json::to_string(&events).expect("JSON");
+    let in_base64 = {
+        let secret = json!(k8s_openapi::ByteString(password.clone().into_bytes()));
+        text(&secret)
+    };
+    for (place, shown) in [("log", &log), ("events", &events), ("server", &object)] {
+        for password in [&password, &in_base64] {
+            assert!(!shown.contains(password.as_str()), "the {place} shows it");
+        }
+    }
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_too_late() {
+    let world = World::start(cluster(), "late").await;
+    let near = delivered_before(&world, "near", 20).await;
+    let none = json!({"refuse": {"status": 404, "message": "there is none"}});
+    let fault = Fault::new(none).on("GET", &PATH.replace("{uuid}", &near));
+    world.simulator.fault(fault).await;
+    take_on(&world, "near", &near).await;
+    let pending = says(&world, "near", "False", "PasswordPending").await;
+    let said = condition(&pending, "RootPasswordStored").expect("it is told");
+    let until = text(&pending["status"]["rootPassword"]["availableUntil"]);
+    assert!(text(&said["message"]).contains(&until), "{said}");
+    told(&world, "PasswordExpiring").await;
+    let near = world.get("near").await.expect("it is there");
+    assert_eq!(near["status"]["rootPassword"]["warned"], "SixHours");
+    assert!(condition(&near, "Ready").is_some_and(|c| c["status"] == "True"));
+    eventually("it is asked for again", SOON, async || {
+        (asked(&world).await >= 3).then_some(())
+    })
+    .await;
+    world.simulator.clear_faults().await;
+    says(&world, "near", "True", "PasswordStored").await;
+    assert!(secret(&world, "near-password").await.is_some());
+
+    // Of a window that is over nobody asks.
+    let before = asked(&world).await;
+    let missed = delivered_before(&world, "missed", 25).await;
+    take_on(&world, "missed", &missed).await;
+    let missed = says(&world, "missed", "False", "PasswordMissed").await;
+    let said = condition(&missed, "RootPasswordStored").expect("it is told");
+    assert!(
+        text(&said["message"]).contains("spec.install.revision"),
+        "{said}"
+    );
+    told(&world, "PasswordMissed").await;
+    looks(&world, 3).await;
+    assert_eq!(asked(&world).await, before);
+    assert!(secret(&world, "missed-password").await.is_none());
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn its_secret_goes_after_its_time_and_what_is_anothers_stays() {
+    let world = World::start(cluster(), "ttl").await;
+    let theirs = other_secret("taken-password", "their", "own");
+    apply(&world.client, Some(&world.namespace), &theirs).await;
+    world
+        .create(&windows("short", &json!({"ttl": "10s"})))
+        .await;
+    world.create(&windows("taken", &json!({}))).await;
+    says(&world, "short", "True", "PasswordStored").await;
+    assert!(secret(&world, "short-password").await.is_some());
+    let taken = says(&world, "taken", "False", "OutputNotOwned").await;
+    let said = condition(&taken, "RootPasswordStored").expect("it is told");
+    assert!(
+        text(&said["message"]).contains("Secret taken-password"),
+        "{said}"
+    );
+    assert!(condition(&taken, "Ready").is_some_and(|c| c["status"] == "True"));
+    // Nobody was asked for what could be stored nowhere.
+    assert_eq!(asked(&world).await, 1);
+    let (_, entries) = secret(&world, "taken-password").await.expect("it stays");
+    assert_eq!(entries["their"], "own");
+    let free = json!({"spec": {"rootPassword": {"secretRef": {"name": "free"}}}});
+    world.merge("taken", &free).await;
+    says(&world, "taken", "True", "PasswordStored").await;
+    assert!(secret(&world, "free").await.is_some());
+
+    eventually("the Secret is deleted", SOON, async || {
+        let is_gone = secret(&world, "short-password").await.is_none();
+        is_gone.then_some(())
+    })
+    .await;
+    world
+        .wait_for("short", "noted", SOON, |object| {
+            let note = &object["status"]["rootPassword"];
+            note["deletedAt"].is_string().then_some(())
+        })
+        .await;
+    looks(&world, 3).await;
+    assert_eq!(asked(&world).await, 2);
+    assert!(
+        secret(&world, "free").await.is_some(),
+        "without a ttl it stays"
+    );
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_suspended_server_asks_for_nothing() {
+    let world = World::start(cluster(), "asleep").await;
+    let mut server = windows("win", &json!({}));
+    let password = server["spec"]["rootPassword"].take();
+    server["spec"]
+        .as_object_mut()
+        .expect("a spec")
+        .remove("rootPassword");
+    world.create(&server).await;
+    world.wait_ready("win", SOON).await;
+    let asleep = json!({"spec": {"suspend": true, "rootPassword": password}});
+    world.merge("win", &asleep).await;
+    let pending = says(&world, "win", "False", "PasswordPending").await;
+    let said = condition(&pending, "RootPasswordStored").expect("it is told");
+    assert!(text(&said["message"]).contains("suspend"), "{said}");
+    looks(&world, 5).await;
+    assert_eq!(asked(&world).await, 0);
+    world
+        .merge("win", &json!({"spec": {"suspend": false}}))
+        .await;
+    says(&world, "win", "True", "PasswordStored").await;
+    assert_eq!(asked(&world).await, 1);
+    judge(&world).await;
+}
