@@ -40,6 +40,9 @@ pub(super) enum Kept {
     Failed(String),
 }
 
+/// The key of a root password in the Secret that holds one.
+pub(super) const PASSWORD: &str = "password";
+
 /// What a Secret holds, by its keys. Without `Debug`, as what is in it.
 pub(super) type SecretEntries = BTreeMap<String, SecretText>;
 
@@ -86,8 +89,15 @@ pub(super) async fn keep_secret(
         metadata: found.metadata,
         ..wanted
     };
-    let is_ours = |found: &Secret| is_our_secret(server, found);
+    // A password cannot be had again, so it gives way to the next one alone, whatever names the Secret meanwhile.
+    let gives_way = |found: &Secret| entries.contains_key(PASSWORD) || !holds_password(found);
+    let is_ours = |found: &Secret| is_our_secret(server, found) && gives_way(found);
     keep(api(ctx, server), wanted, is_ours, is_same, take).await
+}
+
+fn holds_password(found: &Secret) -> bool {
+    let data = found.data.as_ref();
+    data.is_some_and(|data| data.contains_key(PASSWORD))
 }
 
 /// Whether the name of a Secret is free, or the server's: `Stands`. Nothing is written.

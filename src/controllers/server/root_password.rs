@@ -8,7 +8,7 @@ use super::{
     },
     facts::Facts,
     memory::Observation,
-    owned::{self, Kept, SecretEntries},
+    owned::{self, Kept, PASSWORD, SecretEntries},
 };
 use crate::{
     account::{Account, Permit},
@@ -56,7 +56,7 @@ pub(super) async fn fetch(
         Err(error) => return act::refused(&error, "a root password could not be read"),
     };
     let entries = SecretEntries::from([
-        ("password".to_owned(), password),
+        (PASSWORD.to_owned(), password),
         ("uuid".to_owned(), SecretText::new(of.machine.clone())),
         ("hostname".to_owned(), SecretText::new(record.name)),
     ]);

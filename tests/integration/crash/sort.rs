@@ -8,7 +8,7 @@ use super::call_trace::Side;
 /// The sort of a request about the object `subject` (of any of our kinds, or the Secret of its name), with
 /// what varies replaced; `None` for requests that change nothing, or something else.
 ///
-/// At the hosting API a GET of one machine, one tag or one key, and of the lists of tags, of keys and of a whitelist,
+/// At the hosting API a GET of one machine, its root password, one tag or one key, and of the lists of tags, of keys and of a whitelist,
 /// counts as well: effects depend on what it says. One object is in motion at a time, so all of them are the subject's.
 pub(crate) fn sort(
     side: Side,
@@ -33,6 +33,9 @@ fn hosting(method: &Method, parts: &[&str]) -> Option<String> {
     let reads = *method == Method::GET;
     match parts {
         ["v3", "flexMetal", "servers", _] => Some("servers/{uuid}".into()),
+        ["v3", "flexMetal", "servers", _, "rootPassword"] => {
+            Some("servers/{uuid}/rootPassword".into())
+        }
         ["v3", "flexMetal", "tags", _] => Some("tags/{tag}".into()),
         ["v3", "sshKey", _] => Some("sshKey/{uuid}".into()),
         ["v3", "account", "apiKey", _, "whitelist"] => Some("whitelist".into()),
@@ -70,6 +73,10 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Optio
         ] => (*name == subject).then(|| [&[*kind], rest].concat().join("/") + said(body)),
         ["api", "v1", "namespaces", _, "secrets", name] => {
             (*name == subject).then(|| "secrets".into())
+        }
+        ["api", "v1", "namespaces", _, "secrets"] => {
+            let secret: Value = serde_json::from_slice(body).ok()?;
+            (secret["metadata"]["name"] == subject).then(|| "secrets".into())
         }
         _ => None,
     }
@@ -222,6 +229,20 @@ fn only_effects_on_the_subject_count() {
             "/api/v1/namespaces/n/secrets/one",
             "",
             Some("PATCH secrets"),
+        ),
+        (
+            Side::Cluster,
+            "POST",
+            "/api/v1/namespaces/n/secrets",
+            r#"{"metadata":{"name":"one"}}"#,
+            Some("POST secrets"),
+        ),
+        (
+            Side::Hosting,
+            "GET",
+            "/v3/flexMetal/servers/u-1/rootPassword",
+            "",
+            Some("GET servers/{uuid}/rootPassword"),
         ),
     ] {
         assert_eq!(

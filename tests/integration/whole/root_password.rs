@@ -199,6 +199,17 @@ async fn its_secret_goes_after_its_time_and_what_is_anothers_stays() {
     world.merge("taken", &free).await;
     says(&world, "taken", "True", "PasswordStored").await;
     assert!(secret(&world, "free").await.is_some());
+    // Nor does another field of the same object take its place: it cannot be had again.
+    let moved = json!({"spec": {
+        "rootPassword": {"secretRef": {"name": "elsewhere"}}, "outputs": {"secretRef": {"name": "free"}},
+    }});
+    world.merge("taken", &moved).await;
+    let reason = Some("OutputNotOwned");
+    world
+        .wait_for_condition("taken", "Synced", "False", reason, SOON)
+        .await;
+    let (_, entries) = secret(&world, "free").await.expect("it stays");
+    assert!(entries.contains_key("password"), "it holds the password");
 
     eventually("the Secret is deleted", SOON, async || {
         let is_gone = secret(&world, "short-password").await.is_none();

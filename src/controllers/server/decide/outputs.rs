@@ -140,7 +140,8 @@ fn say(facts: &Facts, decision: &mut Decision, output: &Output) {
     }
     let (kind, field, name) = (output.place.kind(), output.place.field(), &output.name);
     let message = format!(
-        "{field}: {kind} {name} is not this object's, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it: kubectl delete {} {name} -n {}; looked at again every {}",
+        "{field}: {kind} {name} is not this object's{}, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it: kubectl delete {} {name} -n {}; looked at again every {}",
+        or_holds_password(output.place),
         kind.to_ascii_lowercase(),
         facts.namespace(),
         Interval(LOOK_EVERY)
@@ -152,5 +153,13 @@ fn say(facts: &Facts, decision: &mut Decision, output: &Output) {
         if ready.kind == Type::Ready && ready.message.is_empty() {
             ready.message = SEE_SYNCED.to_owned();
         }
+    }
+}
+
+/// A Secret of its own may hold what cannot be had again.
+fn or_holds_password(place: OutputPlace) -> &'static str {
+    match place {
+        OutputPlace::ConfigMap => "",
+        OutputPlace::Secret => ", or holds its root password",
     }
 }

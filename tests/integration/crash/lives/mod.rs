@@ -6,6 +6,7 @@ mod adopted;
 mod command;
 mod key;
 mod orphaned;
+mod password;
 mod reinstalled;
 mod replaced;
 mod server;
@@ -25,7 +26,7 @@ use super::judge::Findings;
 use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 10] = [
+pub(crate) const ALL: [&dyn Life; 11] = [
     &server::Server,
     &adopted::Adopted,
     &replaced::Replaced,
@@ -36,6 +37,7 @@ pub(crate) const ALL: [&dyn Life; 10] = [
     &command::Command,
     &orphaned::Orphaned,
     &reinstalled::Reinstalled,
+    &password::Password,
 ];
 
 /// After this time without an effect a recorded trace counts as complete.
