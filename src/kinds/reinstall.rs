@@ -53,6 +53,9 @@ pub struct InstallStatus {
     /// Hashes of what the last re-installation that was finished has sent, as in `status.order.sent`. Unset before one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed: Option<BTreeMap<String, String>>,
+    /// That re-installation. The last one may be a later one, which failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<FinishedInstall>,
     /// The last re-installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<InstallRecord>,
@@ -67,6 +70,7 @@ impl InstallStatus {
             revision,
             since,
             installed: None,
+            finished: None,
             last: None,
         }
     }
@@ -84,6 +88,18 @@ impl InstallStatus {
     pub fn open(&self) -> Option<&InstallRecord> {
         self.last.as_ref().filter(|last| last.is_open())
     }
+}
+
+/// A re-installation that was finished.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FinishedInstall {
+    /// Its revision.
+    pub revision: i64,
+    /// When that was seen, by the operator's clock.
+    #[serde(with = "rfc3339")]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub at: i64,
 }
 
 /// One re-installation as it was started, and what came of it.

@@ -1,6 +1,7 @@
 //! `spec.rootPassword`: the password of a Windows machine, stored once for each installation.
 
-use super::{Interval, outputs::OutputRef, reinstall::InstallEnd, server::BareMetalServerStatus};
+use super::{Interval, outputs::OutputRef, server::BareMetalServerStatus};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{KubeSchema, core::Rule};
 use schemars::JsonSchema;
@@ -30,6 +31,9 @@ pub struct RootPassword {
 pub struct RootPasswordStatus {
     /// The machine that it is about, by the provider's identifier.
     pub machine: String,
+    /// The re-installation that it is about, by its revision. Unset: the installation that came with the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
     /// When its system was installed: when it was delivered, by the provider's clock, or when the last re-installation was
     /// seen to be finished, by the operator's.
     pub installed_at: Time,
@@ -41,7 +45,10 @@ pub struct RootPasswordStatus {
     /// Name of the Secret that it was stored in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// When that Secret was deleted, or was seen to be another's, once its `ttl` was over.
+    /// When that Secret is to be deleted, by `ttl`, also where the spec does not say so any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_at: Option<Time>,
+    /// When it was deleted, or was seen to hold another password or none, once its `ttl` was over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Time>,
     /// The last warning that was given of `availableUntil`, while the password could not be stored.
@@ -62,24 +69,61 @@ pub enum PasswordWarning {
     Missed,
 }
 
-/// When the system of the machine was installed, in seconds since 1970: when it was delivered, or when the last
-/// re-installation that is known to be finished was seen to be. None: that is not known.
-pub fn installed_at(status: &BareMetalServerStatus) -> Option<i64> {
-    let machine = status.uuid.as_deref()?;
-    let delivered = status.delivered_at.as_ref()?.0.as_second();
-    let install = status.install.as_ref().filter(|i| i.machine == machine);
-    let last = install.and_then(|i| i.last.as_ref());
-    let finished = last.filter(|last| last.end == Some(InstallEnd::Finished));
-    let again = finished.and_then(|last| last.ended_at);
-    // A later one that failed takes the place of the one that was finished, which was noted.
-    let noted = status.root_password.as_ref();
-    let noted = noted.filter(|noted| noted.machine == machine);
-    let noted = noted.map(|noted| noted.installed_at.0.as_second());
-    [again, noted]
-        .into_iter()
-        .flatten()
-        .chain([delivered])
-        .max()
+/// One installation of a machine: each has a password of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Installed {
+    /// The machine.
+    pub machine: String,
+    /// The re-installation, by its revision. None: the first one, which came with the machine.
+    pub revision: Option<i64>,
+}
+
+impl Installed {
+    /// The last installation of the machine that a status shows, and when it was, in seconds since 1970, where that is
+    /// known.
+    pub fn last(status: &BareMetalServerStatus) -> Option<(Self, Option<i64>)> {
+        let machine = status.uuid.clone()?;
+        let install = status.install.as_ref().filter(|i| i.machine == machine);
+        let finished = install.and_then(|i| i.finished.as_ref());
+        let delivered = status.delivered_at.as_ref().map(|at| at.0.as_second());
+        let at = finished.map(|again| again.at).or(delivered);
+        let revision = finished.map(|again| again.revision);
+        Some((Self { machine, revision }, at))
+    }
+
+    /// In the Secret that holds its password.
+    pub fn label(&self) -> String {
+        match self.revision {
+            None => "first".to_owned(),
+            Some(revision) => format!("revision {revision}"),
+        }
+    }
+}
+
+impl RootPasswordStatus {
+    /// Nothing is known of the password of this installation.
+    pub fn new(of: &Installed, at: i64) -> Option<Self> {
+        let time = |at| Timestamp::from_second(at).ok().map(Time);
+        Some(Self {
+            machine: of.machine.clone(),
+            revision: of.revision,
+            installed_at: time(at)?,
+            available_until: time(at.saturating_add(AVAILABLE_FOR))?,
+            stored_at: None,
+            secret: None,
+            delete_at: None,
+            deleted_at: None,
+            warned: None,
+        })
+    }
+
+    /// Which installation it is about.
+    pub fn of(&self) -> Installed {
+        Installed {
+            machine: self.machine.clone(),
+            revision: self.revision,
+        }
+    }
 }
 
 /// The rule of a spec: other systems have no password.

@@ -311,6 +311,7 @@ impl Hand<'_> {
             | Effect::Reinstall(_)
             | Effect::LookAtInstall { .. }
             | Effect::LookAtHardware { .. }
+            | Effect::FindPassword { .. }
             | Effect::FetchPassword { .. }
             | Effect::ForgetPassword { .. } => {
                 self.failed();

@@ -43,15 +43,41 @@ impl Permit {
         &mut self,
         call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let result = self.make(call).await?;
+        self.live.core.record_answer(result.as_ref().map(drop));
+        result
+    }
+
+    /// The same of something that a key may have no right to: 403 says nothing of the key itself, which is not refused
+    /// for it, and all other calls go on.
+    ///
+    /// # Errors
+    /// As [`Permit::call`].
+    pub async fn call_restricted<T>(
+        &mut self,
+        call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let result = self.make(call).await?;
+        let is_forbidden =
+            matches!(&result, Err(Error::AccessDenied(refusal)) if refusal.status == 403);
+        if !is_forbidden {
+            self.live.core.record_answer(result.as_ref().map(drop));
+        }
+        result
+    }
+
+    /// What came of one of the calls, where it was made.
+    async fn make<T>(
+        &mut self,
+        call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+    ) -> Result<Result<T, Error>, Error> {
         self.live.core.check_key()?;
         if self.left == 0 {
             let why = "all calls of this permit are made";
             return Err(Error::NotSent(NotSent::Build(why.into())));
         }
         self.left -= 1;
-        let result = call(&self.client).await;
-        self.live.core.record_answer(result.as_ref().map(drop));
-        result
+        Ok(call(&self.client).await)
     }
 
     /// Reads one machine. What comes is in the snapshot from here on; one that the API does not know

@@ -69,6 +69,9 @@ async fn act_here(
         Effect::LetGo => written(writes::let_go(ctx, object).await),
         Effect::Command { name, action } => command(ctx, facts, name, *action).await,
         Effect::WriteOutput(output) => outputs::write(ctx, facts, output).await,
+        Effect::FindPassword { of, secret } => {
+            Box::pin(root_password::find(ctx, facts, of, secret)).await
+        }
         Effect::ForgetPassword { of, secret } => {
             Box::pin(root_password::forget(ctx, facts, of, secret)).await
         }
@@ -129,6 +132,7 @@ async fn act_there(
         | Effect::HoldObject
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
+        | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }
         | Effect::LetGo => {
@@ -197,6 +201,7 @@ async fn act_there(
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
         | Effect::FetchPassword { .. }
+        | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }
         | Effect::LetGo => wrong_permission(),

@@ -3,15 +3,10 @@
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
 use super::{
-    decide::{
-        Effect,
-        hardware::HardwareMemory,
-        outputs::Outputs,
-        root_password::{self, End, Installed},
-        sent::Hashes,
-    },
+    decide::{Effect, hardware::HardwareMemory, outputs::Outputs, sent::Hashes},
     facts::LimitsInForce,
     install_memory::{InstallMemory, InstallObservation},
+    password_memory::{PasswordEnd, PasswordMemory},
     tag_changes::{TagChange, TagChanges, TagEnd},
 };
 use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble};
@@ -20,6 +15,7 @@ use crate::kinds::{
     Reason,
     hardware::HardwareStatus,
     outputs::OutputPlace,
+    root_password::Installed,
     server::{OrderOutcome, OrderRecord},
 };
 use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
@@ -93,7 +89,7 @@ pub struct Memory {
     /// What it wrote for `spec.outputs`.
     pub outputs: Outputs,
     /// What it knows of the root password.
-    pub root_password: root_password::Known,
+    pub root_password: PasswordMemory,
     /// The changes of its machine's tags.
     pub tags: TagChanges,
 }
@@ -316,12 +312,12 @@ pub enum Observation {
         /// Whether it is this object's.
         is_ours: bool,
     },
-    /// A try to store the root password ended, or its Secret was deleted.
+    /// A step with the root password ended.
     Password {
         /// Of which installation.
         of: Installed,
         /// How.
-        end: End,
+        end: PasswordEnd,
     },
     /// An effect was done.
     Done,
@@ -437,8 +433,8 @@ impl Memory {
                 self.succeed();
             }
             Observation::Password { of, end } => {
+                // It says nothing of what else may fail.
                 self.root_password.note(&of, end, now);
-                self.succeed();
             }
             Observation::Done => self.succeed(),
             Observation::PutBack => {

@@ -24,6 +24,7 @@ mod orders;
 mod outputs;
 mod owned;
 mod pass;
+pub mod password_memory;
 mod reinstalls;
 mod report;
 mod root_password;

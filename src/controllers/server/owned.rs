@@ -10,13 +10,14 @@ use crate::{
     kinds::{
         BareMetalServer,
         names::{MANAGED_BY, MANAGER, OUTPUT_SECRET},
+        root_password::Installed,
     },
 };
 use hosting::SecretText;
 use k8s_openapi::{
     ByteString, NamespaceResourceScope,
     api::core::v1::{ConfigMap, Secret},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta},
 };
 use kube::{
     Api, Resource,
@@ -40,8 +41,30 @@ pub(super) enum Kept {
     Failed(String),
 }
 
+/// What the API server's clock is asked with; neither is ever kept.
+const CLOCK_ANNOTATION: &str = "flexmetal.dev/clock";
+const CLOCK_MANAGER: &str = "flexmetal-operator-clock";
+
 /// The key of a root password in the Secret that holds one.
 pub(super) const PASSWORD: &str = "password";
+
+/// The key of the installation that it is of.
+pub(super) const INSTALLATION: &str = "installation";
+/// The key of the machine.
+pub(super) const UUID: &str = "uuid";
+
+/// What the Secret for a password is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// There is none, or one of the server's that may be overwritten.
+    Free,
+    /// It holds the password of this installation.
+    Holds,
+    /// The name belongs to somebody else, or to nobody.
+    NotOurs,
+    /// It cannot be seen, or is being deleted; in words.
+    Failed(String),
+}
 
 /// What a Secret holds, by its keys. Without `Debug`, as what is in it.
 pub(super) type SecretEntries = BTreeMap<String, SecretText>;
@@ -66,7 +89,8 @@ pub(super) async fn keep_config_map(
         ..wanted
     };
     let is_ours = |found: &ConfigMap| is_of(server, &found.metadata);
-    keep(api(ctx, server), wanted, is_ours, is_same, take).await
+    let explain = Failure::explain;
+    keep(api(ctx, server), wanted, is_ours, is_same, take, explain).await
 }
 
 /// The same for a Secret, which has our type.
@@ -92,41 +116,57 @@ pub(super) async fn keep_secret(
     // A password cannot be had again, so it gives way to the next one alone, whatever names the Secret meanwhile.
     let gives_way = |found: &Secret| entries.contains_key(PASSWORD) || !holds_password(found);
     let is_ours = |found: &Secret| is_our_secret(server, found) && gives_way(found);
-    keep(api(ctx, server), wanted, is_ours, is_same, take).await
+    let explain = match entries.contains_key(PASSWORD) {
+        true => without_words,
+        false => Failure::explain,
+    };
+    keep(api(ctx, server), wanted, is_ours, is_same, take, explain).await
 }
 
-fn holds_password(found: &Secret) -> bool {
-    let data = found.data.as_ref();
-    data.is_some_and(|data| data.contains_key(PASSWORD))
-}
-
-/// Whether the name of a Secret is free, or the server's: `Stands`. Nothing is written.
-pub(super) async fn secret_is_free(
+/// Whether the name of a Secret is free for the password of this installation, or it is there already. Nothing is written.
+pub(super) async fn find_password(
     ctx: &ServerContext,
     server: &BareMetalServer,
     name: &str,
-) -> Kept {
+    of: &Installed,
+) -> Found {
     let api: Api<Secret> = api(ctx, server);
     match bounded(api.get_opt(name)).await {
-        Ok(Some(found)) if !is_our_secret(server, &found) => Kept::NotOurs,
-        Ok(_) => Kept::Stands,
-        Err(failure) => failed(&failure),
+        Ok(Some(found)) if !is_our_secret(server, &found) => Found::NotOurs,
+        Ok(Some(found)) if found.metadata.deletion_timestamp.is_some() => {
+            Found::Failed("it is being deleted".to_owned())
+        }
+        Ok(Some(found)) if holds_password_of(&found, of) => Found::Holds,
+        Ok(_) => Found::Free,
+        Err(failure) => Found::Failed(without_words(&failure)),
     }
 }
 
-/// Deletes the server's Secret of this name, as it is read right before. Where there is none: `Stands`.
-pub(super) async fn delete_secret(
+/// Deletes the server's Secret of this name, as it is read right before, where it holds the password of this installation,
+/// and this moment, in seconds since 1970, is over by the API server's clock.
+pub(super) async fn delete_password(
     ctx: &ServerContext,
     server: &BareMetalServer,
     name: &str,
+    of: &Installed,
+    at: i64,
 ) -> Kept {
     let api: Api<Secret> = api(ctx, server);
     let found = match bounded(api.get_opt(name)).await {
         Ok(Some(found)) if !is_our_secret(server, &found) => return Kept::NotOurs,
+        Ok(Some(found)) if !holds_password_of(&found, of) => return Kept::Stands,
         Ok(Some(found)) if found.metadata.deletion_timestamp.is_none() => found,
         Ok(_) => return Kept::Stands,
-        Err(failure) => return failed(&failure),
+        Err(failure) => return Kept::Failed(without_words(&failure)),
     };
+    let now = match clock_of_api_server(&api, name, found.clone()).await {
+        Ok(now) => now,
+        Err(failure) => return Kept::Failed(without_words(&failure)),
+    };
+    if now.is_none_or(|now| now < at) {
+        let why = "by the API server's clock spec.rootPassword.ttl is not over yet";
+        return Kept::Failed(why.to_owned());
+    }
     let params = DeleteParams {
         preconditions: Some(Preconditions {
             uid: found.metadata.uid,
@@ -136,8 +176,43 @@ pub(super) async fn delete_secret(
     };
     match bounded(api.delete(name, &params)).await {
         Ok(_) => Kept::Written,
-        Err(failure) => failed(&failure),
+        Err(failure) => failed(&failure, without_words),
     }
+}
+
+/// What time it is for the API server: what it would note for a change, which is not made.
+async fn clock_of_api_server(
+    api: &Api<Secret>,
+    name: &str,
+    mut found: Secret,
+) -> Result<Option<i64>, Failure> {
+    let annotations = found.metadata.annotations.get_or_insert_default();
+    annotations.insert(CLOCK_ANNOTATION.to_owned(), "asked for".to_owned());
+    let params = PostParams {
+        dry_run: true,
+        field_manager: Some(CLOCK_MANAGER.to_owned()),
+    };
+    let tried = bounded(api.replace(name, &params, &found)).await?;
+    let entries = tried.metadata.managed_fields.unwrap_or_default();
+    let own = |entry: &&ManagedFieldsEntry| entry.manager.as_deref() == Some(CLOCK_MANAGER);
+    let noted = entries
+        .iter()
+        .find(own)
+        .and_then(|entry| entry.time.as_ref());
+    Ok(noted.map(|time| time.0.as_second()))
+}
+
+fn holds_password(found: &Secret) -> bool {
+    let data = found.data.as_ref();
+    data.is_some_and(|data| data.contains_key(PASSWORD))
+}
+
+fn holds_password_of(found: &Secret, of: &Installed) -> bool {
+    let says = |key: &str, what: &str| {
+        let entry = found.data.as_ref().and_then(|data| data.get(key));
+        entry.is_some_and(|entry| entry.0 == what.as_bytes())
+    };
+    holds_password(found) && says(UUID, &of.machine) && says(INSTALLATION, &of.label())
 }
 
 async fn keep<K>(
@@ -146,6 +221,7 @@ async fn keep<K>(
     is_ours: impl Fn(&K) -> bool,
     is_same: impl Fn(&K, &K) -> bool,
     take: impl Fn(K, K) -> K,
+    explain: fn(&Failure) -> String,
 ) -> Kept
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -153,7 +229,7 @@ where
     let name = wanted.meta().name.clone().unwrap_or_default();
     let found = match bounded(api.get_opt(&name)).await {
         Ok(found) => found,
-        Err(failure) => return failed(&failure),
+        Err(failure) => return failed(&failure, explain),
     };
     let params = PostParams::default();
     let written = match found {
@@ -167,7 +243,7 @@ where
     };
     match written {
         Ok(_) => Kept::Written,
-        Err(failure) => failed(&failure),
+        Err(failure) => failed(&failure, explain),
     }
 }
 
@@ -199,9 +275,17 @@ fn is_our_secret(server: &BareMetalServer, found: &Secret) -> bool {
     is_of(server, &found.metadata) && found.type_.as_deref() == Some(OUTPUT_SECRET)
 }
 
-fn failed(failure: &Failure) -> Kept {
+fn failed(failure: &Failure, explain: fn(&Failure) -> String) -> Kept {
     match failure.code() {
         Some(404 | 409) => Kept::Stale,
-        _ => Kept::Failed(failure.explain()),
+        _ => Kept::Failed(explain(failure)),
+    }
+}
+
+/// Without the words of the API server, which may quote what the Secret holds.
+fn without_words(failure: &Failure) -> String {
+    match failure.code() {
+        Some(code) => format!("the API server answers {code}"),
+        None => "the API server does not answer".to_owned(),
     }
 }

@@ -1,20 +1,40 @@
 //! Asks for the root password of a machine and stores it, and deletes the Secret when its time is over.
+//!
+//! Whatever fails is noted with the password, and holds up nothing else of the object.
 
 use super::{
     ServerContext, act,
-    decide::{
-        fence,
-        root_password::{self, End, Installed},
-    },
+    decide::{fence, root_password},
     facts::Facts,
     memory::Observation,
-    owned::{self, Kept, PASSWORD, SecretEntries},
+    owned::{self, Found, INSTALLATION, Kept, PASSWORD, SecretEntries, UUID},
+    password_memory::{PasswordEnd, PasswordFailure},
 };
 use crate::{
     account::{Account, Permit},
     controllers::trouble::Trouble,
+    kinds::root_password::Installed,
 };
-use hosting::{Error, SecretText, ServerId};
+use hosting::{Error, SecretText, Server, ServerId};
+
+/// Looks whether the Secret is free, or holds this password already.
+pub(super) async fn find(
+    ctx: &ServerContext,
+    facts: &Facts,
+    of: &Installed,
+    secret: &str,
+) -> Observation {
+    let fresh = match act::reread(ctx, facts).await {
+        Ok(fresh) if root_password::may_find(&fresh, of, secret) => fresh,
+        Ok(_) => return Observation::Stale,
+        Err(observation) => return observation,
+    };
+    let end = match owned::find_password(ctx, &fresh.object, secret, of).await {
+        Found::Free => PasswordEnd::Free(secret.to_owned()),
+        found => not_free(found, secret, facts),
+    };
+    noted(of, end)
+}
 
 /// Two calls by one permit: a read that shows the machine to be the object's, delivered and nobody else's, and the password,
 /// which goes from there into the Secret and nowhere else.
@@ -32,35 +52,21 @@ pub(super) async fn fetch(
         Err(observation) => return observation,
     };
     // What nobody could be given is not asked for.
-    match owned::secret_is_free(ctx, &fresh.object, secret).await {
-        Kept::Stands => {}
-        Kept::NotOurs => return noted(of, End::Taken(secret.to_owned())),
-        other => return failed(other),
+    let found = owned::find_password(ctx, &fresh.object, secret, of).await;
+    if found != Found::Free {
+        return noted(of, not_free(found, secret, facts));
     }
-    let Ok(id) = ServerId::parse(&of.machine) else {
-        return Observation::Failed(Trouble::unexpected(
-            "what is recorded is no UUID of a machine",
-        ));
-    };
-    let record = match permit.read(&id).await {
-        Ok(record) if fence::may_read_password(&fresh, &record) => record,
-        Ok(_) => return act::not_shown(),
-        Err(error) => return act::refused(&error, "a machine could not be read"),
-    };
-    let password = match permit
-        .call(async |client| client.root_password(&id).await)
-        .await
-    {
-        Ok(password) => password,
-        Err(Error::NotFound(_)) => return noted(of, End::Absent),
-        Err(error) => return act::refused(&error, "a root password could not be read"),
+    let (record, password) = match ask(&mut permit, &fresh, of).await {
+        Ok(answer) => answer,
+        Err(failure) => return noted(of, PasswordEnd::Failed(failure)),
     };
     let entries = SecretEntries::from([
         (PASSWORD.to_owned(), password),
-        ("uuid".to_owned(), SecretText::new(of.machine.clone())),
+        (INSTALLATION.to_owned(), SecretText::new(of.label())),
+        (UUID.to_owned(), SecretText::new(of.machine.clone())),
         ("hostname".to_owned(), SecretText::new(record.name)),
     ]);
-    match owned::keep_secret(ctx, &fresh.object, secret, &entries).await {
+    let end = match owned::keep_secret(ctx, &fresh.object, secret, &entries).await {
         Kept::Written | Kept::Stands => {
             tracing::info!(
                 namespace = facts.namespace(),
@@ -69,14 +75,43 @@ pub(super) async fn fetch(
                 secret,
                 "stored the root password of a machine"
             );
-            noted(of, End::Stored(secret.to_owned()))
+            PasswordEnd::Stored(secret.to_owned(), facts.steady_wall())
         }
-        Kept::NotOurs => noted(of, End::Taken(secret.to_owned())),
-        other => failed(other),
+        other => not_written(other, secret),
+    };
+    noted(of, end)
+}
+
+async fn ask(
+    permit: &mut Permit,
+    fresh: &Facts,
+    of: &Installed,
+) -> Result<(Server, SecretText), PasswordFailure> {
+    let trouble = |why: String| PasswordFailure::Trouble(why);
+    let id = ServerId::parse(&of.machine)
+        .map_err(|_| trouble("what is recorded is no UUID of a machine".into()))?;
+    let record = permit
+        .read(&id)
+        .await
+        .map_err(|error| trouble(Trouble::of_provider(&error).message))?;
+    if !fence::may_read_password(fresh, &record) {
+        return Err(trouble(
+            "a read of the machine right before did not show it delivered and this server's alone"
+                .into(),
+        ));
+    }
+    let answer = permit
+        .call_restricted(async |client| client.root_password(&id).await)
+        .await;
+    match answer {
+        Ok(password) => Ok((record, password)),
+        Err(Error::NotFound(_)) => Err(PasswordFailure::Absent),
+        Err(error) => Err(trouble(Trouble::of_provider(&error).message)),
     }
 }
 
-/// Deletes the Secret, if it is still the object's.
+/// Deletes the Secret, if it still holds this password, and its time is over by the API server's clock too: one that is
+/// deleted too early cannot be had again.
 pub(super) async fn forget(
     ctx: &ServerContext,
     facts: &Facts,
@@ -84,28 +119,43 @@ pub(super) async fn forget(
     secret: &str,
 ) -> Observation {
     let fresh = match act::reread(ctx, facts).await {
-        Ok(fresh) if root_password::may_forget(&fresh, of, secret) => fresh,
-        Ok(_) => return Observation::Stale,
+        Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
-    match owned::delete_secret(ctx, &fresh.object, secret).await {
-        Kept::Written | Kept::Stands | Kept::NotOurs => noted(of, End::Deleted),
-        other => failed(other),
+    let Some(at) = root_password::forgotten_at(&fresh, of, secret) else {
+        return Observation::Stale;
+    };
+    let end = match owned::delete_password(ctx, &fresh.object, secret, of, at).await {
+        Kept::Written | Kept::Stands | Kept::NotOurs => PasswordEnd::Deleted,
+        other => not_written(other, secret),
+    };
+    noted(of, end)
+}
+
+fn not_free(found: Found, secret: &str, facts: &Facts) -> PasswordEnd {
+    match found {
+        Found::Holds | Found::Free => PasswordEnd::Stored(secret.to_owned(), facts.steady_wall()),
+        Found::NotOurs => PasswordEnd::Failed(PasswordFailure::Taken(secret.to_owned())),
+        Found::Failed(why) => {
+            PasswordEnd::Failed(PasswordFailure::Trouble(format!("Secret {secret}: {why}")))
+        }
     }
 }
 
-fn noted(of: &Installed, end: End) -> Observation {
+fn not_written(kept: Kept, secret: &str) -> PasswordEnd {
+    let why = match kept {
+        Kept::NotOurs => {
+            return PasswordEnd::Failed(PasswordFailure::Taken(secret.to_owned()));
+        }
+        Kept::Failed(why) => why,
+        _ => "it changed in between, or is being deleted".to_owned(),
+    };
+    PasswordEnd::Failed(PasswordFailure::Trouble(format!("Secret {secret}: {why}")))
+}
+
+fn noted(of: &Installed, end: PasswordEnd) -> Observation {
     Observation::Password {
         of: of.clone(),
         end,
-    }
-}
-
-fn failed(kept: Kept) -> Observation {
-    match kept {
-        Kept::Failed(why) => {
-            Observation::Failed(Trouble::of_write(format!("spec.rootPassword: {why}")))
-        }
-        _ => Observation::Stale,
     }
 }

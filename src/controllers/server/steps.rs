@@ -242,9 +242,7 @@ fn expiring(
 /// Told six hours and one before it cannot be had any more, and when that is so.
 fn password(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
     let now = next.root_password.as_ref()?;
-    let is_it = |was: &&RootPasswordStatus| {
-        (&was.machine, &was.installed_at) == (&now.machine, &now.installed_at)
-    };
+    let is_it = |was: &&RootPasswordStatus| was.of() == now.of();
     let was = before.root_password.as_ref().filter(is_it);
     let said = of_type(&next.conditions, Type::RootPasswordStored)?;
     let step = match now.warned? {

@@ -46,6 +46,7 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         | Effect::HoldObject
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
+        | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }
         | Effect::LetGo => {

@@ -13,7 +13,7 @@ use flexmetal_operator::{
         account_facts::AccountFacts,
         mark::{ClusterId, Mark},
         server::{
-            decide::power,
+            decide::{hardware::HardwareMemory, power},
             facts::{Facts, Installation, ServerKey},
             memory::Memory,
             recall::{Known, recall},
@@ -281,10 +281,7 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
     });
     recall(&mut facts, Some(&seen));
     // Nobody asks for the hardware any more: a look that changes nothing has no place in this world.
-    for _ in 0..4 {
-        let hardware = &mut facts.memory.hardware;
-        hardware.note(MACHINE, None, None, Duration::ZERO);
-    }
+    facts.memory.hardware = HardwareMemory::given_up(MACHINE);
     if scene.variant == Variant::RetainAtOnce
         && let Some((_, since)) = &mut facts.memory.install.unanswered
     {

@@ -156,11 +156,7 @@ pub fn facts(s: &Sight) -> Facts {
     recall(&mut facts, Some(&seen));
     // Nobody asks for the hardware any more: a look that changes nothing has no place in this world.
     if let Some(machine) = kept(&facts, &evidence(&facts)) {
-        facts.memory.hardware = HardwareMemory::default();
-        for _ in 0..4 {
-            let id = machine.server.id.as_str();
-            facts.memory.hardware.note(id, None, None, Duration::ZERO);
-        }
+        facts.memory.hardware = HardwareMemory::given_up(machine.server.id.as_str());
     }
     facts
 }

@@ -1,14 +1,13 @@
 //! What a decision may ask for: one arm of `act` each.
 
-use super::{
-    fence::TagProof, outputs::Output, reinstall::NewInstall, root_password::Installed, sent::Hashes,
-};
+use super::{fence::TagProof, outputs::Output, reinstall::NewInstall, sent::Hashes};
 use crate::kinds::{
     account::KnownMachine,
     command::PowerAction,
     names::RETAINED_PREFIX,
     order::{OrderAccount, OrderNote},
     reinstall::InstallRecord,
+    root_password::Installed,
 };
 use hosting::Order;
 use std::time::Duration;
@@ -100,6 +99,13 @@ pub enum Effect {
     },
     /// Bring a ConfigMap or Secret that `spec.outputs` names to hold what it should.
     WriteOutput(Output),
+    /// Look whether the Secret for a root password is free, or holds it already.
+    FindPassword {
+        /// Of which installation.
+        of: Installed,
+        /// The Secret.
+        secret: String,
+    },
     /// Ask for the root password of a machine, and store it.
     FetchPassword {
         /// Of which installation.

@@ -85,7 +85,9 @@ pub fn against_reinstall(fresh: &Facts, record: &Server) -> Option<String> {
 
 /// Whether the root password of this machine may be asked for: it is delivered, and the object's alone.
 pub fn may_read_password(fresh: &Facts, record: &Server) -> bool {
-    record.status == ServerStatus::Delivered && is_sole(fresh, record)
+    record.status == ServerStatus::Delivered
+        && is_sole(fresh, record)
+        && !marks::is_retained(record)
 }
 
 /// Whether the delay of the release is over: by the wall clock, as far as that was not turned forward; or because this

@@ -33,6 +33,15 @@ pub struct HardwareMemory {
 }
 
 impl HardwareMemory {
+    /// All looks at this machine were in vain: none is due any more, unless it is to go into a ConfigMap.
+    pub fn given_up(machine: &str) -> Self {
+        Self {
+            machine: machine.to_owned(),
+            looks: AGAIN.len() + 1,
+            ..Self::default()
+        }
+    }
+
     /// Takes in a look at a machine: what it showed, if anything.
     pub fn note(
         &mut self,

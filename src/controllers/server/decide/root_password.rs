@@ -1,10 +1,14 @@
 //! `spec.rootPassword`: the password of a Windows machine is stored once for each installation, while it can be had.
 //!
 //! Status notes that it was stored, and from then on nobody asks for it again, whatever becomes of the Secret. A process
-//! that wrote the Secret and not the note leaves one that asks once more, and finds its own Secret.
+//! that wrote the Secret and not the note leaves a Secret that says of which installation it is: it is looked at before
+//! anything is asked for, or called missed. What fails here has pauses of its own, and holds up nothing else.
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
+    super::{
+        facts::{Facts, is_same_uuid},
+        password_memory::{PasswordFailure, PasswordMemory},
+    },
     Decision, Effect, remedy,
 };
 use crate::{
@@ -12,9 +16,9 @@ use crate::{
     kinds::{
         Interval, Reason,
         conditions::{Type, Wanted},
-        reinstall::InstallStatus,
+        reinstall::{InstallEnd, InstallStatus},
         root_password::{
-            AVAILABLE_FOR, PasswordWarning, RootPassword, RootPasswordStatus, installed_at,
+            AVAILABLE_FOR, Installed, PasswordWarning, RootPassword, RootPasswordStatus,
         },
         server::BareMetalServerStatus,
     },
@@ -27,195 +31,153 @@ use std::time::Duration;
 const HOUR: i64 = 3_600;
 /// It is looked at this often at the least: a name may come free, and a clock be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
-/// The longest pause between two tries, in polls of the account; the first is one, and each is twice the one before.
+/// The first pause between two tries where no account says how often to look.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause, in first ones; each is twice the one before.
 const MOST_POLLS: u32 = 20;
 
-/// One installation, by the machine and the second.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Installed {
-    /// The machine.
-    pub machine: String,
-    /// When, in seconds since 1970.
-    pub at: i64,
-}
-
-/// What this process knows of the password of one installation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Known {
-    of: Installed,
-    /// The Secret that it was stored in.
-    stored: Option<String>,
-    /// That Secret was deleted, or is another's.
-    is_deleted: bool,
-    /// The name that is another's.
-    taken: Option<String>,
-    /// Tries in a row that brought nothing.
-    tries: u32,
-    /// The last of them.
-    tried: Duration,
-}
-
-/// How a try, or the deletion, ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It is in the Secret of this name.
-    Stored(String),
-    /// The provider shows none.
-    Absent,
-    /// The name is another's; the provider was not asked.
-    Taken(String),
-    /// The Secret is not there any more.
-    Deleted,
-}
-
-impl Known {
-    /// Takes in how it ended.
-    pub fn note(&mut self, of: &Installed, end: End, now: Duration) {
-        if self.of != *of {
-            *self = Self {
-                of: of.clone(),
-                ..Self::default()
-            };
-        }
-        self.taken = None;
-        match end {
-            End::Stored(secret) => self.stored = Some(secret),
-            End::Deleted => self.is_deleted = true,
-            End::Taken(name) => {
-                self.taken = Some(name);
-                self.tried = now;
-            }
-            End::Absent => {
-                self.tries += 1;
-                self.tried = now;
-            }
-        }
-    }
-}
-
-/// Adds what is due to a decision, where nothing else is, and notes in status what is known. Returns what is said.
+/// Adds what is due to a decision, and notes in status what is known. Returns what is said.
 pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
-    let uuid = decision.draft.status.uuid.clone();
-    let of = delivered(facts, &decision.draft.status);
-    let status = &mut decision.draft.status;
-    let shown = status.root_password.as_ref().map(|p| p.machine.clone());
+    let shown = decision.draft.status.root_password.take();
     let wanted = facts.object.spec.root_password.as_ref();
-    let Some((wanted, of)) = wanted.zip(of).filter(|_| !facts.deleting()) else {
-        if wanted.is_none() || shown != uuid {
-            let kind = Type::RootPasswordStored.as_str();
-            status.conditions.retain(|c| c.type_ != kind);
-        }
-        return None;
-    };
-    let mut record = noted(facts, status, &of)?;
+    let sought = wanted
+        .zip(delivered(facts, &decision.draft.status))
+        .filter(|_| !facts.deleting());
+    let machine = shown.as_ref().map(|shown| shown.machine.clone());
+    if sought.is_none() && (wanted.is_none() || machine != decision.draft.status.uuid) {
+        let kind = Type::RootPasswordStored.as_str();
+        let conditions = &mut decision.draft.status.conditions;
+        conditions.retain(|c| c.type_ != kind);
+    }
+    let mut record = shown.filter(|_| is_own(facts));
+    if let Some((_, (of, at))) = &sought
+        && record.as_ref().is_none_or(|record| record.of() != *of)
+    {
+        record = RootPasswordStatus::new(of, *at);
+    }
+    let mut record = record?;
+    let of = record.of();
     let known = Some(&facts.memory.root_password).filter(|known| known.of == of);
-    let now = facts.steady_wall();
-    if let Some(stored) = known.and_then(|k| k.stored.as_ref()) {
-        record.secret.get_or_insert_with(|| stored.clone());
-        record.stored_at = record.stored_at.or_else(|| moment(now));
-    }
-    if known.is_some_and(|k| k.is_deleted) {
-        record.deleted_at = record.deleted_at.or_else(|| moment(now));
-    }
-    let said = match (&record.stored_at, &record.secret) {
-        (Some(stored), Some(secret)) => {
-            let secret = secret.clone();
-            let stored = stored.0.as_second();
-            forget(decision, wanted, &record, (secret, stored), of, now)
-        }
-        _ => fetch(facts, decision, wanted, &mut record, of, known, now),
-    };
+    take_in(&mut record, known, facts.steady_wall());
+    record.delete_at = delete_at(wanted, &record);
+    forget(facts, decision, &record, known);
+    let said = sought.map(|(wanted, _)| match &record.secret {
+        Some(secret) => stored(decision, &record, secret),
+        None => fetch(facts, decision, wanted, &mut record, known),
+    });
     decision.draft.status.root_password = Some(record);
-    Some(said)
+    said
 }
 
-/// The installation of the machine that the status shows, where it is delivered and seen to be the object's.
-fn delivered(facts: &Facts, status: &BareMetalServerStatus) -> Option<Installed> {
+/// The last installation of the machine that the status shows, where it is delivered and seen to be the object's, and
+/// when it was.
+fn delivered(facts: &Facts, status: &BareMetalServerStatus) -> Option<(Installed, i64)> {
     let uuid = status.uuid.as_deref()?;
     let is_it = |server: &Server| {
         server.status == ServerStatus::Delivered && is_same_uuid(server.id.as_str(), uuid)
     };
-    facts.own.iter().find(|s| is_it(&s.server))?;
-    Some(Installed {
-        machine: uuid.to_owned(),
-        at: installed_at(status)?,
-    })
+    let seen = facts.own.iter().find(|s| is_it(&s.server))?;
+    let (of, at) = Installed::last(status)?;
+    // Without either the window begins when it is seen.
+    let at = at.or(seen.server.created_at);
+    Some((of, at.unwrap_or(facts.steady_wall())))
 }
 
-/// What status notes of this installation. What an earlier object of this name had there says nothing of this one.
-fn noted(
-    facts: &Facts,
-    status: &BareMetalServerStatus,
-    of: &Installed,
-) -> Option<RootPasswordStatus> {
+/// Whether the status is this object's, and not that of an earlier one of this name, which was restored.
+fn is_own(facts: &Facts) -> bool {
     let order = facts.object.status.as_ref().and_then(|s| s.order.as_ref());
-    let is_own = order.is_some_and(|order| order.intent.uid == facts.uid());
-    let is_it =
-        |p: &RootPasswordStatus| p.machine == of.machine && p.installed_at.0.as_second() == of.at;
-    let shown = status.root_password.clone();
-    let record = shown.filter(|p| is_own && is_it(p));
-    Some(match record {
-        Some(record) => record,
-        None => RootPasswordStatus {
-            machine: of.machine.clone(),
-            installed_at: moment(of.at)?,
-            available_until: moment(of.at.saturating_add(AVAILABLE_FOR))?,
-            stored_at: None,
-            secret: None,
-            deleted_at: None,
-            warned: None,
-        },
-    })
+    order.is_some_and(|order| order.intent.uid == facts.uid())
 }
 
-/// What is due of a password that is stored: its Secret goes when its time is over.
+/// Notes what this process has done.
+fn take_in(record: &mut RootPasswordStatus, known: Option<&PasswordMemory>, now: i64) {
+    let Some(known) = known else { return };
+    if let Some((secret, at)) = &known.stored
+        && record.secret.is_none()
+    {
+        record.secret = Some(secret.clone());
+        record.stored_at = moment(*at);
+    }
+    if known.is_deleted && record.secret.is_some() {
+        record.deleted_at = record.deleted_at.take().or_else(|| moment(now));
+    }
+}
+
+/// When the Secret goes: as the spec says, or, where it says nothing of a password any more, as it said last.
+fn delete_at(wanted: Option<&RootPassword>, record: &RootPasswordStatus) -> Option<Time> {
+    let Some(wanted) = wanted else {
+        return record.delete_at.clone();
+    };
+    let ttl = i64::try_from(wanted.ttl?.0.as_secs()).unwrap_or(i64::MAX);
+    let stored = record.stored_at.as_ref()?.0.as_second();
+    moment(stored.saturating_add(ttl))
+}
+
+/// The Secret goes when its time is over, whatever becomes of the server and of its spec.
 fn forget(
+    facts: &Facts,
     decision: &mut Decision,
-    wanted: &RootPassword,
     record: &RootPasswordStatus,
-    (secret, stored): (String, i64),
-    of: Installed,
-    now: i64,
-) -> Wanted {
+    known: Option<&PasswordMemory>,
+) {
+    let written = facts.object.status.as_ref();
+    let written = written.and_then(|status| status.root_password.as_ref());
+    let is_written = written.is_some_and(|written| written.secret == record.secret);
+    let (Some(secret), Some(at), None) = (&record.secret, &record.delete_at, &record.deleted_at)
+    else {
+        return;
+    };
+    if !is_written {
+        return;
+    }
+    let rest = at.0.as_second().saturating_sub(facts.steady_wall());
+    let rest = seconds(rest).max(pause(facts, known));
+    let forget = Effect::ForgetPassword {
+        of: record.of(),
+        secret: secret.clone(),
+    };
+    due_after(decision, rest, forget);
+}
+
+/// What is said of a password that is stored.
+fn stored(decision: &Decision, record: &RootPasswordStatus, secret: &str) -> Wanted {
     let machine = &record.machine;
-    let text = match &record.deleted_at {
+    let mut text = match &record.deleted_at {
         Some(_) => format!(
             "the password of machine {machine} was in Secret {secret}, which is deleted (spec.rootPassword.ttl)"
         ),
         None => format!("the password of machine {machine} is in Secret {secret}"),
     };
-    if record.deleted_at.is_none()
-        && let Some(end) = end(wanted, stored)
-    {
-        match end.saturating_sub(now) {
-            rest if rest > 0 => look_within(decision, seconds(rest)),
-            _ => due(decision, Effect::ForgetPassword { of, secret }),
-        }
+    if let Some(revision) = in_doubt(decision, record) {
+        text += &format!(
+            "; whether re-installation {revision}, of which the end is not known, gave it another one nobody can say: see status.install.last"
+        );
     }
     Wanted::new(Type::RootPasswordStored, true, Reason::PasswordStored, text)
 }
 
-/// When a Secret that was written then goes.
-fn end(wanted: &RootPassword, stored: i64) -> Option<i64> {
-    let ttl = i64::try_from(wanted.ttl?.0.as_secs()).unwrap_or(i64::MAX);
-    Some(stored.saturating_add(ttl))
+/// A later re-installation that may have taken place and was not seen to be finished.
+fn in_doubt(decision: &Decision, record: &RootPasswordStatus) -> Option<i64> {
+    let install = decision.draft.status.install.as_ref();
+    let install = install.filter(|install| install.machine == record.machine)?;
+    let last = install.last.as_ref()?;
+    let is_later = Some(last.intent.revision) > record.revision;
+    let may_be = matches!(
+        last.end,
+        Some(InstallEnd::Unknown | InstallEnd::TimedOut | InstallEnd::NotRepeated)
+    );
+    (is_later && may_be).then_some(last.intent.revision)
 }
 
-/// What is due of a password that is not stored.
+/// What is due of a password that is not stored, and what is said of it.
 fn fetch(
     facts: &Facts,
     decision: &mut Decision,
     wanted: &RootPassword,
     record: &mut RootPasswordStatus,
-    of: Installed,
-    known: Option<&Known>,
-    now: i64,
+    known: Option<&PasswordMemory>,
 ) -> Wanted {
-    let not_yet = |reason, text: String| Wanted::new(Type::RootPasswordStored, false, reason, text);
-    let rest = of.at.saturating_add(AVAILABLE_FOR).saturating_sub(now);
-    let until = &record.available_until.0;
-    let machine = &record.machine;
-    let name = &wanted.secret_ref.name;
+    let machine = record.machine.clone();
     // The spec may ask for Windows, and a re-installation that brings it is still to come.
     if let Some(slug) = other_system(decision) {
         let text = format!(
@@ -223,69 +185,166 @@ fn fetch(
         );
         return not_yet(Reason::PasswordPending, text);
     }
-    if rest <= 0 {
+    let until = record.available_until.0;
+    let rest = until.as_second().saturating_sub(facts.steady_wall());
+    if rest > 0 && record.warned == Some(PasswordWarning::Missed) {
+        record.warned = None;
+    }
+    if is_missed(facts, record, known, rest) {
+        record.warned = Some(PasswordWarning::Missed);
         let text = format!(
             "the password of machine {machine} could be had until {until} and was not stored, so it cannot be had any more; set one by another way into the machine, or raise spec.install.revision to install it again, which wipes it"
         );
-        record.warned = Some(PasswordWarning::Missed);
         return not_yet(Reason::PasswordMissed, text);
     }
-    let taken = known.is_some_and(|k| k.taken.as_ref() == Some(name));
-    let is_held = !facts.policies().let_send();
-    let said = if taken {
-        let text = format!(
-            "spec.rootPassword.secretRef: Secret {name} is not this object's, so it stays as it is and nothing is written; name another one before {until}, when the password cannot be had any more, or, if nobody needs that one, delete it: kubectl delete secret {name} -n {}; looked at again every {}",
-            facts.namespace(),
-            Interval(LONGEST_SLEEP)
-        );
-        not_yet(Reason::OutputNotOwned, text)
-    } else if let Some(held) = remedy::held(facts, "the password is not asked for") {
-        let text = format!("it can be had until {until}; {}", held.message);
-        not_yet(Reason::PasswordPending, text)
-    } else {
-        let text = format!(
-            "the password of machine {machine} is not stored yet; it is asked for until {until}, at growing intervals while the provider shows none"
-        );
-        not_yet(Reason::PasswordPending, text)
-    };
-    // What is asked for the first time needs no warning.
-    if taken || is_held || known.is_some_and(|k| k.tries > 0) {
-        let warning = [
-            (HOUR, PasswordWarning::Hour),
-            (6 * HOUR, PasswordWarning::SixHours),
-        ];
-        let near = warning.into_iter().find(|(near, _)| rest <= *near);
-        record.warned = record.warned.max(near.map(|(_, warning)| warning));
+    let obstacle = obstacle(facts, decision, wanted, known);
+    let said = said(facts, wanted, &machine, until, obstacle.as_ref());
+    if obstacle.is_some() {
+        record.warned = record.warned.max(warning(rest));
     }
     for next in [rest, rest - HOUR, rest - 6 * HOUR] {
         if next > 0 {
             look_within(decision, seconds(next));
         }
     }
-    if is_held || reinstall_goes_on(decision) {
-        return said;
-    }
-    let Ok(view) = facts.account.usable(Purpose::End) else {
-        return said;
+    let (of, secret) = (record.of(), wanted.secret_ref.name.clone());
+    let is_free = known.is_some_and(|known| known.free.as_ref() == Some(&secret));
+    // The checks right before rest on what the written status shows.
+    let written = facts.status();
+    let is_written = written.provider_status == decision.draft.status.provider_status
+        && Installed::last(&written).is_some_and(|(last, _)| last == of);
+    let step = match is_free {
+        false => Some(Effect::FindPassword { of, secret }),
+        true => may_ask(facts, obstacle.as_ref()).then_some(Effect::FetchPassword { of, secret }),
     };
-    let pause = match known {
-        Some(_) if taken => LONGEST_SLEEP,
-        Some(known) if known.tries > 0 => {
-            let doubled = 1_u32.checked_shl(known.tries - 1).unwrap_or(u32::MAX);
-            view.times.active_poll_interval * doubled.min(MOST_POLLS)
-        }
-        _ => Duration::ZERO,
-    };
-    let tried = known.map_or(Duration::ZERO, |k| k.tried);
-    let pause = (tried + pause).saturating_sub(facts.now.mono);
-    match pause.is_zero() || known.is_none() {
-        true => {
-            let secret = name.clone();
-            due(decision, Effect::FetchPassword { of, secret });
-        }
-        false => look_within(decision, pause),
+    if !is_written {
+        decision.once_written = Again::AtOnce;
+    } else if let Some(step) = step {
+        let pause = match &obstacle {
+            Some(Obstacle::Taken) => until_looked_again(facts, known),
+            _ => pause(facts, known),
+        };
+        due_after(decision, pause, step);
     }
     said
+}
+
+/// Whether the provider has said, after the end of the window, that there is none any more. What a clock says is not enough
+/// to send anybody to another installation, which wipes the machine.
+fn is_missed(
+    facts: &Facts,
+    record: &RootPasswordStatus,
+    known: Option<&PasswordMemory>,
+    rest: i64,
+) -> bool {
+    let over = seconds(rest.saturating_neg());
+    let said_so = |known: &PasswordMemory| {
+        known.failure == Some(PasswordFailure::Absent) && known.tried + over >= facts.now.mono
+    };
+    let is_given_up = rest <= -AVAILABLE_FOR && known.is_some_and(|known| known.tries > 0);
+    let is_noted = record.warned == Some(PasswordWarning::Missed);
+    rest <= 0 && (is_noted || is_given_up || known.is_some_and(said_so))
+}
+
+/// What stands against storing it now.
+enum Obstacle {
+    /// The name is another's.
+    Taken,
+    /// The server is suspended, or only looked at; in words.
+    Held(String),
+    /// The machine may be getting another password at this moment.
+    Reinstalling,
+    /// The account cannot be used; in words.
+    Account(String),
+    /// The provider showed none.
+    Absent,
+    /// The last try failed; in words.
+    Failed(String),
+}
+
+fn obstacle(
+    facts: &Facts,
+    decision: &Decision,
+    wanted: &RootPassword,
+    known: Option<&PasswordMemory>,
+) -> Option<Obstacle> {
+    let failure = known.and_then(|known| known.failure.as_ref());
+    if failure == Some(&PasswordFailure::Taken(wanted.secret_ref.name.clone())) {
+        return Some(Obstacle::Taken);
+    }
+    if let Some(held) = remedy::held(facts, "the password is not asked for") {
+        return Some(Obstacle::Held(held.message));
+    }
+    let install = decision.draft.status.install.as_ref();
+    if install.and_then(InstallStatus::open).is_some() {
+        return Some(Obstacle::Reinstalling);
+    }
+    if let Err(cause) = facts.account.usable(Purpose::Change) {
+        return Some(Obstacle::Account(cause.message));
+    }
+    match failure {
+        Some(PasswordFailure::Absent) => Some(Obstacle::Absent),
+        Some(PasswordFailure::Trouble(why)) => Some(Obstacle::Failed(why.clone())),
+        Some(PasswordFailure::Taken(_)) | None => None,
+    }
+}
+
+fn said(
+    facts: &Facts,
+    wanted: &RootPassword,
+    machine: &str,
+    until: Timestamp,
+    obstacle: Option<&Obstacle>,
+) -> Wanted {
+    let (name, namespace) = (&wanted.secret_ref.name, facts.namespace());
+    let again = "it is asked for again, at growing intervals";
+    let why = match obstacle {
+        None => "it is asked for".to_owned(),
+        Some(Obstacle::Taken) => {
+            let text = format!(
+                "spec.rootPassword.secretRef: Secret {name} is not this object's, so it stays as it is and nothing is written; name another one before {until}, when the password cannot be had any more, or, if nobody needs that one, delete it: kubectl delete secret {name} -n {namespace}; looked at again every {}",
+                Interval(LONGEST_SLEEP)
+            );
+            return not_yet(Reason::OutputNotOwned, text);
+        }
+        Some(Obstacle::Held(why)) => why.clone(),
+        Some(Obstacle::Reinstalling) => {
+            "it is being installed again, and then has another one, which is asked for".to_owned()
+        }
+        Some(Obstacle::Account(why)) => format!("the account cannot be used: {why}"),
+        Some(Obstacle::Absent) => format!("the provider shows none; {again}"),
+        Some(Obstacle::Failed(why)) => format!("{why}; {again}"),
+    };
+    let text = format!(
+        "the password of machine {machine} is not stored yet, and can be had until {until}: {why}"
+    );
+    not_yet(Reason::PasswordPending, text)
+}
+
+fn not_yet(reason: Reason, text: String) -> Wanted {
+    Wanted::new(Type::RootPasswordStored, false, reason, text)
+}
+
+/// Whether the provider may be asked.
+fn may_ask(facts: &Facts, obstacle: Option<&Obstacle>) -> bool {
+    let is_let = matches!(
+        obstacle,
+        None | Some(Obstacle::Absent | Obstacle::Failed(_))
+    );
+    is_let && shows_delivered(&facts.status())
+}
+
+fn shows_delivered(status: &BareMetalServerStatus) -> bool {
+    let open = status.install.as_ref().and_then(InstallStatus::open);
+    status.provider_status.as_deref() == Some(ServerStatus::Delivered.as_str()) && open.is_none()
+}
+
+fn warning(rest: i64) -> Option<PasswordWarning> {
+    match rest {
+        rest if rest <= HOUR => Some(PasswordWarning::Hour),
+        rest if rest <= 6 * HOUR => Some(PasswordWarning::SixHours),
+        _ => None,
+    }
 }
 
 /// The system of the machine, where it is known to be another than Windows.
@@ -296,14 +355,33 @@ fn other_system(decision: &Decision) -> Option<&str> {
     (!is_windows).then_some(slug)
 }
 
-/// Whether the machine may be getting another password at this moment.
-fn reinstall_goes_on(decision: &Decision) -> bool {
-    let install = decision.draft.status.install.as_ref();
-    install.and_then(InstallStatus::open).is_some()
+/// How long it is until the next try.
+fn pause(facts: &Facts, known: Option<&PasswordMemory>) -> Duration {
+    let Some(known) = known.filter(|known| known.tries > 0) else {
+        return Duration::ZERO;
+    };
+    let view = facts.view();
+    let first = view.map_or(FIRST_PAUSE, |view| view.times.active_poll_interval);
+    let doubled = 1_u32.checked_shl(known.tries - 1).unwrap_or(u32::MAX);
+    let pause = first * doubled.min(MOST_POLLS);
+    (known.tried + pause).saturating_sub(facts.now.mono)
 }
 
-fn due(decision: &mut Decision, effect: Effect) {
-    decision.effect.get_or_insert(effect);
+/// How long it is until a name that is another's is looked at again.
+fn until_looked_again(facts: &Facts, known: Option<&PasswordMemory>) -> Duration {
+    let tried = known.map_or(Duration::ZERO, |known| known.tried);
+    (tried + LONGEST_SLEEP).saturating_sub(facts.now.mono)
+}
+
+/// An effect after a pause. It goes before what this object writes to its own cluster, since that may fail for ever, and
+/// this comes at growing intervals; a change of the machine goes before it.
+fn due_after(decision: &mut Decision, pause: Duration, effect: Effect) {
+    if !pause.is_zero() {
+        return look_within(decision, pause);
+    }
+    if let None | Some(Effect::Command { .. } | Effect::WriteOutput(_)) = decision.effect {
+        decision.effect = Some(effect);
+    }
 }
 
 fn look_within(decision: &mut Decision, rest: Duration) {
@@ -320,35 +398,40 @@ fn moment(at: i64) -> Option<Time> {
     Timestamp::from_second(at).ok().map(Time)
 }
 
-/// Whether the password may be asked for, judged again on the object as it is right before.
-pub fn may_fetch(fresh: &Facts, of: &Installed, secret: &str) -> bool {
-    let named = fresh.object.spec.root_password.as_ref();
+/// What is noted of this installation on the object as it is right before, where it is still the last one.
+fn noted(fresh: &Facts, of: &Installed) -> Option<Option<RootPasswordStatus>> {
     let status = fresh.status();
-    let is_noted = noted(fresh, &status, of).is_some_and(|record| record.stored_at.is_some());
+    let (last, _) = Installed::last(&status)?;
+    let record = status.root_password.filter(|_| is_own(fresh));
+    (last == *of).then_some(record.filter(|record| record.of() == *of))
+}
+
+/// Whether the Secret may be looked at for this password, judged again on the object as it is right before.
+pub fn may_find(fresh: &Facts, of: &Installed, secret: &str) -> bool {
+    let named = fresh.object.spec.root_password.as_ref();
+    let is_stored =
+        |record: Option<RootPasswordStatus>| record.is_some_and(|record| record.secret.is_some());
     named.is_some_and(|wanted| wanted.secret_ref.name == secret)
-        && !is_noted
-        && status
-            .install
-            .as_ref()
-            .and_then(InstallStatus::open)
-            .is_none()
+        && noted(fresh, of).is_some_and(|record| !is_stored(record))
         && !fresh.deleting()
+}
+
+/// The same for whether the password may be asked for.
+pub fn may_fetch(fresh: &Facts, of: &Installed, secret: &str) -> bool {
+    may_find(fresh, of, secret)
+        && shows_delivered(&fresh.status())
+        && fresh.account.usable(Purpose::Change).is_ok()
         && fresh
             .known_policies()
             .is_some_and(|policies| policies.let_send())
 }
 
-/// Whether the Secret may be deleted, judged again on the object as it is right before.
-pub fn may_forget(fresh: &Facts, of: &Installed, secret: &str) -> bool {
-    let Some(wanted) = &fresh.object.spec.root_password else {
-        return false;
-    };
-    let Some(record) = noted(fresh, &fresh.status(), of) else {
-        return false;
-    };
-    let stored = record.stored_at.map(|stored| stored.0.as_second());
-    let is_over = stored
-        .and_then(|stored| end(wanted, stored))
-        .is_some_and(|end| end <= fresh.steady_wall());
-    record.secret.as_deref() == Some(secret) && is_over && !fresh.deleting()
+/// When the Secret that holds it is to be deleted, in seconds since 1970, judged again on the object as it is right before.
+/// None: it is to stay.
+pub fn forgotten_at(fresh: &Facts, of: &Installed, secret: &str) -> Option<i64> {
+    let record = fresh.status().root_password.filter(|_| is_own(fresh))?;
+    let is_it = record.of() == *of && record.secret.as_deref() == Some(secret);
+    let at = delete_at(fresh.object.spec.root_password.as_ref(), &record)?;
+    let at = at.0.as_second();
+    (is_it && record.deleted_at.is_none() && at <= fresh.steady_wall()).then_some(at)
 }

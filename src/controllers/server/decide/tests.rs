@@ -32,6 +32,7 @@ mod terms;
 
 use super::{
     super::facts::{External, Facts, Former, Installation},
+    hardware::HardwareMemory,
     *,
 };
 use crate::account::view::State;
@@ -351,10 +352,7 @@ impl Case {
         let mut facts = self.0.clone();
         let kept = super::machine::kept(&facts, &evidence(&facts));
         if let Some(machine) = kept.filter(|_| facts.memory.hardware == Default::default()) {
-            for _ in 0..4 {
-                let id = machine.server.id.as_str();
-                facts.memory.hardware.note(id, None, None, Duration::ZERO);
-            }
+            facts.memory.hardware = HardwareMemory::given_up(machine.server.id.as_str());
         }
         decide(&facts)
     }
@@ -446,6 +444,7 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::LookAtInstall { .. } => "LookAtInstall",
         Effect::LookAtHardware { .. } => "LookAtHardware",
         Effect::WriteOutput(_) => "WriteOutput",
+        Effect::FindPassword { .. } => "FindPassword",
         Effect::FetchPassword { .. } => "FetchPassword",
         Effect::ForgetPassword { .. } => "ForgetPassword",
         Effect::LetGo => "LetGo",

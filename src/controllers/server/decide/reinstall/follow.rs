@@ -10,7 +10,7 @@ use crate::{
     kinds::{
         Interval, Reason,
         command::CommandOutcome,
-        reinstall::{InstallEnd, InstallRecord, InstallStatus},
+        reinstall::{FinishedInstall, InstallEnd, InstallRecord, InstallStatus},
     },
 };
 use hosting::command::CommandState;
@@ -26,6 +26,10 @@ pub(super) fn settled(facts: &Facts, mut known: InstallStatus) -> InstallStatus 
         record.message = message.or_else(|| record.message.take());
         if end == InstallEnd::Finished {
             known.installed = Some(record.intent.sent.clone());
+            known.finished = Some(FinishedInstall {
+                revision: record.intent.revision,
+                at: facts.now.wall,
+            });
         }
     }
     if known.open().is_none() {

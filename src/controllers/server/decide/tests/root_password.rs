@@ -5,17 +5,18 @@ use crate::{
     controllers::server::{
         decide::{
             fence,
-            root_password::{End, Installed, may_fetch, may_forget},
+            root_password::{forgotten_at, may_fetch, may_find},
         },
         memory::Observation,
+        password_memory::{PasswordEnd, PasswordFailure},
     },
     kinds::{
         ManagementPolicy,
         command::{CommandOutcome, ListedCommands},
         conditions::Wanted,
-        outputs::OutputRef,
-        reinstall::{InstallEnd, InstallIntent, InstallRecord, InstallStatus},
-        root_password::{PasswordWarning, RootPassword, installed_at},
+        outputs::{OutputRef, Outputs},
+        reinstall::{FinishedInstall, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+        root_password::{Installed, PasswordWarning, RootPassword},
     },
 };
 
@@ -23,9 +24,14 @@ use crate::{
 const INSTALLED: i64 = EPOCH + 60;
 const HOUR: i64 = 3_600;
 
-/// A delivered server whose password is wanted.
-fn wanted() -> Case {
+/// A delivered server whose password is wanted, of which nothing is written yet.
+fn new() -> Case {
     named(has(kept(ServerStatus::Delivered), "Windows-2022"), "pass")
+}
+
+/// The same once its status is written and the name of the Secret is seen to be free.
+fn wanted() -> Case {
+    free(written(new()))
 }
 
 /// The machine has this system.
@@ -49,11 +55,11 @@ fn kept_for(case: Case, ttl: u64) -> Case {
 fn of() -> Installed {
     Installed {
         machine: uuid(1),
-        at: INSTALLED,
+        revision: None,
     }
 }
 
-/// So many seconds after the installation.
+/// So many seconds after the delivery.
 fn at(case: Case, seconds: i64) -> Case {
     case.facts(|f| {
         let since = u64::try_from(INSTALLED + seconds - START).unwrap();
@@ -63,10 +69,33 @@ fn at(case: Case, seconds: i64) -> Case {
     })
 }
 
-fn seen(case: Case, end: End) -> Case {
+/// So much later.
+fn later(case: Case, seconds: i64) -> Case {
+    let now = case.0.now.wall - INSTALLED;
+    at(case, now + seconds)
+}
+
+/// A step with the last installation ended like this.
+fn seen(case: Case, end: PasswordEnd) -> Case {
     let now = case.0.now.mono;
-    let noted = Observation::Password { of: of(), end };
+    let (of, _) = Installed::last(&case.decide().draft.status).expect("it is delivered");
+    let noted = Observation::Password { of, end };
     case.memory(|m| m.note(noted, now, secs(60)))
+}
+
+fn failed(case: Case, failure: PasswordFailure) -> Case {
+    seen(case, PasswordEnd::Failed(failure))
+}
+
+fn free(case: Case) -> Case {
+    let name = case.0.object.spec.root_password.as_ref();
+    let name = name.expect("it is wanted").secret_ref.name.clone();
+    seen(case, PasswordEnd::Free(name))
+}
+
+fn kept_in(case: Case, name: &str) -> Case {
+    let now = case.0.now.wall;
+    written(seen(case, PasswordEnd::Stored(name.into(), now)))
 }
 
 /// The status stands that was decided.
@@ -78,227 +107,351 @@ fn written(case: Case) -> Case {
     case.object(|o| o.status = Some(status))
 }
 
+/// Another process.
+fn restarted(case: Case) -> Case {
+    case.memory(|m| *m = Memory::default())
+}
+
 fn said(case: &Case) -> Wanted {
     let decision = case.decide();
     let said = decision.draft.condition(Type::RootPasswordStored);
     said.expect("it is said").clone()
 }
 
-fn asks(case: &Case) -> bool {
+/// The step that is due.
+fn step(case: &Case) -> &'static str {
     match case.decide().effect {
-        Some(Effect::FetchPassword { of: asked, secret }) => {
-            assert_eq!((asked, secret.is_empty()), (of(), false));
-            true
-        }
-        None => false,
+        None => "none",
+        Some(Effect::FindPassword { .. }) => "find",
+        Some(Effect::FetchPassword { .. }) => "fetch",
+        Some(Effect::ForgetPassword { .. }) => "forget",
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn it_is_asked_for_once_the_machine_is_delivered_and_never_after_it_was_stored() {
-    assert!(asks(&wanted()));
+fn it_is_looked_for_then_asked_for_and_never_after_it_was_stored() {
+    // The checks right before rest on the written status.
+    assert_eq!(step(&new()), "none");
+    assert_eq!(new().decide().once_written, Again::AtOnce);
+    assert_eq!(step(&written(new())), "find");
+    assert_eq!(step(&wanted()), "fetch");
+    assert!(matches!(
+        wanted().decide().effect,
+        Some(Effect::FetchPassword { of: asked, secret }) if asked == of() && secret == "pass"
+    ));
     let said_first = said(&wanted());
     assert_eq!(said_first.reason, Reason::PasswordPending);
     let until = Timestamp::from_second(INSTALLED + 86_400).unwrap();
     assert!(said_first.message.contains(&until.to_string()));
-    let stored = seen(wanted(), End::Stored("pass".into()));
-    assert!(!asks(&stored));
+    let stored = kept_in(wanted(), "pass");
+    assert_eq!(step(&stored), "none");
     assert_eq!(said(&stored).reason, Reason::PasswordStored);
     assert_eq!(said(&stored).status, Some(true));
     // By the note alone, in another process, under another name, and after the window.
-    let noted = written(stored).memory(|m| *m = Memory::default());
-    assert!(!asks(&noted));
-    assert!(!asks(&named(noted.clone(), "other")));
-    assert!(
-        said(&named(noted.clone(), "other"))
-            .message
-            .contains("Secret pass")
-    );
+    let noted = restarted(stored);
+    assert_eq!(step(&noted), "none");
+    let moved = named(noted.clone(), "other");
+    assert_eq!(step(&moved), "none");
+    assert!(said(&moved).message.contains("Secret pass"));
     let late = at(noted.clone(), 90_000);
-    assert!(!asks(&late));
-    assert_eq!(said(&late).reason, Reason::PasswordStored);
-    // Of another installation it is another one.
-    let anew = noted.clone().facts(|f| {
-        Arc::make_mut(&mut f.own[0].server).delivered_at = Some(INSTALLED + 5);
-    });
-    assert!(matches!(
-        anew.decide().effect,
-        Some(Effect::FetchPassword { .. })
-    ));
+    assert_eq!(
+        (step(&late), said(&late).reason),
+        ("none", Reason::PasswordStored)
+    );
     // What an earlier object of this name had in its status was restored, and its Secret went with it.
     let restored = noted.object(|o| {
         let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
         order.intent.uid = "uid-0".into();
     });
-    let restored = restored.decide();
-    let password = restored.draft.status.root_password;
-    assert!(password.is_none_or(|p| p.stored_at.is_none() || restored.effect.is_some()));
+    let password = restored.decide().draft.status.root_password;
+    assert!(password.is_none_or(|p| p.stored_at.is_none()));
 }
 
 #[test]
-fn nothing_is_asked_while_it_must_not_be() {
-    for case in [
-        wanted().spec(|s| s.suspend = Some(true)),
-        wanted().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
-        wanted().blocked(Reason::KeyRejected),
-        kept(ServerStatus::Delivered),
-        at(wanted(), 86_400),
+fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
+    let reinstalled = installed_again(wanted(), None);
+    for (case, words) in [
+        (wanted().spec(|s| s.suspend = Some(true)), "spec.suspend"),
+        (
+            wanted().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
+            "ObserveOnly",
+        ),
+        (
+            wanted().blocked(Reason::KeyRejected),
+            "the account cannot be used",
+        ),
+        (reinstalled, "being installed again"),
     ] {
-        assert!(!asks(&case), "{case:?}");
-        let fresh = case.blocked(Reason::KeyRejected);
-        assert!(!asks(&fresh));
+        assert_eq!(step(&case), "none", "{words}");
+        let told = said(&case);
+        assert_eq!(told.reason, Reason::PasswordPending);
+        assert!(told.message.contains(words), "{}", told.message);
+        // Whatever it is, people hear of it in time.
+        for (seconds, warning) in [(18, PasswordWarning::SixHours), (23, PasswordWarning::Hour)] {
+            let near = at(case.clone(), seconds * HOUR).decide();
+            let record = near.draft.status.root_password.unwrap();
+            assert_eq!(record.warned, Some(warning), "{words}");
+        }
+        // And that it cannot be had any more is not known while nobody may ask.
+        let over = at(case, 25 * HOUR);
+        assert_eq!(said(&over).reason, Reason::PasswordPending, "{words}");
     }
-    let deleting = wanted().deleting().decide().effect;
-    assert!(!matches!(deleting, Some(Effect::FetchPassword { .. })));
-    for status in [ServerStatus::Created, ServerStatus::Failed] {
-        let effect = named(kept(status), "pass").decide().effect;
-        assert!(
-            !matches!(effect, Some(Effect::FetchPassword { .. })),
-            "{effect:?}"
+    assert_eq!(step(&kept(ServerStatus::Delivered)), "none");
+    for case in [
+        wanted().deleting(),
+        named(kept(ServerStatus::Created), "pass"),
+        named(kept(ServerStatus::Failed), "pass"),
+    ] {
+        let effect = case.decide().effect;
+        let is_ours = matches!(
+            effect,
+            Some(Effect::FindPassword { .. } | Effect::FetchPassword { .. })
         );
+        assert!(!is_ours, "{effect:?}");
     }
     // Windows is still to be installed.
-    for (case, seconds) in [(wanted(), 600), (wanted(), 90_000)] {
-        let linux = has(at(case, seconds), "ubuntu-2404-lts");
-        assert!(!asks(&linux));
-        assert_eq!(said(&linux).reason, Reason::PasswordPending);
+    for seconds in [600, 90_000] {
+        let linux = has(at(wanted(), seconds), "ubuntu-2404-lts");
+        assert_eq!(
+            (step(&linux), said(&linux).reason),
+            ("none", Reason::PasswordPending)
+        );
+        let record = linux.decide().draft.status.root_password.unwrap();
+        assert_eq!(record.warned, None);
     }
-    let suspended = said(&wanted().spec(|s| s.suspend = Some(true)));
-    assert_eq!(suspended.reason, Reason::PasswordPending);
-    assert!(
-        suspended.message.contains("spec.suspend"),
-        "{}",
-        suspended.message
-    );
 }
 
-/// A re-installation of the machine that was started, and ended like this.
-fn installed_again(case: Case, end: Option<InstallEnd>, ended_at: i64) -> Case {
+/// A re-installation of the machine that was started, and ended like this at this moment.
+fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
+    let now = case.0.now.wall;
+    let known = case.0.object.status.as_ref().unwrap().install.clone();
+    let mut install = known.unwrap_or_else(|| InstallStatus::new("uid-1", &uuid(1), 0, INSTALLED));
+    let revision = install.revision + 1;
     let intent = InstallIntent {
         uid: "uid-1".into(),
         machine: uuid(1),
-        revision: 1,
+        revision,
         wipe_disk: true,
         attempt: "a".into(),
-        started_at: ended_at - 60,
-        send_by: ended_at - 30,
+        started_at: now - 60,
+        send_by: now - 30,
         account: ordered_from(LINEAGE, CONNECTION),
         listed: ListedCommands::default(),
         sent: Default::default(),
     };
-    let last = InstallRecord {
+    install.last = Some(InstallRecord {
         outcome: Some(CommandOutcome::Accepted),
         end,
-        ended_at: end.map(|_| ended_at),
+        ended_at: end.map(|_| now),
         ..InstallRecord::open(intent)
-    };
-    let mut install = InstallStatus::new("uid-1", &uuid(1), 0, INSTALLED);
-    install.last = Some(last);
+    });
+    install.revision = revision;
+    if end == Some(InstallEnd::Finished) {
+        install.finished = Some(FinishedInstall { revision, at: now });
+    }
     case.object(|o| o.status.as_mut().unwrap().install = Some(install))
+        .spec(|s| {
+            s.install = Some(crate::kinds::reinstall::Install {
+                revision,
+                wipe_disk: None,
+            })
+        })
 }
 
 #[test]
 fn each_installation_has_a_password_of_its_own() {
-    let stored = written(seen(wanted(), End::Stored("pass".into())));
-    let open = installed_again(stored.clone(), None, INSTALLED + 400);
+    let stored = kept_in(wanted(), "pass");
+    let open = installed_again(stored.clone(), None);
     assert!(!may_fetch(&open.0, &of(), "pass"), "while it goes on");
-    let unstored = installed_again(written(wanted()), None, INSTALLED + 400);
-    assert!(!matches!(
-        unstored.decide().effect,
-        Some(Effect::FetchPassword { .. })
+    assert_eq!(said(&open).reason, Reason::PasswordStored);
+    let anew = written(later(
+        installed_again(stored.clone(), Some(InstallEnd::Finished)),
+        60,
     ));
-    let anew = installed_again(stored, Some(InstallEnd::Finished), INSTALLED + 400);
-    let later = Installed {
-        at: INSTALLED + 400,
+    let next = Installed {
+        revision: Some(1),
         ..of()
     };
-    let status = anew.0.status();
-    assert_eq!(installed_at(&status), Some(later.at));
-    assert!(may_fetch(&anew.0, &later, "pass"));
+    assert_eq!(step(&anew), "find");
+    assert_eq!(step(&free(anew.clone())), "fetch");
+    assert!(may_fetch(&anew.0, &next, "pass") && !may_fetch(&anew.0, &of(), "pass"));
     let noted = anew.decide().draft.status.root_password.unwrap();
-    assert_eq!(noted.installed_at, time(later.at));
-    assert_eq!(noted.stored_at, None);
-    // One that failed afterwards takes its place in status, and changes nothing of it.
-    let failed = written(anew).object(|_| {});
-    let failed = installed_again(failed, Some(InstallEnd::Failed), INSTALLED + 420);
-    assert_eq!(installed_at(&failed.0.status()), Some(later.at));
-    // What is said of another machine is none of this one's.
-    let mut other = status;
-    other.uuid = Some(uuid(9));
-    assert_eq!(installed_at(&other), Some(INSTALLED));
+    assert_eq!((noted.of(), noted.stored_at), (next.clone(), None));
+    // Its day begins when it was finished, however long ago the machine was delivered.
+    assert_eq!(noted.installed_at, time(stored.0.now.wall));
+    // One that failed or was refused afterwards takes its place in status, and changes nothing of it, noted or not.
+    for end in [InstallEnd::Failed, InstallEnd::Refused] {
+        let failed = installed_again(anew.clone(), Some(end));
+        let (last, _) = Installed::last(&failed.0.status()).unwrap();
+        assert_eq!(last, next);
+        assert_eq!(said(&failed).reason, Reason::PasswordPending);
+    }
+    // Clocks play no part in which it is: the next one has another, although this one seemed later.
+    let second = kept_in(free(anew), "pass");
+    let back = installed_again(at(second, 0), Some(InstallEnd::Finished));
+    assert_eq!(step(&written(back)), "find");
+    // One whose end nobody knows may have changed it.
+    for end in [
+        InstallEnd::Unknown,
+        InstallEnd::TimedOut,
+        InstallEnd::NotRepeated,
+    ] {
+        let doubted = said(&installed_again(stored.clone(), Some(end)));
+        assert_eq!(doubted.reason, Reason::PasswordStored);
+        assert!(
+            doubted.message.contains("status.install.last"),
+            "{}",
+            doubted.message
+        );
+    }
+}
+
+#[test]
+fn a_machine_of_which_no_delivery_is_known_has_its_day_all_the_same() {
+    let unknown = new().facts(|f| Arc::make_mut(&mut f.own[0].server).delivered_at = None);
+    let unknown = free(written(
+        unknown.object(|o| o.status.as_mut().unwrap().delivered_at = None),
+    ));
+    assert_eq!(step(&unknown), "fetch");
+    assert_eq!(said(&unknown).reason, Reason::PasswordPending);
 }
 
 #[test]
 fn the_checks_right_before_are_made_on_what_is_there_then() {
-    let fresh = |case: Case| may_fetch(&case.0, &of(), "pass");
-    assert!(fresh(wanted()));
-    assert!(!fresh(wanted().spec(|s| s.suspend = Some(true))));
-    assert!(!fresh(wanted().deleting()));
-    assert!(!fresh(named(wanted(), "other")));
-    assert!(!fresh(wanted().spec(|s| s.root_password = None)));
-    let stored = written(seen(wanted(), End::Stored("pass".into())));
-    assert!(!fresh(stored));
+    let fresh = |case: Case| {
+        let find = may_find(&case.0, &of(), "pass");
+        let fetch = may_fetch(&case.0, &of(), "pass");
+        assert!(find || !fetch);
+        (find, fetch)
+    };
+    assert_eq!(fresh(wanted()), (true, true));
+    assert_eq!(
+        fresh(wanted().spec(|s| s.suspend = Some(true))),
+        (true, false)
+    );
+    assert_eq!(fresh(wanted().blocked(Reason::KeyRejected)), (true, false));
+    assert_eq!(fresh(installed_again(wanted(), None)), (true, false));
+    for gone in [
+        wanted().deleting(),
+        named(wanted(), "other"),
+        wanted().spec(|s| s.root_password = None),
+        kept_in(wanted(), "pass"),
+        installed_again(wanted(), Some(InstallEnd::Finished)),
+        wanted().object(|o| o.status.as_mut().unwrap().uuid = Some(uuid(9))),
+    ] {
+        assert_eq!(fresh(gone), (false, false));
+    }
     let record =
         |status, tags: &[&str]| fence::may_read_password(&wanted().0, &server(1, status, tags));
     let other = cluster()
         .object_mark("shop", "other", "uid-9")
         .order_tag(EPOCH);
+    let retained = format!("{RETAINED_PREFIX}0123456789abcdef");
     assert!(record(ServerStatus::Delivered, &[&own_tag()]));
     assert!(!record(ServerStatus::Delivered, &[]));
     assert!(!record(ServerStatus::Delivered, &[&own_tag(), &other]));
+    assert!(!record(ServerStatus::Delivered, &[&own_tag(), &retained]));
     assert!(!record(ServerStatus::Provisioning, &[&own_tag()]));
 }
 
 #[test]
-fn while_the_provider_shows_none_the_pauses_grow_and_people_are_told_in_time() {
-    let mut case = at(wanted(), 600);
-    let mut pauses = Vec::new();
-    for _ in 0..7 {
-        assert!(asks(&case));
-        case = seen(case, End::Absent);
-        assert!(!asks(&case));
-        let Again::After(pause) = case.decide().again else {
-            panic!("{:?}", case.decide().again);
+fn what_brings_nothing_is_tried_at_growing_pauses_and_people_are_told_in_time() {
+    for failure in [
+        PasswordFailure::Absent,
+        PasswordFailure::Trouble("the hosting API does not answer".into()),
+    ] {
+        let mut case = at(wanted(), 600);
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            assert_eq!(step(&case), "fetch");
+            case = failed(case, failure.clone());
+            assert_eq!(step(&case), "none");
+            let Again::After(pause) = case.decide().again else {
+                panic!("{:?}", case.decide().again);
+            };
+            pauses.push(pause.as_secs());
+            case = later(case, i64::try_from(pause.as_secs()).unwrap());
+        }
+        // By polls of 15 s.
+        assert_eq!(pauses, [15, 30, 60, 120, 240, 300, 300]);
+        let warned = |case: &Case| {
+            let record = case.decide().draft.status.root_password.unwrap();
+            record.warned
         };
-        pauses.push(pause.as_secs());
-        let later = case.0.now.wall - INSTALLED + i64::try_from(pause.as_secs()).unwrap();
-        case = at(case, later);
+        assert_eq!(warned(&case), None);
+        let near = at(case.clone(), 18 * HOUR);
+        assert_eq!(warned(&near), Some(PasswordWarning::SixHours));
+        let hour = at(case.clone(), 23 * HOUR);
+        assert_eq!(warned(&hour), Some(PasswordWarning::Hour));
+        // Before the first try there is nothing to warn of.
+        assert_eq!(warned(&at(wanted(), 23 * HOUR)), None);
+        // Nothing else of the object waits for it.
+        let tagged = case.spec(|s| s.tags = vec!["team:web".into()]);
+        assert!(matches!(
+            tagged.decide().effect,
+            Some(Effect::AddTag { .. })
+        ));
     }
-    // By polls of 15 s.
-    assert_eq!(pauses, [15, 30, 60, 120, 240, 300, 300]);
-    let warned = |case: &Case| {
-        let record = case.decide().draft.status.root_password.unwrap();
-        record.warned
-    };
-    assert_eq!(warned(&case), None);
-    let near = at(case.clone(), 18 * HOUR);
-    assert_eq!(warned(&near), Some(PasswordWarning::SixHours));
+}
+
+#[test]
+fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
+    let over = at(wanted(), 25 * HOUR);
     assert_eq!(
-        warned(&at(case.clone(), 23 * HOUR)),
-        Some(PasswordWarning::Hour)
+        (step(&over), said(&over).reason),
+        ("fetch", Reason::PasswordPending)
     );
-    // It is given once, and the end is told as such.
-    let over = at(written(near), 24 * HOUR);
-    assert_eq!(warned(&over), Some(PasswordWarning::Missed));
-    let missed = said(&over);
+    // What was said before the end says nothing of it.
+    let before = at(
+        failed(at(wanted(), 23 * HOUR), PasswordFailure::Absent),
+        25 * HOUR,
+    );
     assert_eq!(
-        (missed.status, missed.reason),
+        (step(&before), said(&before).reason),
+        ("fetch", Reason::PasswordPending)
+    );
+    let missed = written(failed(over.clone(), PasswordFailure::Absent));
+    let told = said(&missed);
+    assert_eq!(
+        (told.status, told.reason),
         (Some(false), Reason::PasswordMissed)
     );
     assert!(
-        missed.message.contains("spec.install.revision"),
+        told.message.contains("spec.install.revision"),
         "{}",
-        missed.message
+        told.message
     );
-    // Before the first try there is nothing to warn of.
-    assert_eq!(warned(&at(wanted(), 23 * HOUR)), None);
+    // Noted, nobody asks again, in another process neither.
+    for still in [missed.clone(), restarted(missed.clone())] {
+        let still = later(still, HOUR);
+        assert_eq!(
+            (step(&still), said(&still).reason),
+            ("none", Reason::PasswordMissed)
+        );
+    }
+    // By a clock that was ahead: with the right one it is asked for, and a warning is a warning again.
+    let early = at(restarted(missed), 600);
+    assert_eq!(step(&early), "find");
+    let record = early.decide().draft.status.root_password.unwrap();
+    assert_eq!(record.warned, None);
+    // Whoever never answers is not asked for ever.
+    let silent = PasswordFailure::Trouble("no answer".into());
+    let given_up = at(failed(at(wanted(), 47 * HOUR), silent), 48 * HOUR);
+    assert_eq!(
+        (step(&given_up), said(&given_up).reason),
+        ("none", Reason::PasswordMissed)
+    );
+    // One that this process stored, or found stored, is not missed.
+    let stored = kept_in(over, "pass");
+    assert_eq!(said(&stored).reason, Reason::PasswordStored);
 }
 
 #[test]
 fn a_name_that_is_taken_is_told_and_another_one_is_tried_at_once() {
-    let taken = seen(wanted(), End::Taken("pass".into()));
-    assert!(!asks(&taken));
+    let absent = failed(wanted(), PasswordFailure::Absent);
+    let taken = failed(absent, PasswordFailure::Taken("pass".into()));
+    assert_eq!(step(&taken), "none");
     let told = said(&taken);
     assert_eq!(
         (told.status, told.reason),
@@ -310,52 +463,76 @@ fn a_name_that_is_taken_is_told_and_another_one_is_tried_at_once() {
     ] {
         assert!(told.message.contains(word), "{}", told.message);
     }
-    assert!(asks(&named(taken.clone(), "free")));
-    let at_first = taken.0.now.wall - INSTALLED;
-    assert!(asks(&at(taken, at_first + 600)));
+    assert_eq!(step(&named(taken.clone(), "free")), "find");
+    assert_eq!(step(&later(taken, 600)), "find");
+}
+
+#[test]
+fn it_goes_before_what_may_fail_for_ever_in_the_cluster() {
+    let at_once = Some(OutputRef { name: "out".into() });
+    let outputs = Outputs {
+        config_map_ref: at_once,
+        secret_ref: None,
+    };
+    let both = wanted().spec(|s| s.outputs = Some(outputs));
+    assert_eq!(step(&both), "fetch");
+    let tried = failed(both, PasswordFailure::Absent);
+    assert!(matches!(
+        tried.decide().effect,
+        Some(Effect::WriteOutput(_))
+    ));
 }
 
 #[test]
 fn the_secret_goes_when_its_time_is_over_and_only_then() {
-    let stored = written(seen(
-        at(kept_for(wanted(), 3600), 600),
-        End::Stored("pass".into()),
-    ));
-    let forgets = |case: &Case| {
-        let effect = case.decide().effect;
-        matches!(effect, Some(Effect::ForgetPassword { secret, .. }) if secret == "pass")
-    };
-    assert!(!forgets(&at(stored.clone(), 600 + 3599)));
+    let stored = kept_in(at(kept_for(wanted(), 3600), 600), "pass");
+    let ends = INSTALLED + 600 + 3600;
+    assert_eq!(step(&at(stored.clone(), 600 + 3599)), "none");
     let over = at(stored.clone(), 600 + 3600);
-    assert!(forgets(&over));
-    assert!(may_forget(&over.0, &of(), "pass"));
-    assert!(!may_forget(&stored.0, &of(), "pass"));
-    assert!(!may_forget(&over.0, &of(), "other"));
+    assert_eq!(step(&over), "forget");
+    assert_eq!(forgotten_at(&over.0, &of(), "pass"), Some(ends));
+    assert_eq!(forgotten_at(&stored.0, &of(), "pass"), None);
+    assert_eq!(forgotten_at(&over.0, &of(), "other"), None);
     let raised = kept_for(over.clone(), 7200);
-    assert!(!forgets(&raised) && !may_forget(&raised.0, &of(), "pass"));
-    assert!(
-        !forgets(&named(over.clone(), "pass")),
+    assert_eq!(step(&raised), "none");
+    assert_eq!(forgotten_at(&raised.0, &of(), "pass"), None);
+    assert_eq!(
+        step(&named(over.clone(), "pass")),
+        "none",
         "without a ttl it stays"
     );
-    let gone = seen(over, End::Deleted);
-    assert!(!forgets(&gone));
-    assert!(
-        gone.decide()
-            .draft
-            .status
-            .root_password
-            .unwrap()
-            .deleted_at
-            .is_some()
+    // Whatever becomes of the server and its spec.
+    for case in [
+        over.clone().spec(|s| s.root_password = None),
+        over.clone().spec(|s| s.suspend = Some(true)),
+        over.clone().blocked(Reason::KeyRejected),
+    ] {
+        let effect = case.decide().effect;
+        let is_it =
+            matches!(&effect, Some(Effect::ForgetPassword { secret, .. }) if secret == "pass");
+        assert!(is_it, "{effect:?}");
+        assert_eq!(forgotten_at(&case.0, &of(), "pass"), Some(ends));
+    }
+    let deleting = over.clone().deleting().spec(|s| s.suspend = Some(true));
+    assert_eq!(step(&deleting), "forget");
+    // What fails has a pause.
+    let refused = failed(over.clone(), PasswordFailure::Trouble("no".into()));
+    assert_eq!(step(&refused), "none");
+    assert_eq!(step(&later(refused, 15)), "forget");
+    let gone = seen(over, PasswordEnd::Deleted);
+    assert_eq!(step(&gone), "none");
+    let deleted = gone.decide().draft.status.root_password.unwrap();
+    assert!(deleted.deleted_at.is_some());
+    let noted = restarted(written(gone));
+    assert_eq!(
+        (step(&noted), said(&noted).reason),
+        ("none", Reason::PasswordStored)
     );
-    let noted = written(gone).memory(|m| *m = Memory::default());
-    assert!(!forgets(&noted) && !asks(&noted));
-    assert_eq!(said(&noted).reason, Reason::PasswordStored);
 }
 
 #[test]
 fn without_the_wish_nothing_is_said_and_what_was_noted_stays() {
-    let stored = written(seen(wanted(), End::Stored("pass".into())));
+    let stored = kept_in(wanted(), "pass");
     let without = stored.spec(|s| s.root_password = None);
     let status = without
         .decide()

@@ -1,0 +1,90 @@
+//! What one process knows of the root password of one installation. To lose it is safe: a Secret that was written is found
+//! again by what it says of itself.
+
+use crate::kinds::root_password::Installed;
+use std::time::Duration;
+
+/// What this process knows of the password of one installation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PasswordMemory {
+    /// Which.
+    pub of: Installed,
+    /// The name that was looked at and is free.
+    pub free: Option<String>,
+    /// The Secret that it was stored in, and when, in seconds since 1970.
+    pub stored: Option<(String, i64)>,
+    /// That Secret is gone.
+    pub is_deleted: bool,
+    /// Why the last try brought nothing.
+    pub failure: Option<PasswordFailure>,
+    /// Tries in a row that brought nothing.
+    pub tries: u32,
+    /// When the last of them was.
+    pub tried: Duration,
+}
+
+/// Why a try brought nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PasswordFailure {
+    /// The provider shows no password.
+    Absent,
+    /// The Secret of this name is not this object's; the provider was not asked.
+    Taken(String),
+    /// Something else stood against it, in words.
+    Trouble(String),
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PasswordEnd {
+    /// The Secret of this name is free.
+    Free(String),
+    /// The password is in the Secret of this name, since then, in seconds since 1970.
+    Stored(String, i64),
+    /// The Secret is gone, or holds something else by now.
+    Deleted,
+    /// Nothing came of it.
+    Failed(PasswordFailure),
+}
+
+impl PasswordMemory {
+    /// Takes in how a step ended.
+    pub fn note(&mut self, of: &Installed, end: PasswordEnd, now: Duration) {
+        if self.of != *of {
+            *self = Self {
+                of: of.clone(),
+                ..Self::default()
+            };
+        }
+        let failure = match end {
+            PasswordEnd::Failed(failure) => failure,
+            PasswordEnd::Free(name) => {
+                self.free = Some(name);
+                return;
+            }
+            PasswordEnd::Stored(secret, at) => {
+                self.stored = Some((secret, at));
+                return self.succeed();
+            }
+            PasswordEnd::Deleted => {
+                self.is_deleted = true;
+                return self.succeed();
+            }
+        };
+        // Another name is another matter, and is tried at once.
+        self.tries = match failure {
+            PasswordFailure::Taken(_) => 0,
+            _ => self.tries + 1,
+        };
+        if matches!(failure, PasswordFailure::Taken(_)) {
+            self.free = None;
+        }
+        self.failure = Some(failure);
+        self.tried = now;
+    }
+
+    fn succeed(&mut self) {
+        self.failure = None;
+        self.tries = 0;
+    }
+}
