@@ -161,8 +161,8 @@ impl<'a> Release<'a> {
         };
         let (work, system) = (self.work.as_str(), self.system.as_str());
         for namespace in [work, system, "default", "kube-system"] {
-            // What it creates and updates the policies narrow to what a server owns.
-            for verb in ["list", "watch", "delete"] {
+            // What it creates, updates and deletes the policies narrow to what a server owns.
+            for verb in ["list", "watch", "deletecollection"] {
                 let question = [verb, "secrets", "-n", namespace];
                 assert!(!may(&question).await, "{question:?}");
             }

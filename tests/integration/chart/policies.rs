@@ -168,7 +168,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
         };
         for object in others.iter().filter(stays) {
             admin.apply(object).await.unwrap();
-            let mut owned = object.clone();
+            let mut owned = labelled(object);
             owned["metadata"]["ownerReferences"] =
                 output(kind, "")["metadata"]["ownerReferences"].clone();
             for changed in [labelled(object), owned] {

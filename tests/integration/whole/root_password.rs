@@ -77,7 +77,8 @@ async fn it_is_stored_once_and_told_to_nobody() {
     assert_eq!(owner.uid, text(&stored["metadata"]["uid"]));
     assert_eq!(entries["uuid"], uuid);
     assert_eq!(entries["hostname"], "win");
-    assert_eq!(entries.len(), 3);
+    assert_eq!(entries["installation"], "first");
+    assert_eq!(entries.len(), 4);
     assert_eq!(asked(&world).await, 1);
     let path = format!("/v3/flexMetal/servers/{uuid}/rootPassword");
     let (_, shown) = world.simulator.call("GET", &path, None).await;
@@ -156,7 +157,7 @@ async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_to
     says(&world, "near", "True", "PasswordStored").await;
     assert!(secret(&world, "near-password").await.is_some());
 
-    // Of a window that is over nobody asks.
+    // Of a window that is over it is asked once: the provider knows, and a clock does not.
     let before = asked(&world).await;
     let missed = delivered_before(&world, "missed", 25).await;
     take_on(&world, "missed", &missed).await;
@@ -168,8 +169,44 @@ async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_to
     );
     told(&world, "PasswordMissed").await;
     looks(&world, 3).await;
-    assert_eq!(asked(&world).await, before);
+    assert_eq!(asked(&world).await, before + 1);
     assert!(secret(&world, "missed-password").await.is_none());
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_key_that_may_not_read_it_holds_up_nothing_else() {
+    let world = World::start(cluster(), "may-not").await;
+    let mut server = windows("win", &json!({}));
+    let password = server["spec"]["rootPassword"].take();
+    world.create(&server).await;
+    let ready = world.wait_ready("win", SOON).await;
+    let uuid = text(&ready["status"]["uuid"]);
+    let forbidden = json!({"refuse": {"status": 403, "message": "not with this key"}});
+    let fault = Fault::new(forbidden).on("GET", &PATH.replace("{uuid}", &uuid));
+    world.simulator.fault(fault).await;
+    let wish = json!({"spec": {"rootPassword": password}});
+    world.merge("win", &wish).await;
+    let refused = |object: &Value| {
+        let said = condition(object, "RootPasswordStored")?;
+        let is_told = text(&said["message"]).contains("not with this key");
+        is_told.then(|| object.clone())
+    };
+    let pending = world.wait_for("win", "told", SOON, refused).await;
+    assert!(condition(&pending, "Synced").is_some_and(|c| c["status"] == "True"));
+    // The key is good for all else: of this server, and of others.
+    let tagged = json!({"spec": {"tags": ["still"]}});
+    world.merge("win", &tagged).await;
+    world.create(&lab::rig::server("other")).await;
+    world.wait_ready("other", SOON).await;
+    eventually("the tag is there", SOON, async || {
+        let machines = world.simulator.machines().await;
+        let machine = machines.iter().find(|machine| machine["uuid"] == *uuid)?;
+        machine["tags"].to_string().contains("still").then_some(())
+    })
+    .await;
+    world.simulator.clear_faults().await;
+    says(&world, "win", "True", "PasswordStored").await;
     judge(&world).await;
 }
 

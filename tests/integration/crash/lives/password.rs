@@ -131,7 +131,7 @@ async fn is_stored_as_it_is(world: &World, name: &str, object: &Value) -> Findin
     let path = format!("/v3/flexMetal/servers/{machine}/rootPassword");
     let (_, shown) = world.simulator.call("GET", &path, None).await;
     match stored(world, name).await {
-        Some(password) if shown["rootPassword"] == *password => Findings::new(),
+        Some(password) if shown.to_string().contains(&password) => Findings::new(),
         Some(_) => vec!["another password is stored".into()],
         None => vec!["status says that it is stored, and it is not".into()],
     }
