@@ -14,8 +14,9 @@ pub const AVAILABLE_FOR: i64 = 86_400;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RootPassword {
-    /// The Secret that is written once, of type `flexmetal.dev/output`. It must not be there yet, and goes with this object.
-    /// Required. Mutable until the password is stored: then it stays where it is.
+    /// The Secret that is written once for each installation, of type `flexmetal.dev/output`. What is there under this name
+    /// and is not this object's stays as it is; what is written goes with this object. Required. Mutable: what is stored
+    /// stays where it is, and the next installation's goes into the one that is named then.
     pub secret_ref: OutputRef,
     /// How long after it was written the Secret is deleted: a span such as `1h`, from 10s to 720h. Default: never. Mutable
     /// until it is deleted.
@@ -37,7 +38,7 @@ pub struct RootPasswordStatus {
     /// When its system was installed: when it was delivered, by the provider's clock, or when the last re-installation was
     /// seen to be finished, by the operator's.
     pub installed_at: Time,
-    /// Until when the provider gives the password away: 24 hours after that.
+    /// Until when the provider gives the password away, at the latest: 24 hours after that.
     pub available_until: Time,
     /// When it was stored, by the operator's clock. It is not asked for again, whatever becomes of the Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,12 +52,13 @@ pub struct RootPasswordStatus {
     /// When it was deleted, or was seen to hold another password or none, once its `ttl` was over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Time>,
-    /// The last warning that was given of `availableUntil`, while the password could not be stored.
+    /// The last warning that was given of `availableUntil`, while the password could not be stored. `Missed`: the provider
+    /// has none any more, and is not asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warned: Option<PasswordWarning>,
 }
 
-/// How long before the end of the window people were told, or that it is over.
+/// How long before the end of the window people were told, or that it is over: in the order in which they come.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

@@ -53,7 +53,7 @@ impl Permit {
     ///
     /// # Errors
     /// As [`Permit::call`].
-    pub async fn call_restricted<T>(
+    pub async fn call_maybe_forbidden<T>(
         &mut self,
         call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
     ) -> Result<T, Error> {

@@ -329,11 +329,15 @@ pub enum Observation {
 
 impl Memory {
     /// How long an effect waits after failures; None: not at all. What the object lost is put back whatever the calls to
-    /// the provider do: without it a deletion would be over at once.
+    /// the provider do: without it a deletion would be over at once. The steps with a root password have pauses of their
+    /// own: its day passes, whatever else of the object fails.
     pub fn holds_back(&self, effect: &Effect, now: Duration) -> Option<Duration> {
         let is_providers = self.trouble.as_ref().is_some_and(Trouble::is_providers);
         match effect {
             Effect::PutBack(_) if is_providers => None,
+            Effect::FindPassword { .. }
+            | Effect::FetchPassword { .. }
+            | Effect::ForgetPassword { .. } => None,
             _ => self.backoff.rest(now),
         }
     }

@@ -25,6 +25,7 @@ mod outputs;
 mod owned;
 mod pass;
 pub mod password_memory;
+mod password_secret;
 mod reinstalls;
 mod report;
 mod root_password;

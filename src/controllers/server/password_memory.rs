@@ -41,7 +41,7 @@ pub enum PasswordEnd {
     Free(String),
     /// The password is in the Secret of this name, since then, in seconds since 1970.
     Stored(String, i64),
-    /// The Secret is gone, or holds something else by now.
+    /// The Secret is gone, is another's, or holds something else by now.
     Deleted,
     /// Nothing came of it.
     Failed(PasswordFailure),
@@ -64,6 +64,7 @@ impl PasswordMemory {
             }
             PasswordEnd::Stored(secret, at) => {
                 self.stored = Some((secret, at));
+                self.is_deleted = false;
                 return self.succeed();
             }
             PasswordEnd::Deleted => {

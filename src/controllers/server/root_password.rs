@@ -7,8 +7,8 @@ use super::{
     decide::{fence, root_password},
     facts::Facts,
     memory::Observation,
-    owned::{self, Found, INSTALLATION, Kept, PASSWORD, SecretEntries, UUID},
     password_memory::{PasswordEnd, PasswordFailure},
+    password_secret,
 };
 use crate::{
     account::{Account, Permit},
@@ -17,21 +17,22 @@ use crate::{
 };
 use hosting::{Error, SecretText, Server, ServerId};
 
-/// Looks whether the Secret is free, or holds this password already.
+/// Looks whether the Secret is free, or holds this password already. Apart from asking for it, since this needs neither the
+/// provider nor the server's leave to send: what was stored is found while it is suspended, and after the end.
 pub(super) async fn find(
     ctx: &ServerContext,
     facts: &Facts,
     of: &Installed,
     secret: &str,
 ) -> Observation {
-    let fresh = match act::reread(ctx, facts).await {
-        Ok(fresh) if root_password::may_find(&fresh, of, secret) => fresh,
-        Ok(_) => return Observation::Stale,
-        Err(observation) => return observation,
-    };
-    let end = match owned::find_password(ctx, &fresh.object, secret, of).await {
-        Found::Free => PasswordEnd::Free(secret.to_owned()),
-        found => not_free(found, secret, facts),
+    let end = match act::reread(ctx, facts).await {
+        Ok(fresh) if root_password::may_find(&fresh, of, secret) => {
+            match password_secret::find(ctx, &fresh.object, secret, of).await {
+                Ok(_) => PasswordEnd::Free(secret.to_owned()),
+                Err(end) => end,
+            }
+        }
+        other => not_now(other.err()),
     };
     noted(of, end)
 }
@@ -42,44 +43,47 @@ pub(super) async fn fetch(
     ctx: &ServerContext,
     facts: &Facts,
     account: &Account,
-    mut permit: Permit,
+    permit: Permit,
     of: &Installed,
     secret: &str,
 ) -> Observation {
-    let fresh = match act::reread_with_policies(ctx, facts, account).await {
-        Ok(fresh) if root_password::may_fetch(&fresh, of, secret) => fresh,
-        Ok(_) => return Observation::Stale,
-        Err(observation) => return observation,
-    };
-    // What nobody could be given is not asked for.
-    let found = owned::find_password(ctx, &fresh.object, secret, of).await;
-    if found != Found::Free {
-        return noted(of, not_free(found, secret, facts));
-    }
-    let (record, password) = match ask(&mut permit, &fresh, of).await {
-        Ok(answer) => answer,
-        Err(failure) => return noted(of, PasswordEnd::Failed(failure)),
-    };
-    let entries = SecretEntries::from([
-        (PASSWORD.to_owned(), password),
-        (INSTALLATION.to_owned(), SecretText::new(of.label())),
-        (UUID.to_owned(), SecretText::new(of.machine.clone())),
-        ("hostname".to_owned(), SecretText::new(record.name)),
-    ]);
-    let end = match owned::keep_secret(ctx, &fresh.object, secret, &entries).await {
-        Kept::Written | Kept::Stands => {
-            tracing::info!(
-                namespace = facts.namespace(),
-                name = facts.name(),
-                uuid = of.machine,
-                secret,
-                "stored the root password of a machine"
-            );
-            PasswordEnd::Stored(secret.to_owned(), facts.steady_wall())
+    let end = match act::reread_with_policies(ctx, facts, account).await {
+        Ok(fresh) if root_password::may_fetch(&fresh, of, secret) => {
+            fetch_for(ctx, &fresh, permit, of, secret).await
         }
-        other => not_written(other, secret),
+        other => not_now(other.err()),
     };
+    if let PasswordEnd::Stored(secret, _) = &end {
+        tracing::info!(
+            namespace = facts.namespace(),
+            name = facts.name(),
+            uuid = of.machine,
+            secret,
+            "stored the root password of a machine"
+        );
+    }
     noted(of, end)
+}
+
+async fn fetch_for(
+    ctx: &ServerContext,
+    fresh: &Facts,
+    mut permit: Permit,
+    of: &Installed,
+    secret: &str,
+) -> PasswordEnd {
+    // What nobody could be given is not asked for.
+    let free = match password_secret::find(ctx, &fresh.object, secret, of).await {
+        Ok(free) => free,
+        Err(end) => return end,
+    };
+    match ask(&mut permit, fresh, of).await {
+        Ok((record, password)) => {
+            let entries = (record.name, password);
+            password_secret::store(ctx, &fresh.object, secret, of, free, entries).await
+        }
+        Err(failure) => PasswordEnd::Failed(failure),
+    }
 }
 
 async fn ask(
@@ -101,7 +105,7 @@ async fn ask(
         ));
     }
     let answer = permit
-        .call_restricted(async |client| client.root_password(&id).await)
+        .call_maybe_forbidden(async |client| client.root_password(&id).await)
         .await;
     match answer {
         Ok(password) => Ok((record, password)),
@@ -118,39 +122,25 @@ pub(super) async fn forget(
     of: &Installed,
     secret: &str,
 ) -> Observation {
-    let fresh = match act::reread(ctx, facts).await {
-        Ok(fresh) => fresh,
-        Err(observation) => return observation,
-    };
-    let Some(at) = root_password::forgotten_at(&fresh, of, secret) else {
-        return Observation::Stale;
-    };
-    let end = match owned::delete_password(ctx, &fresh.object, secret, of, at).await {
-        Kept::Written | Kept::Stands | Kept::NotOurs => PasswordEnd::Deleted,
-        other => not_written(other, secret),
+    let fresh = act::reread(ctx, facts).await;
+    let due = fresh.map(|fresh| {
+        let at = root_password::forgotten_at(&fresh, of, secret);
+        (fresh, at)
+    });
+    let end = match due {
+        Ok((fresh, Some(at))) => password_secret::delete(ctx, &fresh.object, secret, of, at).await,
+        other => not_now(other.err()),
     };
     noted(of, end)
 }
 
-fn not_free(found: Found, secret: &str, facts: &Facts) -> PasswordEnd {
-    match found {
-        Found::Holds | Found::Free => PasswordEnd::Stored(secret.to_owned(), facts.steady_wall()),
-        Found::NotOurs => PasswordEnd::Failed(PasswordFailure::Taken(secret.to_owned())),
-        Found::Failed(why) => {
-            PasswordEnd::Failed(PasswordFailure::Trouble(format!("Secret {secret}: {why}")))
-        }
-    }
-}
-
-fn not_written(kept: Kept, secret: &str) -> PasswordEnd {
-    let why = match kept {
-        Kept::NotOurs => {
-            return PasswordEnd::Failed(PasswordFailure::Taken(secret.to_owned()));
-        }
-        Kept::Failed(why) => why,
-        _ => "it changed in between, or is being deleted".to_owned(),
+/// The object changed in between, or could not be read. That has a pause of its own as well.
+fn not_now(observation: Option<Observation>) -> PasswordEnd {
+    let why = match observation {
+        Some(Observation::Failed(trouble)) => trouble.message,
+        _ => "the object changed in between".to_owned(),
     };
-    PasswordEnd::Failed(PasswordFailure::Trouble(format!("Secret {secret}: {why}")))
+    PasswordEnd::Failed(PasswordFailure::Trouble(why))
 }
 
 fn noted(of: &Installed, end: PasswordEnd) -> Observation {

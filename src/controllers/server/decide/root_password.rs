@@ -17,9 +17,7 @@ use crate::{
         Interval, Reason,
         conditions::{Type, Wanted},
         reinstall::{InstallEnd, InstallStatus},
-        root_password::{
-            AVAILABLE_FOR, Installed, PasswordWarning, RootPassword, RootPasswordStatus,
-        },
+        root_password::{Installed, PasswordWarning, RootPassword, RootPasswordStatus},
         server::BareMetalServerStatus,
     },
 };
@@ -29,6 +27,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
 const HOUR: i64 = 3_600;
+/// After the end of the window nobody who never answers is asked for longer, nor fewer times.
+const GIVEN_UP_AFTER: i64 = 86_400;
+const GIVEN_UP_TRIES: u32 = 8;
 /// It is looked at this often at the least: a name may come free, and a clock be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 /// The first pause between two tries where no account says how often to look.
@@ -44,7 +45,8 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
         .zip(delivered(facts, &decision.draft.status))
         .filter(|_| !facts.deleting());
     let machine = shown.as_ref().map(|shown| shown.machine.clone());
-    if sought.is_none() && (wanted.is_none() || machine != decision.draft.status.uuid) {
+    let is_of_it = machine.is_some() && machine == decision.draft.status.uuid;
+    if sought.is_none() && (wanted.is_none() || !is_of_it) {
         let kind = Type::RootPasswordStored.as_str();
         let conditions = &mut decision.draft.status.conditions;
         conditions.retain(|c| c.type_ != kind);
@@ -62,7 +64,7 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
     record.delete_at = delete_at(wanted, &record);
     forget(facts, decision, &record, known);
     let said = sought.map(|(wanted, _)| match &record.secret {
-        Some(secret) => stored(decision, &record, secret),
+        Some(secret) => stored(facts, decision, &record, known, secret),
         None => fetch(facts, decision, wanted, &mut record, known),
     });
     decision.draft.status.root_password = Some(record);
@@ -136,11 +138,17 @@ fn forget(
         of: record.of(),
         secret: secret.clone(),
     };
-    due_after(decision, rest, forget);
+    due_after(facts, decision, rest, forget);
 }
 
 /// What is said of a password that is stored.
-fn stored(decision: &Decision, record: &RootPasswordStatus, secret: &str) -> Wanted {
+fn stored(
+    facts: &Facts,
+    decision: &Decision,
+    record: &RootPasswordStatus,
+    known: Option<&PasswordMemory>,
+    secret: &str,
+) -> Wanted {
     let machine = &record.machine;
     let mut text = match &record.deleted_at {
         Some(_) => format!(
@@ -148,6 +156,16 @@ fn stored(decision: &Decision, record: &RootPasswordStatus, secret: &str) -> Wan
         ),
         None => format!("the password of machine {machine} is in Secret {secret}"),
     };
+    let is_due = |at: &Time| at.0.as_second() <= facts.steady_wall();
+    if let (None, Some(at)) = (&record.deleted_at, &record.delete_at)
+        && is_due(at)
+        && let Some(PasswordFailure::Trouble(why)) = known.and_then(|known| known.failure.as_ref())
+    {
+        text += &format!(
+            "; by spec.rootPassword.ttl it is to be deleted since {}: {why}; tried again, at growing intervals",
+            at.0
+        );
+    }
     if let Some(revision) = in_doubt(decision, record) {
         text += &format!(
             "; whether re-installation {revision}, of which the end is not known, gave it another one nobody can say: see status.install.last"
@@ -190,23 +208,17 @@ fn fetch(
     if rest > 0 && record.warned == Some(PasswordWarning::Missed) {
         record.warned = None;
     }
-    if is_missed(facts, record, known, rest) {
+    if is_missed(facts, decision, record, known, rest) {
         record.warned = Some(PasswordWarning::Missed);
         let text = format!(
             "the password of machine {machine} could be had until {until} and was not stored, so it cannot be had any more; set one by another way into the machine, or raise spec.install.revision to install it again, which wipes it"
         );
         return not_yet(Reason::PasswordMissed, text);
     }
+    // A moment to warn at, a name that comes free, a clock that is put right.
+    look_within(decision, LONGEST_SLEEP);
     let obstacle = obstacle(facts, decision, wanted, known);
     let said = said(facts, wanted, &machine, until, obstacle.as_ref());
-    if obstacle.is_some() {
-        record.warned = record.warned.max(warning(rest));
-    }
-    for next in [rest, rest - HOUR, rest - 6 * HOUR] {
-        if next > 0 {
-            look_within(decision, seconds(next));
-        }
-    }
     let (of, secret) = (record.of(), wanted.secret_ref.name.clone());
     let is_free = known.is_some_and(|known| known.free.as_ref() == Some(&secret));
     // The checks right before rest on what the written status shows.
@@ -224,7 +236,15 @@ fn fetch(
             Some(Obstacle::Taken) => until_looked_again(facts, known),
             _ => pause(facts, known),
         };
-        due_after(decision, pause, step);
+        due_after(facts, decision, pause, step);
+    }
+    let is_under_way = matches!(
+        decision.effect,
+        Some(Effect::FindPassword { .. } | Effect::FetchPassword { .. })
+    );
+    // What is about to be asked for, as far as anybody knows, needs no warning.
+    if obstacle.is_some() || is_written && !is_under_way {
+        record.warned = record.warned.max(warning(rest));
     }
     said
 }
@@ -233,6 +253,7 @@ fn fetch(
 /// to send anybody to another installation, which wipes the machine.
 fn is_missed(
     facts: &Facts,
+    decision: &Decision,
     record: &RootPasswordStatus,
     known: Option<&PasswordMemory>,
     rest: i64,
@@ -241,8 +262,11 @@ fn is_missed(
     let said_so = |known: &PasswordMemory| {
         known.failure == Some(PasswordFailure::Absent) && known.tried + over >= facts.now.mono
     };
-    let is_given_up = rest <= -AVAILABLE_FOR && known.is_some_and(|known| known.tries > 0);
-    let is_noted = record.warned == Some(PasswordWarning::Missed);
+    let is_given_up =
+        rest <= -GIVEN_UP_AFTER && known.is_some_and(|known| known.tries >= GIVEN_UP_TRIES);
+    // A re-installation whose end nobody knows may have brought another one since.
+    let is_noted =
+        record.warned == Some(PasswordWarning::Missed) && in_doubt(decision, record).is_none();
     rest <= 0 && (is_noted || is_given_up || known.is_some_and(said_so))
 }
 
@@ -315,8 +339,12 @@ fn said(
         Some(Obstacle::Absent) => format!("the provider shows none; {again}"),
         Some(Obstacle::Failed(why)) => format!("{why}; {again}"),
     };
+    let can = match until.as_second() > facts.steady_wall() {
+        true => "can",
+        false => "could",
+    };
     let text = format!(
-        "the password of machine {machine} is not stored yet, and can be had until {until}: {why}"
+        "the password of machine {machine} is not stored yet, and {can} be had until {until}: {why}"
     );
     not_yet(Reason::PasswordPending, text)
 }
@@ -373,13 +401,17 @@ fn until_looked_again(facts: &Facts, known: Option<&PasswordMemory>) -> Duration
     (tried + LONGEST_SLEEP).saturating_sub(facts.now.mono)
 }
 
-/// An effect after a pause. It goes before what this object writes to its own cluster, since that may fail for ever, and
-/// this comes at growing intervals; a change of the machine goes before it.
-fn due_after(decision: &mut Decision, pause: Duration, effect: Effect) {
+/// An effect after a pause. It goes before what this object writes to its own cluster, and before what is held back after
+/// failures: both may fail for ever while the day of the password passes, and this comes at growing intervals.
+fn due_after(facts: &Facts, decision: &mut Decision, pause: Duration, effect: Effect) {
     if !pause.is_zero() {
         return look_within(decision, pause);
     }
-    if let None | Some(Effect::Command { .. } | Effect::WriteOutput(_)) = decision.effect {
+    let gives_way = |other: &Effect| {
+        matches!(other, Effect::Command { .. } | Effect::WriteOutput(_))
+            || facts.memory.holds_back(other, facts.now.mono).is_some()
+    };
+    if decision.effect.as_ref().is_none_or(gives_way) {
         decision.effect = Some(effect);
     }
 }

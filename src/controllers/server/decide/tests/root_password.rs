@@ -10,6 +10,7 @@ use crate::{
         memory::Observation,
         password_memory::{PasswordEnd, PasswordFailure},
     },
+    controllers::trouble::Trouble,
     kinds::{
         ManagementPolicy,
         command::{CommandOutcome, ListedCommands},
@@ -430,14 +431,26 @@ fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
             ("none", Reason::PasswordMissed)
         );
     }
+    // A re-installation whose end nobody knows may have brought one.
+    let doubted = installed_again(restarted(missed.clone()), Some(InstallEnd::Unknown));
+    assert_eq!(
+        (step(&doubted), said(&doubted).reason),
+        ("find", Reason::PasswordPending)
+    );
     // By a clock that was ahead: with the right one it is asked for, and a warning is a warning again.
     let early = at(restarted(missed), 600);
     assert_eq!(step(&early), "find");
     let record = early.decide().draft.status.root_password.unwrap();
     assert_eq!(record.warned, None);
     // Whoever never answers is not asked for ever.
-    let silent = PasswordFailure::Trouble("no answer".into());
-    let given_up = at(failed(at(wanted(), 47 * HOUR), silent), 48 * HOUR);
+    let mut silent = at(wanted(), 47 * HOUR);
+    for _ in 0..7 {
+        silent = failed(silent, PasswordFailure::Trouble("no answer".into()));
+    }
+    let once_more = at(silent.clone(), 48 * HOUR);
+    assert_eq!(step(&once_more), "fetch", "a few failures are no answer");
+    let silent = failed(silent, PasswordFailure::Trouble("no answer".into()));
+    let given_up = at(silent, 48 * HOUR);
     assert_eq!(
         (step(&given_up), said(&given_up).reason),
         ("none", Reason::PasswordMissed)
@@ -484,6 +497,39 @@ fn it_goes_before_what_may_fail_for_ever_in_the_cluster() {
 }
 
 #[test]
+fn what_keeps_failing_of_the_object_neither_starves_it_nor_keeps_people_from_being_told() {
+    let tagged = wanted().spec(|s| s.tags = vec!["team:web".into()]);
+    let first = at(tagged.clone(), 23 * HOUR).decide();
+    assert!(matches!(first.effect, Some(Effect::AddTag { .. })));
+    let record = first.draft.status.root_password.unwrap();
+    assert_eq!(record.warned, Some(PasswordWarning::Hour));
+    let now = tagged.0.now.mono;
+    let refused = tagged.memory(|m| {
+        m.note(
+            Observation::Failed(Trouble::unexpected("no")),
+            now,
+            secs(60),
+        );
+    });
+    assert_eq!(step(&refused), "fetch");
+    let effect = refused.decide().effect.unwrap();
+    assert_eq!(refused.0.memory.holds_back(&effect, now), None);
+}
+
+#[test]
+fn nothing_is_said_of_the_password_of_a_machine_that_is_gone() {
+    let stored = kept_in(wanted(), "pass");
+    let gone = stored.facts(|f| f.own.clear()).object(|o| {
+        let status = o.status.as_mut().unwrap();
+        status.uuid = None;
+        status.root_password = None;
+    });
+    let kind = Type::RootPasswordStored.as_str();
+    let conditions = gone.decide().draft.status.conditions;
+    assert!(conditions.iter().all(|c| c.type_ != kind));
+}
+
+#[test]
 fn the_secret_goes_when_its_time_is_over_and_only_then() {
     let stored = kept_in(at(kept_for(wanted(), 3600), 600), "pass");
     let ends = INSTALLED + 600 + 3600;
@@ -518,6 +564,11 @@ fn the_secret_goes_when_its_time_is_over_and_only_then() {
     // What fails has a pause.
     let refused = failed(over.clone(), PasswordFailure::Trouble("no".into()));
     assert_eq!(step(&refused), "none");
+    let told = said(&refused).message;
+    assert!(
+        told.contains("to be deleted since") && told.contains("no;"),
+        "{told}"
+    );
     assert_eq!(step(&later(refused, 15)), "forget");
     let gone = seen(over, PasswordEnd::Deleted);
     assert_eq!(step(&gone), "none");

@@ -1,0 +1,194 @@
+//! The Secret that holds a root password: found, written and deleted by what it says of itself.
+//!
+//! What is said of a failure is without the words of the API server: whoever refuses an object may quote it.
+
+use super::{
+    ServerContext,
+    owned::{PASSWORD, SecretEntries, api, holds_password, is_our_secret, metadata},
+    password_memory::{PasswordEnd, PasswordFailure},
+};
+use crate::{
+    controllers::writes::{Failure, bounded},
+    kinds::{BareMetalServer, names::OUTPUT_SECRET, root_password::Installed},
+    runtime::clock,
+};
+use hosting::SecretText;
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::Secret,
+    apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta},
+};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams, Preconditions},
+};
+
+const INSTALLATION: &str = "installation";
+const UUID: &str = "uuid";
+const HOSTNAME: &str = "hostname";
+/// What the API server's clock is asked with; neither is ever kept.
+const CLOCK_ANNOTATION: &str = "flexmetal.dev/clock";
+const CLOCK_MANAGER: &str = "flexmetal-operator-clock";
+
+/// A name that a password may be written to: nobody has it, or it is a Secret of the server's, as it was then. Another
+/// process may have written a newer password since, so nothing else than that version is replaced.
+pub(super) struct Free(Option<Box<ObjectMeta>>);
+
+/// Looks whether a name is free for the password of this installation. Nothing is written.
+///
+/// # Errors
+/// What the look came to instead: it is stored there already, the name is another's, or it cannot be seen.
+pub(super) async fn find(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+    of: &Installed,
+) -> Result<Free, PasswordEnd> {
+    let api: Api<Secret> = api(ctx, server);
+    match bounded(api.get_opt(name)).await {
+        Ok(Some(found)) if !is_our_secret(server, &found) => {
+            Err(PasswordEnd::Failed(PasswordFailure::Taken(name.to_owned())))
+        }
+        Ok(Some(found)) if found.metadata.deletion_timestamp.is_some() => {
+            Err(trouble(name, "it is being deleted"))
+        }
+        Ok(Some(found)) if holds(&found, of) => {
+            Err(PasswordEnd::Stored(name.to_owned(), newest(&found)))
+        }
+        Ok(found) => Ok(Free(found.map(|found| Box::new(found.metadata)))),
+        Err(failure) => Err(unanswered(name, &failure)),
+    }
+}
+
+/// Writes the password to a name that is free.
+pub(super) async fn store(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+    of: &Installed,
+    free: Free,
+    (hostname, password): (String, SecretText),
+) -> PasswordEnd {
+    let entries = SecretEntries::from([
+        (PASSWORD.to_owned(), password),
+        (INSTALLATION.to_owned(), SecretText::new(of.label())),
+        (UUID.to_owned(), SecretText::new(of.machine.clone())),
+        (HOSTNAME.to_owned(), SecretText::new(hostname)),
+    ]);
+    let bytes = |text: &SecretText| ByteString(text.expose().as_bytes().to_vec());
+    let data = entries.iter().map(|(key, text)| (key.clone(), bytes(text)));
+    let is_there = free.0.is_some();
+    let secret = Secret {
+        metadata: free
+            .0
+            .map_or_else(|| metadata(server, name), |found| *found),
+        type_: Some(OUTPUT_SECRET.to_owned()),
+        data: Some(data.collect()),
+        ..Secret::default()
+    };
+    let api: Api<Secret> = api(ctx, server);
+    let params = PostParams::default();
+    let written = match is_there {
+        true => bounded(api.replace(name, &params, &secret)).await,
+        false => bounded(api.create(&params, &secret)).await,
+    };
+    match written {
+        Ok(written) => PasswordEnd::Stored(name.to_owned(), newest(&written)),
+        Err(failure) => unanswered(name, &failure),
+    }
+}
+
+/// Deletes the server's Secret of this name, as it is read right before, where it holds the password of this installation,
+/// and this moment, in seconds since 1970, is over by the API server's clock.
+pub(super) async fn delete(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+    of: &Installed,
+    at: i64,
+) -> PasswordEnd {
+    let api: Api<Secret> = api(ctx, server);
+    let found = match bounded(api.get_opt(name)).await {
+        Ok(Some(found)) if is_our_secret(server, &found) && holds(&found, of) => found,
+        Ok(_) => return PasswordEnd::Deleted,
+        Err(failure) => return unanswered(name, &failure),
+    };
+    if found.metadata.deletion_timestamp.is_some() {
+        return trouble(name, "it is being deleted, and a finalizer keeps it");
+    }
+    match clock_of_api_server(&api, name, found.clone()).await {
+        Ok(Some(now)) if now >= at => {}
+        Ok(_) => {
+            return trouble(
+                name,
+                "by the API server's clock spec.rootPassword.ttl is not over yet",
+            );
+        }
+        Err(failure) => return unanswered(name, &failure),
+    }
+    let is_kept = found.metadata.finalizers.is_some_and(|f| !f.is_empty());
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: found.metadata.uid,
+            resource_version: found.metadata.resource_version,
+        }),
+        ..DeleteParams::default()
+    };
+    match bounded(api.delete(name, &params)).await {
+        Ok(_) if is_kept => trouble(name, "it is being deleted, and a finalizer keeps it"),
+        Ok(_) => PasswordEnd::Deleted,
+        Err(failure) => unanswered(name, &failure),
+    }
+}
+
+/// What time it is for the API server: what it would note for a change, which is not made.
+async fn clock_of_api_server(
+    api: &Api<Secret>,
+    name: &str,
+    mut found: Secret,
+) -> Result<Option<i64>, Failure> {
+    let annotations = found.metadata.annotations.get_or_insert_default();
+    annotations.insert(CLOCK_ANNOTATION.to_owned(), "asked for".to_owned());
+    let params = PostParams {
+        dry_run: true,
+        field_manager: Some(CLOCK_MANAGER.to_owned()),
+    };
+    let tried = bounded(api.replace(name, &params, &found)).await?;
+    let own = |entry: &&ManagedFieldsEntry| entry.manager.as_deref() == Some(CLOCK_MANAGER);
+    let entries = tried.metadata.managed_fields.unwrap_or_default();
+    let noted = entries
+        .iter()
+        .find(own)
+        .and_then(|entry| entry.time.as_ref());
+    Ok(noted.map(|time| time.0.as_second()))
+}
+
+/// When it was last written, by the API server's clock: that of this process may have been wrong then.
+fn newest(secret: &Secret) -> i64 {
+    let entries = secret.metadata.managed_fields.iter().flatten();
+    let noted = entries.filter_map(|entry| entry.time.as_ref());
+    let created = secret.metadata.creation_timestamp.as_ref();
+    let newest = noted.chain(created).map(|time| time.0.as_second()).max();
+    newest.unwrap_or_else(|| clock::now().wall)
+}
+
+fn holds(found: &Secret, of: &Installed) -> bool {
+    let says = |key: &str, what: &str| {
+        let entry = found.data.as_ref().and_then(|data| data.get(key));
+        entry.is_some_and(|entry| entry.0 == what.as_bytes())
+    };
+    holds_password(found) && says(UUID, &of.machine) && says(INSTALLATION, &of.label())
+}
+
+fn trouble(name: &str, why: &str) -> PasswordEnd {
+    PasswordEnd::Failed(PasswordFailure::Trouble(format!("Secret {name}: {why}")))
+}
+
+fn unanswered(name: &str, failure: &Failure) -> PasswordEnd {
+    let why = match failure.code() {
+        Some(404 | 409) => "it changed in between".to_owned(),
+        Some(code) => format!("the API server answers {code}"),
+        None => "the API server does not answer".to_owned(),
+    };
+    trouble(name, &why)
+}
