@@ -40,7 +40,7 @@ pub struct RootPasswordStatus {
     pub installed_at: Time,
     /// Until when the provider gives the password away, at the latest: 24 hours after that.
     pub available_until: Time,
-    /// When it was stored, by the operator's clock. It is not asked for again, whatever becomes of the Secret.
+    /// When it was stored, by the API server's clock. It is not asked for again, whatever becomes of the Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_at: Option<Time>,
     /// Name of the Secret that it was stored in.
@@ -116,6 +116,21 @@ impl RootPasswordStatus {
             delete_at: None,
             deleted_at: None,
             warned: None,
+        })
+    }
+
+    /// The same of an installation that was then, where that is known and nothing is stored yet.
+    pub fn begin(self, at: Option<i64>) -> Option<Self> {
+        let new = at
+            .filter(|_| self.secret.is_none())
+            .and_then(|at| Self::new(&self.of(), at));
+        let Some(new) = new else {
+            return Some(self);
+        };
+        Some(Self {
+            installed_at: new.installed_at,
+            available_until: new.available_until,
+            ..self
         })
     }
 

@@ -7,7 +7,7 @@ use super::{
     facts::Facts,
     memory::Observation,
     observe::{Gathered, observe},
-    report, steps,
+    report, root_password, steps,
     turn::{self, Asked},
 };
 use crate::{
@@ -87,10 +87,14 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         Asked::Queued if is_new(&facts) => return Again::After(QUEUED),
         Asked::Queued => {
             let patience = decision.draft.patience.unwrap_or(QUEUED);
-            let again = Again::After(QUEUED.min(patience));
+            let mut again = Again::After(QUEUED.min(patience));
+            // It took the place of something else, which may be due before.
+            if let (Effect::FetchPassword { .. }, Again::After(rest)) = (effect, decision.again) {
+                again = again.within(rest);
+            }
             return say(ctx, &facts, &decision, again).await;
         }
-        Asked::Refused(observation) => observation,
+        Asked::Refused(observation) => root_password::refused(effect, observation),
         Asked::Now(permission) => {
             Box::pin(act(ctx, &facts, account.as_ref(), effect, permission)).await
         }

@@ -32,6 +32,7 @@ const CLOCK_MANAGER: &str = "flexmetal-operator-clock";
 
 /// A name that a password may be written to: nobody has it, or it is a Secret of the server's, as it was then. Another
 /// process may have written a newer password since, so nothing else than that version is replaced.
+#[derive(Clone)]
 pub(super) struct Free(Option<Box<ObjectMeta>>);
 
 /// Looks whether a name is free for the password of this installation. Nothing is written.
@@ -55,8 +56,29 @@ pub(super) async fn find(
         Ok(Some(found)) if holds(&found, of) => {
             Err(PasswordEnd::Stored(name.to_owned(), newest(&found)))
         }
+        Ok(Some(found)) if found.immutable == Some(true) => {
+            Err(trouble(name, "it is immutable: delete it"))
+        }
         Ok(found) => Ok(Free(found.map(|found| Box::new(found.metadata)))),
         Err(failure) => Err(unanswered(name, &failure)),
+    }
+}
+
+/// Whether the Secret could be written: a quota or a policy may refuse it, and then nobody is asked in vain.
+///
+/// # Errors
+/// Why not.
+pub(super) async fn try_to_store(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+    of: &Installed,
+    free: &Free,
+) -> Result<(), PasswordEnd> {
+    let nothing = (String::new(), SecretText::new(String::new()));
+    match write(ctx, server, name, of, (free.clone(), nothing), true).await {
+        PasswordEnd::Stored(..) => Ok(()),
+        end => Err(end),
     }
 }
 
@@ -67,7 +89,18 @@ pub(super) async fn store(
     name: &str,
     of: &Installed,
     free: Free,
-    (hostname, password): (String, SecretText),
+    what: (String, SecretText),
+) -> PasswordEnd {
+    write(ctx, server, name, of, (free, what), false).await
+}
+
+async fn write(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    name: &str,
+    of: &Installed,
+    (free, (hostname, password)): (Free, (String, SecretText)),
+    is_dry_run: bool,
 ) -> PasswordEnd {
     let entries = SecretEntries::from([
         (PASSWORD.to_owned(), password),
@@ -87,7 +120,10 @@ pub(super) async fn store(
         ..Secret::default()
     };
     let api: Api<Secret> = api(ctx, server);
-    let params = PostParams::default();
+    let params = PostParams {
+        dry_run: is_dry_run,
+        ..PostParams::default()
+    };
     let written = match is_there {
         true => bounded(api.replace(name, &params, &secret)).await,
         false => bounded(api.create(&params, &secret)).await,
@@ -118,11 +154,13 @@ pub(super) async fn delete(
     }
     match clock_of_api_server(&api, name, found.clone()).await {
         Ok(Some(now)) if now >= at => {}
-        Ok(_) => {
-            return trouble(
-                name,
-                "by the API server's clock spec.rootPassword.ttl is not over yet",
-            );
+        Ok(Some(_)) => {
+            let why = "by the API server's clock spec.rootPassword.ttl is not over yet";
+            return trouble(name, why);
+        }
+        Ok(None) => {
+            let why = "its metadata.managedFields do not show the API server's clock: delete it";
+            return trouble(name, why);
         }
         Err(failure) => return unanswered(name, &failure),
     }

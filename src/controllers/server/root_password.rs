@@ -4,7 +4,7 @@
 
 use super::{
     ServerContext, act,
-    decide::{fence, root_password},
+    decide::{Effect, fence, root_password},
     facts::Facts,
     memory::Observation,
     password_memory::{PasswordEnd, PasswordFailure},
@@ -77,6 +77,9 @@ async fn fetch_for(
         Ok(free) => free,
         Err(end) => return end,
     };
+    if let Err(end) = password_secret::try_to_store(ctx, &fresh.object, secret, of, &free).await {
+        return end;
+    }
     match ask(&mut permit, fresh, of).await {
         Ok((record, password)) => {
             let entries = (record.name, password);
@@ -132,6 +135,14 @@ pub(super) async fn forget(
         other => not_now(other.err()),
     };
     noted(of, end)
+}
+
+/// What no turn was given for, of whatever effect. Of a password it has a pause of its own.
+pub(super) fn refused(effect: &Effect, observation: Observation) -> Observation {
+    match effect {
+        Effect::FetchPassword { of, .. } => noted(of, not_now(Some(observation))),
+        _ => observation,
+    }
 }
 
 /// The object changed in between, or could not be read. That has a pause of its own as well.

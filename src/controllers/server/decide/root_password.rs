@@ -52,10 +52,13 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
         conditions.retain(|c| c.type_ != kind);
     }
     let mut record = shown.filter(|_| is_own(facts));
-    if let Some((_, (of, at))) = &sought
-        && record.as_ref().is_none_or(|record| record.of() != *of)
-    {
-        record = RootPasswordStatus::new(of, *at);
+    if let Some((_, (of, at))) = &sought {
+        let known = record.take().filter(|record| record.of() == *of);
+        record = match known {
+            // Its day begins when the provider says so, once it does.
+            Some(record) => record.begin(*at),
+            None => RootPasswordStatus::new(of, at.unwrap_or(facts.steady_wall())),
+        };
     }
     let mut record = record?;
     let of = record.of();
@@ -63,26 +66,29 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
     take_in(&mut record, known, facts.steady_wall());
     record.delete_at = delete_at(wanted, &record);
     forget(facts, decision, &record, known);
-    let said = sought.map(|(wanted, _)| match &record.secret {
-        Some(secret) => stored(facts, decision, &record, known, secret),
-        None => fetch(facts, decision, wanted, &mut record, known),
-    });
+    let said = match (&record.secret, sought) {
+        (Some(secret), sought) => {
+            let overdue = overdue(facts, &record, known);
+            // What stands against the deletion is said whatever else is wanted.
+            (sought.is_some() || overdue.is_some())
+                .then(|| stored(decision, &record, overdue, secret))
+        }
+        (None, Some((wanted, _))) => Some(fetch(facts, decision, wanted, &mut record, known)),
+        (None, None) => None,
+    };
     decision.draft.status.root_password = Some(record);
     said
 }
 
 /// The last installation of the machine that the status shows, where it is delivered and seen to be the object's, and
 /// when it was.
-fn delivered(facts: &Facts, status: &BareMetalServerStatus) -> Option<(Installed, i64)> {
+fn delivered(facts: &Facts, status: &BareMetalServerStatus) -> Option<(Installed, Option<i64>)> {
     let uuid = status.uuid.as_deref()?;
     let is_it = |server: &Server| {
         server.status == ServerStatus::Delivered && is_same_uuid(server.id.as_str(), uuid)
     };
-    let seen = facts.own.iter().find(|s| is_it(&s.server))?;
-    let (of, at) = Installed::last(status)?;
-    // Without either the window begins when it is seen.
-    let at = at.or(seen.server.created_at);
-    Some((of, at.unwrap_or(facts.steady_wall())))
+    facts.own.iter().find(|s| is_it(&s.server))?;
+    Installed::last(status)
 }
 
 /// Whether the status is this object's, and not that of an earlier one of this name, which was restored.
@@ -143,10 +149,9 @@ fn forget(
 
 /// What is said of a password that is stored.
 fn stored(
-    facts: &Facts,
     decision: &Decision,
     record: &RootPasswordStatus,
-    known: Option<&PasswordMemory>,
+    overdue: Option<String>,
     secret: &str,
 ) -> Wanted {
     let machine = &record.machine;
@@ -156,17 +161,10 @@ fn stored(
         ),
         None => format!("the password of machine {machine} is in Secret {secret}"),
     };
-    let is_due = |at: &Time| at.0.as_second() <= facts.steady_wall();
-    if let (None, Some(at)) = (&record.deleted_at, &record.delete_at)
-        && is_due(at)
-        && let Some(PasswordFailure::Trouble(why)) = known.and_then(|known| known.failure.as_ref())
-    {
-        text += &format!(
-            "; by spec.rootPassword.ttl it is to be deleted since {}: {why}; tried again, at growing intervals",
-            at.0
-        );
+    if let Some(overdue) = overdue {
+        text += &overdue;
     }
-    if let Some(revision) = in_doubt(decision, record) {
+    if let Some((revision, _)) = in_doubt(decision, record) {
         text += &format!(
             "; whether re-installation {revision}, of which the end is not known, gave it another one nobody can say: see status.install.last"
         );
@@ -174,8 +172,30 @@ fn stored(
     Wanted::new(Type::RootPasswordStored, true, Reason::PasswordStored, text)
 }
 
-/// A later re-installation that may have taken place and was not seen to be finished.
-fn in_doubt(decision: &Decision, record: &RootPasswordStatus) -> Option<i64> {
+/// Why the Secret is still there, although its time is over.
+fn overdue(
+    facts: &Facts,
+    record: &RootPasswordStatus,
+    known: Option<&PasswordMemory>,
+) -> Option<String> {
+    let at = record
+        .delete_at
+        .as_ref()
+        .filter(|_| record.deleted_at.is_none())?
+        .0;
+    let failure = known.and_then(|known| known.failure.as_ref())?;
+    let (PasswordFailure::Trouble(why), true) = (failure, at.as_second() <= facts.steady_wall())
+    else {
+        return None;
+    };
+    Some(format!(
+        "; by spec.rootPassword.ttl it is to be deleted since {at}: {why}; tried again, at growing intervals"
+    ))
+}
+
+/// A later re-installation that may have taken place and was not seen to be finished: its revision, and when that was
+/// settled, in seconds since 1970.
+fn in_doubt(decision: &Decision, record: &RootPasswordStatus) -> Option<(i64, i64)> {
     let install = decision.draft.status.install.as_ref();
     let install = install.filter(|install| install.machine == record.machine)?;
     let last = install.last.as_ref()?;
@@ -184,7 +204,7 @@ fn in_doubt(decision: &Decision, record: &RootPasswordStatus) -> Option<i64> {
         last.end,
         Some(InstallEnd::Unknown | InstallEnd::TimedOut | InstallEnd::NotRepeated)
     );
-    (is_later && may_be).then_some(last.intent.revision)
+    (is_later && may_be).then_some((last.intent.revision, last.ended_at.unwrap_or(0)))
 }
 
 /// What is due of a password that is not stored, and what is said of it.
@@ -238,10 +258,11 @@ fn fetch(
         };
         due_after(facts, decision, pause, step);
     }
-    let is_under_way = matches!(
-        decision.effect,
-        Some(Effect::FindPassword { .. } | Effect::FetchPassword { .. })
-    );
+    let is_under_way = !facts.memory.queued
+        && matches!(
+            decision.effect,
+            Some(Effect::FindPassword { .. } | Effect::FetchPassword { .. })
+        );
     // What is about to be asked for, as far as anybody knows, needs no warning.
     if obstacle.is_some() || is_written && !is_under_way {
         record.warned = record.warned.max(warning(rest));
@@ -258,15 +279,16 @@ fn is_missed(
     known: Option<&PasswordMemory>,
     rest: i64,
 ) -> bool {
-    let over = seconds(rest.saturating_neg());
+    let doubt = in_doubt(decision, record);
+    // A re-installation whose end nobody knows may have brought another one since.
+    let since = doubt.map_or(i64::MAX, |(_, at)| facts.now.wall.saturating_sub(at));
+    let since = seconds(since.min(rest.saturating_neg()));
     let said_so = |known: &PasswordMemory| {
-        known.failure == Some(PasswordFailure::Absent) && known.tried + over >= facts.now.mono
+        known.failure == Some(PasswordFailure::Absent) && known.tried + since >= facts.now.mono
     };
     let is_given_up =
         rest <= -GIVEN_UP_AFTER && known.is_some_and(|known| known.tries >= GIVEN_UP_TRIES);
-    // A re-installation whose end nobody knows may have brought another one since.
-    let is_noted =
-        record.warned == Some(PasswordWarning::Missed) && in_doubt(decision, record).is_none();
+    let is_noted = record.warned == Some(PasswordWarning::Missed) && doubt.is_none();
     rest <= 0 && (is_noted || is_given_up || known.is_some_and(said_so))
 }
 
@@ -401,19 +423,20 @@ fn until_looked_again(facts: &Facts, known: Option<&PasswordMemory>) -> Duration
     (tried + LONGEST_SLEEP).saturating_sub(facts.now.mono)
 }
 
-/// An effect after a pause. It goes before what this object writes to its own cluster, and before what is held back after
-/// failures: both may fail for ever while the day of the password passes, and this comes at growing intervals.
+/// An effect after a pause. It goes before what is held back after failures, which may fail for ever while the day of the
+/// password passes, and before a look that can wait; all else goes before it.
 fn due_after(facts: &Facts, decision: &mut Decision, pause: Duration, effect: Effect) {
     if !pause.is_zero() {
         return look_within(decision, pause);
     }
-    let gives_way = |other: &Effect| {
-        matches!(other, Effect::Command { .. } | Effect::WriteOutput(_))
-            || facts.memory.holds_back(other, facts.now.mono).is_some()
-    };
-    if decision.effect.as_ref().is_none_or(gives_way) {
-        decision.effect = Some(effect);
+    if let Some(other) = &decision.effect {
+        let held = facts.memory.holds_back(other, facts.now.mono);
+        if held.is_none() && !matches!(other, Effect::LookAtHardware { .. }) {
+            return;
+        }
+        look_within(decision, held.unwrap_or(LONGEST_SLEEP));
     }
+    decision.effect = Some(effect);
 }
 
 fn look_within(decision: &mut Decision, rest: Duration) {

@@ -316,6 +316,12 @@ fn a_machine_of_which_no_delivery_is_known_has_its_day_all_the_same() {
     ));
     assert_eq!(step(&unknown), "fetch");
     assert_eq!(said(&unknown).reason, Reason::PasswordPending);
+    // Until the provider says when it was.
+    let told = unknown.facts(|f| {
+        Arc::make_mut(&mut f.own[0].server).delivered_at = Some(INSTALLED);
+    });
+    let record = told.decide().draft.status.root_password.unwrap();
+    assert_eq!(record.installed_at, time(INSTALLED));
 }
 
 #[test]
@@ -431,11 +437,16 @@ fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
             ("none", Reason::PasswordMissed)
         );
     }
-    // A re-installation whose end nobody knows may have brought one.
-    let doubted = installed_again(restarted(missed.clone()), Some(InstallEnd::Unknown));
+    // A re-installation whose end nobody knows may have brought one, and the provider says so or not.
+    let doubted = installed_again(later(missed.clone(), HOUR), Some(InstallEnd::Unknown));
     assert_eq!(
         (step(&doubted), said(&doubted).reason),
-        ("find", Reason::PasswordPending)
+        ("fetch", Reason::PasswordPending)
+    );
+    let none = failed(later(doubted, 60), PasswordFailure::Absent);
+    assert_eq!(
+        (step(&none), said(&none).reason),
+        ("none", Reason::PasswordMissed)
     );
     // By a clock that was ahead: with the right one it is asked for, and a warning is a warning again.
     let early = at(restarted(missed), 600);
@@ -481,23 +492,17 @@ fn a_name_that_is_taken_is_told_and_another_one_is_tried_at_once() {
 }
 
 #[test]
-fn it_goes_before_what_may_fail_for_ever_in_the_cluster() {
+fn what_keeps_failing_of_the_object_neither_starves_it_nor_keeps_people_from_being_told() {
     let at_once = Some(OutputRef { name: "out".into() });
     let outputs = Outputs {
         config_map_ref: at_once,
         secret_ref: None,
     };
-    let both = wanted().spec(|s| s.outputs = Some(outputs));
-    assert_eq!(step(&both), "fetch");
-    let tried = failed(both, PasswordFailure::Absent);
+    let output = wanted().spec(|s| s.outputs = Some(outputs));
     assert!(matches!(
-        tried.decide().effect,
+        output.decide().effect,
         Some(Effect::WriteOutput(_))
     ));
-}
-
-#[test]
-fn what_keeps_failing_of_the_object_neither_starves_it_nor_keeps_people_from_being_told() {
     let tagged = wanted().spec(|s| s.tags = vec!["team:web".into()]);
     let first = at(tagged.clone(), 23 * HOUR).decide();
     assert!(matches!(first.effect, Some(Effect::AddTag { .. })));
