@@ -14,10 +14,13 @@ use std::collections::BTreeSet;
 const PAGE: &str = include_str!("../../docs/status.md");
 
 /// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
-const BESIDE: [Reason; 12] = [
+const BESIDE: [Reason; 15] = [
     Reason::InSync,
     Reason::PendingChanges,
     Reason::OutputNotOwned,
+    Reason::PasswordStored,
+    Reason::PasswordPending,
+    Reason::PasswordMissed,
     Reason::Installed,
     Reason::ReinstallRequired,
     Reason::TagsDiffer,

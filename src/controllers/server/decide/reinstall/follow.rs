@@ -53,7 +53,7 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
             Ordering::Greater => return Some((InstallEnd::TimedOut, None)),
             // A person takes the machine as it is.
             Ordering::Less => {
-                let why = "it had not ended within its time when the number was set back";
+                let why = "it had not ended within spec.provisioning.timeout when the number was set back";
                 return Some((InstallEnd::Unknown, Some(why.to_owned())));
             }
             Ordering::Equal => {}

@@ -207,7 +207,7 @@ fn ended(last: &InstallRecord) -> Reinstallation {
         }
         Some(InstallEnd::TimedOut) => {
             let message = format!(
-                "the re-installation of machine {machine} (spec.install.revision {wished}) had not ended within its time; {next}"
+                "the re-installation of machine {machine} (spec.install.revision {wished}) had not ended within spec.provisioning.timeout; {next}"
             );
             found.cause = Some(Cause::needs_person(Reason::ReinstallTimeout, message));
         }

@@ -11,6 +11,7 @@ use super::{
     power::unswitched,
     reinstall::{self, ended, installing, late, wishes},
     release::{answered, braked, deleted},
+    root_password,
     terms::on_terms,
     *,
 };
@@ -233,7 +234,7 @@ fn with_a_machine() -> Vec<Case> {
         created().facts(|f| f.own = vec![seen(bare)])
     };
     let ready = || kept(ServerStatus::Delivered);
-    vec![
+    let mut cases = vec![
         kept(ServerStatus::Provisioning),
         kept(ServerStatus::Provisioning).spec(|s| s.os.slug = "later".into()),
         bare(),
@@ -274,7 +275,9 @@ fn with_a_machine() -> Vec<Case> {
         created().memory(|m| m.missing = tried(&[800, 900], &[800, 900])),
         contested(ready()),
         crowded(ready()),
-    ]
+    ];
+    cases.extend(root_password::told());
+    cases
 }
 
 /// Its machine bears the mark of another object, too.

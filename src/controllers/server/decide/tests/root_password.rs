@@ -223,6 +223,24 @@ fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
     }
 }
 
+/// What is said of it while all else of the server goes well.
+pub(super) fn told() -> Vec<Case> {
+    let trouble = || PasswordFailure::Trouble("Secret pass: the API server answers 403".into());
+    let stored = kept_in(at(kept_for(wanted(), 3600), 600), "pass");
+    vec![
+        wanted(),
+        has(wanted(), "ubuntu-2404-lts"),
+        failed(wanted(), PasswordFailure::Absent),
+        failed(wanted(), PasswordFailure::Taken("pass".into())),
+        failed(wanted(), trouble()),
+        failed(at(wanted(), 25 * HOUR), PasswordFailure::Absent),
+        failed(at(stored.clone(), 5000), trouble()),
+        seen(at(stored.clone(), 5000), PasswordEnd::Deleted),
+        installed_again(stored.clone(), Some(InstallEnd::TimedOut)),
+        stored,
+    ]
+}
+
 /// A re-installation of the machine that was started, and ended like this at this moment.
 fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
     let now = case.0.now.wall;
