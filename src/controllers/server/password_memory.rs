@@ -60,6 +60,10 @@ impl PasswordMemory {
             PasswordEnd::Failed(failure) => failure,
             PasswordEnd::Free(name) => {
                 self.free = Some(name);
+                // Other failures keep their pauses, which go by their number.
+                if matches!(self.failure, Some(PasswordFailure::Taken(_))) {
+                    self.failure = None;
+                }
                 return;
             }
             PasswordEnd::Stored(secret, at) => {
@@ -77,9 +81,8 @@ impl PasswordMemory {
             PasswordFailure::Taken(_) => 0,
             _ => self.tries + 1,
         };
-        if matches!(failure, PasswordFailure::Taken(_)) {
-            self.free = None;
-        }
+        // It may have been written all the same: it is looked at again before anything else.
+        self.free = None;
         self.failure = Some(failure);
         self.tried = now;
     }

@@ -145,10 +145,13 @@ pub(super) async fn delete(
 ) -> PasswordEnd {
     let api: Api<Secret> = api(ctx, server);
     let found = match bounded(api.get_opt(name)).await {
-        Ok(Some(found)) if is_our_secret(server, &found) && holds(&found, of) => found,
+        Ok(Some(found)) if holds(&found, of) => found,
         Ok(_) => return PasswordEnd::Deleted,
         Err(failure) => return unanswered(name, &failure),
     };
+    if !is_our_secret(server, &found) {
+        return trouble(name, "it is not this object's any more: delete it");
+    }
     if found.metadata.deletion_timestamp.is_some() {
         return trouble(name, "it is being deleted, and a finalizer keeps it");
     }

@@ -59,7 +59,7 @@ async fn an_uninstall_leaves_everything_and_the_next_install_goes_on() {
             let finalizers = object["metadata"]["finalizers"].as_array();
             object["kind"] == "BareMetalServer" && finalizers.is_some_and(|f| !f.is_empty())
         });
-        assert_eq!(holds.count(), 2, "{left:?}");
+        assert_eq!(holds.count(), 3, "{left:?}");
         release.definitions_are_of_the_release().await;
         assert_eq!(simulator.live_machines().await.len(), machines);
 

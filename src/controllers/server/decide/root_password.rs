@@ -286,8 +286,9 @@ fn is_missed(
     let said_so = |known: &PasswordMemory| {
         known.failure == Some(PasswordFailure::Absent) && known.tried + since >= facts.now.mono
     };
-    let is_given_up =
-        rest <= -GIVEN_UP_AFTER && known.is_some_and(|known| known.tries >= GIVEN_UP_TRIES);
+    let is_given_up = doubt.is_none()
+        && rest <= -GIVEN_UP_AFTER
+        && known.is_some_and(|known| known.tries >= GIVEN_UP_TRIES);
     let is_noted = record.warned == Some(PasswordWarning::Missed) && doubt.is_none();
     rest <= 0 && (is_noted || is_given_up || known.is_some_and(said_so))
 }

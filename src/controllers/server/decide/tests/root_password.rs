@@ -506,7 +506,10 @@ fn a_name_that_is_taken_is_told_and_another_one_is_tried_at_once() {
         assert!(told.message.contains(word), "{}", told.message);
     }
     assert_eq!(step(&named(taken.clone(), "free")), "find");
-    assert_eq!(step(&later(taken, 600)), "find");
+    let later = later(taken, 600);
+    assert_eq!(step(&later), "find");
+    // It came free.
+    assert_eq!(step(&free(later)), "fetch");
 }
 
 #[test]
