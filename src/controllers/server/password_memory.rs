@@ -81,8 +81,9 @@ impl PasswordMemory {
             PasswordFailure::Taken(_) => 0,
             _ => self.tries + 1,
         };
-        // It may have been written all the same: it is looked at again before anything else.
-        self.free = None;
+        if matches!(failure, PasswordFailure::Taken(_)) {
+            self.free = None;
+        }
         self.failure = Some(failure);
         self.tried = now;
     }
