@@ -188,6 +188,13 @@ impl Facts {
         self.object.metadata.uid.as_deref().unwrap_or_default()
     }
 
+    /// Whether the status is this object's, and not that of an earlier one of this name, which was restored.
+    pub fn has_own_status(&self) -> bool {
+        let status = self.object.status.as_ref();
+        let order = status.and_then(|status| status.order.as_ref());
+        order.is_some_and(|order| order.intent.uid == self.uid())
+    }
+
     /// The object's mark.
     pub fn mark(&self) -> Mark {
         self.cluster

@@ -1,5 +1,5 @@
-//! ConfigMaps and Secrets that belong to a server: the one place that writes them, but for those
-//! with a root password (`password_secret.rs`).
+//! ConfigMaps and Secrets that belong to a server: the one place that writes them, but for the Secret with a root password
+//! (`password_secret.rs`).
 //!
 //! One is the server's where its controller is this very object, by UID; a Secret must also have our type, which nobody
 //! can change afterwards. What belongs to somebody else, or to nobody, is never touched, whatever its name. With the
@@ -74,14 +74,7 @@ pub(super) async fn keep_secret(
     name: &str,
     entries: &SecretEntries,
 ) -> Kept {
-    let bytes = |text: &SecretText| ByteString(text.expose().as_bytes().to_vec());
-    let data = entries.iter().map(|(key, text)| (key.clone(), bytes(text)));
-    let wanted = Secret {
-        metadata: metadata(server, name),
-        type_: Some(OUTPUT_SECRET.to_owned()),
-        data: Some(data.collect()),
-        ..Secret::default()
-    };
+    let wanted = secret(metadata(server, name), entries);
     let is_same = |found: &Secret, wanted: &Secret| found.data == wanted.data;
     let take = |found: Secret, wanted: Secret| Secret {
         metadata: found.metadata,
@@ -90,6 +83,18 @@ pub(super) async fn keep_secret(
     // A password cannot be had again, so it gives way to none of this.
     let is_ours = |found: &Secret| is_our_secret(server, found) && !holds_password(found);
     keep(api(ctx, server), wanted, is_ours, is_same, take).await
+}
+
+/// A Secret of our type.
+pub(super) fn secret(metadata: ObjectMeta, entries: &SecretEntries) -> Secret {
+    let bytes = |text: &SecretText| ByteString(text.expose().as_bytes().to_vec());
+    let data = entries.iter().map(|(key, text)| (key.clone(), bytes(text)));
+    Secret {
+        metadata,
+        type_: Some(OUTPUT_SECRET.to_owned()),
+        data: Some(data.collect()),
+        ..Secret::default()
+    }
 }
 
 pub(super) fn holds_password(found: &Secret) -> bool {

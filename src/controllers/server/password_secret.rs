@@ -4,17 +4,16 @@
 
 use super::{
     ServerContext,
-    owned::{PASSWORD, SecretEntries, api, holds_password, is_our_secret, metadata},
+    owned::{PASSWORD, SecretEntries, api, holds_password, is_our_secret, metadata, secret},
     password_memory::{PasswordEnd, PasswordFailure},
 };
 use crate::{
     controllers::writes::{Failure, bounded},
-    kinds::{BareMetalServer, names::OUTPUT_SECRET, root_password::Installed},
+    kinds::{BareMetalServer, root_password::Installed},
     runtime::clock,
 };
 use hosting::SecretText;
 use k8s_openapi::{
-    ByteString,
     api::core::v1::Secret,
     apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta},
 };
@@ -32,8 +31,57 @@ const CLOCK_MANAGER: &str = "flexmetal-operator-clock";
 
 /// A name that a password may be written to: nobody has it, or it is a Secret of the server's, as it was then. Another
 /// process may have written a newer password since, so nothing else than that version is replaced.
-#[derive(Clone)]
-pub(super) struct Free(Option<Box<ObjectMeta>>);
+pub(super) struct Free {
+    api: Api<Secret>,
+    name: String,
+    of: Installed,
+    metadata: ObjectMeta,
+    is_there: bool,
+}
+
+impl Free {
+    /// Whether the Secret could be written: a quota or a policy may refuse it, and then nobody is asked in vain.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) async fn try_out(&self) -> Result<(), PasswordEnd> {
+        let nothing = SecretText::new(String::new());
+        let tried = self.write(String::new(), nothing, true).await;
+        tried.map(drop)
+    }
+
+    /// Writes the password.
+    pub(super) async fn store(self, hostname: String, password: SecretText) -> PasswordEnd {
+        match self.write(hostname, password, false).await {
+            Ok(written) => PasswordEnd::Stored(self.name, newest(&written)),
+            Err(end) => end,
+        }
+    }
+
+    async fn write(
+        &self,
+        hostname: String,
+        password: SecretText,
+        dry_run: bool,
+    ) -> Result<Secret, PasswordEnd> {
+        let entries = SecretEntries::from([
+            (PASSWORD.to_owned(), password),
+            (INSTALLATION.to_owned(), SecretText::new(self.of.label())),
+            (UUID.to_owned(), SecretText::new(self.of.machine.clone())),
+            (HOSTNAME.to_owned(), SecretText::new(hostname)),
+        ]);
+        let secret = secret(self.metadata.clone(), &entries);
+        let params = PostParams {
+            dry_run,
+            ..PostParams::default()
+        };
+        let written = match self.is_there {
+            true => bounded(self.api.replace(&self.name, &params, &secret)).await,
+            false => bounded(self.api.create(&params, &secret)).await,
+        };
+        written.map_err(|failure| unanswered(&self.name, &failure))
+    }
+}
 
 /// Looks whether a name is free for the password of this installation. Nothing is written.
 ///
@@ -59,78 +107,14 @@ pub(super) async fn find(
         Ok(Some(found)) if found.immutable == Some(true) => {
             Err(trouble(name, "it is immutable: delete it"))
         }
-        Ok(found) => Ok(Free(found.map(|found| Box::new(found.metadata)))),
+        Ok(found) => Ok(Free {
+            is_there: found.is_some(),
+            metadata: found.map_or_else(|| metadata(server, name), |found| found.metadata),
+            api,
+            name: name.to_owned(),
+            of: of.clone(),
+        }),
         Err(failure) => Err(unanswered(name, &failure)),
-    }
-}
-
-/// Whether the Secret could be written: a quota or a policy may refuse it, and then nobody is asked in vain.
-///
-/// # Errors
-/// Why not.
-pub(super) async fn try_to_store(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    name: &str,
-    of: &Installed,
-    free: &Free,
-) -> Result<(), PasswordEnd> {
-    let nothing = (String::new(), SecretText::new(String::new()));
-    match write(ctx, server, name, of, (free.clone(), nothing), true).await {
-        PasswordEnd::Stored(..) => Ok(()),
-        end => Err(end),
-    }
-}
-
-/// Writes the password to a name that is free.
-pub(super) async fn store(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    name: &str,
-    of: &Installed,
-    free: Free,
-    what: (String, SecretText),
-) -> PasswordEnd {
-    write(ctx, server, name, of, (free, what), false).await
-}
-
-async fn write(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    name: &str,
-    of: &Installed,
-    (free, (hostname, password)): (Free, (String, SecretText)),
-    is_dry_run: bool,
-) -> PasswordEnd {
-    let entries = SecretEntries::from([
-        (PASSWORD.to_owned(), password),
-        (INSTALLATION.to_owned(), SecretText::new(of.label())),
-        (UUID.to_owned(), SecretText::new(of.machine.clone())),
-        (HOSTNAME.to_owned(), SecretText::new(hostname)),
-    ]);
-    let bytes = |text: &SecretText| ByteString(text.expose().as_bytes().to_vec());
-    let data = entries.iter().map(|(key, text)| (key.clone(), bytes(text)));
-    let is_there = free.0.is_some();
-    let secret = Secret {
-        metadata: free
-            .0
-            .map_or_else(|| metadata(server, name), |found| *found),
-        type_: Some(OUTPUT_SECRET.to_owned()),
-        data: Some(data.collect()),
-        ..Secret::default()
-    };
-    let api: Api<Secret> = api(ctx, server);
-    let params = PostParams {
-        dry_run: is_dry_run,
-        ..PostParams::default()
-    };
-    let written = match is_there {
-        true => bounded(api.replace(name, &params, &secret)).await,
-        false => bounded(api.create(&params, &secret)).await,
-    };
-    match written {
-        Ok(written) => PasswordEnd::Stored(name.to_owned(), newest(&written)),
-        Err(failure) => unanswered(name, &failure),
     }
 }
 

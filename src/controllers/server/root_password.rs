@@ -77,14 +77,11 @@ async fn fetch_for(
         Ok(free) => free,
         Err(end) => return end,
     };
-    if let Err(end) = password_secret::try_to_store(ctx, &fresh.object, secret, of, &free).await {
+    if let Err(end) = free.try_out().await {
         return end;
     }
     match ask(&mut permit, fresh, of).await {
-        Ok((record, password)) => {
-            let entries = (record.name, password);
-            password_secret::store(ctx, &fresh.object, secret, of, free, entries).await
-        }
+        Ok((record, password)) => free.store(record.name, password).await,
         Err(failure) => PasswordEnd::Failed(failure),
     }
 }

@@ -58,6 +58,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, TypeMeta};
 use kube::core::GroupVersionKind;
@@ -127,6 +128,18 @@ fn secret_of_type(of_type: &str, name: &str, entries: &[(&str, &str)]) -> Value 
         "apiVersion": "v1", "kind": "Secret", "type": of_type,
         "metadata": {"name": name}, "data": data,
     })
+}
+
+/// The Secret, and what it holds as text; None where there is none.
+async fn read_secret(world: &World, name: &str) -> Option<(Secret, BTreeMap<String, String>)> {
+    let secret = world
+        .secrets()
+        .get_opt(name)
+        .await
+        .expect("it can be read")?;
+    let data = secret.data.clone().unwrap_or_default().into_iter();
+    let data = data.map(|(key, value)| (key, String::from_utf8(value.0).expect("text")));
+    Some((secret, data.collect()))
 }
 
 /// A world, and another account at a simulator of its own that the world's key opens too.

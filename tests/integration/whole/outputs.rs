@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{SOON, apply, judge, looks, text, with};
+use super::{SOON, apply, judge, looks, read_secret, text, with};
 use lab::rig::{World, cluster, condition, eventually};
 
 fn maps(world: &World) -> Api<ConfigMap> {
@@ -18,18 +18,6 @@ fn maps(world: &World) -> Api<ConfigMap> {
 async fn map(world: &World, name: &str) -> Option<BTreeMap<String, String>> {
     let map = maps(world).get_opt(name).await.expect("it can be read");
     Some(map?.data.unwrap_or_default())
-}
-
-/// What the Secret holds, with its type.
-async fn secret(world: &World, name: &str) -> Option<(Secret, BTreeMap<String, String>)> {
-    let secret = world
-        .secrets()
-        .get_opt(name)
-        .await
-        .expect("it can be read")?;
-    let data = secret.data.clone().unwrap_or_default().into_iter();
-    let data = data.map(|(key, value)| (key, String::from_utf8(value.0).expect("text")));
-    Some((secret, data.collect()))
 }
 
 fn both(name: &str) -> Value {
@@ -66,7 +54,9 @@ async fn what_others_need_is_written_kept_and_goes_with_the_server() {
     assert_eq!(written["addresses"], addresses.join(","));
     assert_eq!(written["location"], "EU: Rotterdam");
     assert_eq!(written["instanceType"], "bm7.std.8");
-    let (kept, same) = secret(&world, "web-outputs").await.expect("it is written");
+    let (kept, same) = read_secret(&world, "web-outputs")
+        .await
+        .expect("it is written");
     assert_eq!(same, written);
     assert_eq!(kept.type_.as_deref(), Some("flexmetal.dev/output"));
     let config_map = maps(&world).get("web-outputs").await.expect("it is there");
@@ -106,7 +96,7 @@ async fn what_others_need_is_written_kept_and_goes_with_the_server() {
     world.operator().restart();
     holds(&world, "web-outputs", "uuid", &uuid).await;
     eventually("the Secret is back", SOON, async || {
-        (secret(&world, "web-outputs").await?.1["uuid"] == uuid).then_some(())
+        (read_secret(&world, "web-outputs").await?.1["uuid"] == uuid).then_some(())
     })
     .await;
     let mended = map(&world, "web-outputs").await.expect("it is there");
@@ -126,8 +116,8 @@ async fn what_others_need_is_written_kept_and_goes_with_the_server() {
             map(&world, "other-outputs").await,
         ];
         let secrets = [
-            secret(&world, "web-outputs").await,
-            secret(&world, "other-outputs").await,
+            read_secret(&world, "web-outputs").await,
+            read_secret(&world, "other-outputs").await,
         ];
         let is_gone = maps.iter().all(Option::is_none) && secrets.iter().all(Option::is_none);
         is_gone.then_some(())
@@ -160,7 +150,9 @@ async fn what_belongs_to_another_is_never_touched_and_told() {
         "{message}"
     );
     // Of two servers that name one Secret, one has it, and the other says so.
-    let (secret, held) = secret(&world, "taken").await.expect("one of them has it");
+    let (secret, held) = read_secret(&world, "taken")
+        .await
+        .expect("one of them has it");
     let owner = secret.metadata.owner_references.expect("an owner")[0]
         .name
         .clone();

@@ -1,14 +1,11 @@
 //! `spec.rootPassword`: the password of a Windows machine, in a Secret, once for each installation and seen by nobody else.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
-use super::{SOON, apply, judge, looks, secret as other_secret, text, told, with};
+use super::{SOON, apply, judge, looks, read_secret, secret, text, told, with};
 use lab::rig::{Fault, Plan, World, cluster, condition, eventually};
 
 const PATH: &str = "/v3/flexMetal/servers/{uuid}/rootPassword";
@@ -37,17 +34,6 @@ async fn take_on(world: &World, name: &str, uuid: &str) {
     world.create(&server).await;
 }
 
-async fn secret(world: &World, name: &str) -> Option<(Secret, BTreeMap<String, String>)> {
-    let secret = world
-        .secrets()
-        .get_opt(name)
-        .await
-        .expect("it can be read")?;
-    let data = secret.data.clone().unwrap_or_default().into_iter();
-    let data = data.map(|(key, value)| (key, String::from_utf8(value.0).expect("text")));
-    Some((secret, data.collect()))
-}
-
 /// How often the provider was asked for a password.
 async fn asked(world: &World) -> u64 {
     let counts = world.simulator.counts().await;
@@ -71,7 +57,9 @@ async fn it_is_stored_once_and_told_to_nobody() {
     world.create(&windows("win", &json!({}))).await;
     let stored = says(&world, "win", "True", "PasswordStored").await;
     let uuid = text(&stored["status"]["uuid"]);
-    let (kept, entries) = secret(&world, "win-password").await.expect("it is stored");
+    let (kept, entries) = read_secret(&world, "win-password")
+        .await
+        .expect("it is stored");
     assert_eq!(kept.type_.as_deref(), Some("flexmetal.dev/output"));
     let owner = &kept.metadata.owner_references.expect("an owner")[0];
     assert_eq!(owner.uid, text(&stored["metadata"]["uid"]));
@@ -106,7 +94,7 @@ async fn it_is_stored_once_and_told_to_nobody() {
         .await;
     world.wait_ready("win", SOON).await;
     looks(&world, 5).await;
-    assert!(secret(&world, "win-password").await.is_none());
+    assert!(read_secret(&world, "win-password").await.is_none());
     // One of them is the test's own.
     assert_eq!(asked(&world).await, 2);
 
@@ -155,7 +143,7 @@ async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_to
     .await;
     world.simulator.clear_faults().await;
     says(&world, "near", "True", "PasswordStored").await;
-    assert!(secret(&world, "near-password").await.is_some());
+    assert!(read_secret(&world, "near-password").await.is_some());
 
     // Of a window that is over it is asked once: the provider knows, and a clock does not.
     let before = asked(&world).await;
@@ -170,7 +158,7 @@ async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_to
     told(&world, "PasswordMissed").await;
     looks(&world, 3).await;
     assert_eq!(asked(&world).await, before + 1);
-    assert!(secret(&world, "missed-password").await.is_none());
+    assert!(read_secret(&world, "missed-password").await.is_none());
     judge(&world).await;
 }
 
@@ -213,14 +201,14 @@ async fn a_key_that_may_not_read_it_holds_up_nothing_else() {
 #[tokio::test]
 async fn its_secret_goes_after_its_time_and_what_is_anothers_stays() {
     let world = World::start(cluster(), "ttl").await;
-    let theirs = other_secret("taken-password", "their", "own");
+    let theirs = secret("taken-password", "their", "own");
     apply(&world.client, Some(&world.namespace), &theirs).await;
     world
         .create(&windows("short", &json!({"ttl": "10s"})))
         .await;
     world.create(&windows("taken", &json!({}))).await;
     says(&world, "short", "True", "PasswordStored").await;
-    assert!(secret(&world, "short-password").await.is_some());
+    assert!(read_secret(&world, "short-password").await.is_some());
     let taken = says(&world, "taken", "False", "OutputNotOwned").await;
     let said = condition(&taken, "RootPasswordStored").expect("it is told");
     assert!(
@@ -230,12 +218,14 @@ async fn its_secret_goes_after_its_time_and_what_is_anothers_stays() {
     assert!(condition(&taken, "Ready").is_some_and(|c| c["status"] == "True"));
     // Nobody was asked for what could be stored nowhere.
     assert_eq!(asked(&world).await, 1);
-    let (_, entries) = secret(&world, "taken-password").await.expect("it stays");
+    let (_, entries) = read_secret(&world, "taken-password")
+        .await
+        .expect("it stays");
     assert_eq!(entries["their"], "own");
     let free = json!({"spec": {"rootPassword": {"secretRef": {"name": "free"}}}});
     world.merge("taken", &free).await;
     says(&world, "taken", "True", "PasswordStored").await;
-    assert!(secret(&world, "free").await.is_some());
+    assert!(read_secret(&world, "free").await.is_some());
     // Nor does another field of the same object take its place: it cannot be had again.
     let moved = json!({"spec": {
         "rootPassword": {"secretRef": {"name": "elsewhere"}}, "outputs": {"secretRef": {"name": "free"}},
@@ -245,11 +235,11 @@ async fn its_secret_goes_after_its_time_and_what_is_anothers_stays() {
     world
         .wait_for_condition("taken", "Synced", "False", reason, SOON)
         .await;
-    let (_, entries) = secret(&world, "free").await.expect("it stays");
+    let (_, entries) = read_secret(&world, "free").await.expect("it stays");
     assert!(entries.contains_key("password"), "it holds the password");
 
     eventually("the Secret is deleted", SOON, async || {
-        let is_gone = secret(&world, "short-password").await.is_none();
+        let is_gone = read_secret(&world, "short-password").await.is_none();
         is_gone.then_some(())
     })
     .await;
@@ -262,7 +252,7 @@ async fn its_secret_goes_after_its_time_and_what_is_anothers_stays() {
     looks(&world, 3).await;
     assert_eq!(asked(&world).await, 2);
     assert!(
-        secret(&world, "free").await.is_some(),
+        read_secret(&world, "free").await.is_some(),
         "without a ttl it stays"
     );
     judge(&world).await;

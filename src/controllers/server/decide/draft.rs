@@ -137,6 +137,7 @@ impl Draft {
     }
 }
 
-fn time(unix: i64) -> Option<Time> {
+/// A moment in seconds since 1970 as a status has it; none for what no calendar has.
+pub(super) fn time(unix: i64) -> Option<Time> {
     Timestamp::from_second(unix).ok().map(Time)
 }

@@ -86,6 +86,15 @@ pub struct Decision {
     pub once_written: Again,
 }
 
+impl Decision {
+    /// Looks again after this time at the latest.
+    fn look_within(&mut self, rest: Duration) {
+        if self.again != Again::AtOnce {
+            self.again = self.again.within(rest);
+        }
+    }
+}
+
 /// How long an object that needs nothing sleeps. The account wakes it when its machine changes.
 const IDLE: Duration = Duration::from_secs(600);
 

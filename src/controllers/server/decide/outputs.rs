@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     account::view::Sighting,
-    controllers::again::Again,
     kinds::{
         Interval, Reason,
         conditions::{Type, Wanted},
@@ -108,10 +107,7 @@ pub fn keep(facts: &Facts, decision: &mut Decision) {
         }
         let rest = last.and_then(|look| (look.at + LOOK_EVERY).checked_sub(facts.now.mono));
         match rest.filter(|rest| !rest.is_zero()) {
-            Some(rest) if decision.again != Again::AtOnce => {
-                decision.again = decision.again.within(rest);
-            }
-            Some(_) => {}
+            Some(rest) => decision.look_within(rest),
             None => _ = decision.effect.get_or_insert(Effect::WriteOutput(output)),
         }
     }

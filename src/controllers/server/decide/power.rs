@@ -49,14 +49,16 @@ pub fn wished(facts: &Facts, server: &Server) -> Wished {
     let revision = spec.power_revision.unwrap_or_default();
     let id = server.id.as_str();
     let status = facts.status();
-    // What an earlier object of this name had in its status was restored, and is no wish of this one.
-    let is_own = status.order.is_some_and(|o| o.intent.uid == facts.uid());
-    let shown = status.power.filter(|_| is_own).map(|mut power| {
-        if let Some(command) = &mut power.command {
-            follow(facts, command);
-        }
-        power
-    });
+    // That of an earlier object is no wish of this one.
+    let shown = status
+        .power
+        .filter(|_| facts.has_own_status())
+        .map(|mut power| {
+            if let Some(command) = &mut power.command {
+                follow(facts, command);
+            }
+            power
+        });
     let is_delivered = server.status == ServerStatus::Delivered;
     let Some(mut known) = shown
         .clone()

@@ -22,8 +22,9 @@ use tokio::time::{Instant, sleep};
 
 use super::call_trace::Place;
 use super::fault_point::{FaultPoint, inject};
-use super::judge::Findings;
+use super::judge::{self, Findings};
 use super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use lab::rig::World;
 
 /// Every kind whose objects are tried.
 pub(crate) const ALL: [&dyn Life; 11] = [
@@ -92,6 +93,18 @@ pub(crate) trait Life: Sync {
     fn counts(&self, _phase: usize, seen: &[Place], index: usize) -> bool {
         !seen[index].is_look()
     }
+}
+
+/// The end of an order that is tried elsewhere: the object, once it is Ready.
+async fn is_ready(world: &World, name: &str) -> (Value, Findings) {
+    let object = world.wait_ready(name, AT_ITS_END).await;
+    (object, judge::after_anything(world).await)
+}
+
+/// The end of a deletion that releases: `before` is the object as it was.
+async fn is_released(world: &World, name: &str, before: &Value) -> (Value, Findings) {
+    world.wait_gone(name, AT_ITS_END).await;
+    (Value::Null, judge::after_release(world, before).await)
 }
 
 /// Lives one life with these faults, one a phase; returns whether the place of each was reached.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::call_trace::Place;
 use super::super::judge::{self, Findings};
 use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
-use super::Life;
+use super::{Life, is_ready, is_released};
 use lab::rig::{World, condition, server};
 
 const ORDER: usize = 0;
@@ -74,10 +74,7 @@ impl Life for Password {
         async move {
             let world = &proxied.world;
             match phase {
-                ORDER => {
-                    let object = world.wait_ready(name, AT_ITS_END).await;
-                    (object, judge::after_anything(world).await)
-                }
+                ORDER => is_ready(world, name).await,
                 STORE => {
                     let is_stored = |object: &Value| {
                         let stored = condition(object, "RootPasswordStored")?;
@@ -102,10 +99,7 @@ impl Life for Password {
                     findings.extend(is_asked_for_at_most(proxied, 0));
                     (object, findings)
                 }
-                _ => {
-                    world.wait_gone(name, AT_ITS_END).await;
-                    (Value::Null, judge::after_release(world, before).await)
-                }
+                _ => is_released(world, name, before).await,
             }
         }
         .boxed_local()

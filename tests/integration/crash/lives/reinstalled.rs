@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::call_trace::{Place, Side};
 use super::super::judge::{self, Findings};
 use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
-use super::Life;
+use super::{Life, is_ready, is_released};
 use lab::rig::server;
 
 const ORDER: usize = 0;
@@ -67,10 +67,7 @@ impl Life for Reinstalled {
         async move {
             let world = &proxied.world;
             match phase {
-                ORDER => {
-                    let object = world.wait_ready(name, AT_ITS_END).await;
-                    (object, judge::after_anything(world).await)
-                }
+                ORDER => is_ready(world, name).await,
                 INSTALL => {
                     let is_over = |object: &Value| {
                         let install = &object["status"]["install"];
@@ -82,10 +79,7 @@ impl Life for Reinstalled {
                     findings.extend(wiped_once(proxied, &object).await);
                     (object, findings)
                 }
-                _ => {
-                    world.wait_gone(name, AT_ITS_END).await;
-                    (Value::Null, judge::after_release(world, before).await)
-                }
+                _ => is_released(world, name, before).await,
             }
         }
         .boxed_local()

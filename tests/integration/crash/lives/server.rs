@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::call_trace::{Place, Side};
 use super::super::judge::{self, Findings};
 use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
-use super::Life;
+use super::{Life, is_released};
 use lab::rig::{Health, health, server};
 
 const ORDER: usize = 0;
@@ -71,8 +71,7 @@ impl Life for Server {
                 let findings = judge::after_order(world, &object).await;
                 return (object, findings);
             }
-            world.wait_gone(name, AT_ITS_END).await;
-            (Value::Null, judge::after_release(world, before).await)
+            is_released(world, name, before).await
         }
         .boxed_local()
     }

@@ -107,9 +107,7 @@ pub fn wished(facts: &Facts) -> i64 {
 /// What is known of the re-installations of this machine: by the status, and by what this process knows itself.
 pub fn known(facts: &Facts, machine: &str) -> Option<InstallStatus> {
     let status = facts.status();
-    // What an earlier object of this name had in its status was restored, and is none of this one's.
-    let is_own = status.order.is_some_and(|o| o.intent.uid == facts.uid());
-    let shown = status.install.filter(|_| is_own);
+    let shown = status.install.filter(|_| facts.has_own_status());
     let is_its = |install: &InstallStatus| {
         install.uid == facts.uid() && is_same_uuid(&install.machine, machine)
     };

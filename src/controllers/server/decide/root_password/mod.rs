@@ -1,0 +1,233 @@
+//! `spec.rootPassword`: the password of a Windows machine is stored once for each installation, while it can be had.
+//!
+//! Status notes that it was stored, and from then on nobody asks for it again, whatever becomes of the Secret. A process
+//! that wrote the Secret and not the note leaves a Secret that says of which installation it is: it is looked at before
+//! anything is asked for, or called missed. What fails here has pauses of its own, and holds up nothing else.
+
+mod fetch;
+mod fresh;
+
+pub use fresh::{forgotten_at, may_fetch, may_find};
+
+use super::{
+    super::{
+        facts::{Facts, is_same_uuid},
+        password_memory::{PasswordFailure, PasswordMemory},
+    },
+    Decision, Effect,
+    draft::time,
+};
+use crate::kinds::{
+    Reason,
+    conditions::{Type, Wanted},
+    reinstall::InstallEnd,
+    root_password::{Installed, RootPassword, RootPasswordStatus},
+    server::BareMetalServerStatus,
+};
+use fetch::fetch;
+use hosting::{Server, ServerStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+
+/// It is looked at this often at the least: a name may come free, and a clock be turned back.
+const LONGEST_SLEEP: Duration = Duration::from_secs(600);
+/// The first pause between two tries where no account says how often to look.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause, in first ones; each is twice the one before.
+const MOST_POLLS: u32 = 20;
+
+/// Adds what is due to a decision, and notes in status what is known. Returns what is said.
+pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
+    let shown = decision.draft.status.root_password.take();
+    let wanted = facts.object.spec.root_password.as_ref();
+    let sought = wanted
+        .zip(delivered(facts, &decision.draft.status))
+        .filter(|_| !facts.deleting());
+    let machine = shown.as_ref().map(|shown| shown.machine.clone());
+    let is_of_it = machine.is_some() && machine == decision.draft.status.uuid;
+    if sought.is_none() && (wanted.is_none() || !is_of_it) {
+        let kind = Type::RootPasswordStored.as_str();
+        let conditions = &mut decision.draft.status.conditions;
+        conditions.retain(|c| c.type_ != kind);
+    }
+    let mut record = shown.filter(|_| facts.has_own_status());
+    if let Some((_, (of, at))) = &sought {
+        let known = record.take().filter(|record| record.of() == *of);
+        record = match known {
+            // Its day begins when the provider says so, once it does.
+            Some(record) => record.begin(*at),
+            None => RootPasswordStatus::new(of, at.unwrap_or(facts.steady_wall())),
+        };
+    }
+    let mut record = record?;
+    let of = record.of();
+    let known = Some(&facts.memory.root_password).filter(|known| known.of == of);
+    take_in(&mut record, known, facts.steady_wall());
+    record.delete_at = delete_at(wanted, &record);
+    forget(facts, decision, &record, known);
+    let said = match (&record.secret, sought) {
+        (Some(secret), sought) => {
+            let overdue = overdue(facts, &record, known);
+            // What stands against the deletion is said whatever else is wanted.
+            (sought.is_some() || overdue.is_some())
+                .then(|| stored(decision, &record, overdue, secret))
+        }
+        (None, Some((wanted, _))) => Some(fetch(facts, decision, wanted, &mut record, known)),
+        (None, None) => None,
+    };
+    decision.draft.status.root_password = Some(record);
+    said
+}
+
+/// The last installation of the machine that the status shows, where it is delivered and seen to be the object's, and
+/// when it was.
+fn delivered(facts: &Facts, status: &BareMetalServerStatus) -> Option<(Installed, Option<i64>)> {
+    let uuid = status.uuid.as_deref()?;
+    let is_it = |server: &Server| {
+        server.status == ServerStatus::Delivered && is_same_uuid(server.id.as_str(), uuid)
+    };
+    facts.own.iter().find(|s| is_it(&s.server))?;
+    Installed::last(status)
+}
+
+/// Notes what this process has done.
+fn take_in(record: &mut RootPasswordStatus, known: Option<&PasswordMemory>, now: i64) {
+    let Some(known) = known else { return };
+    if let Some((secret, at)) = &known.stored
+        && record.secret.is_none()
+    {
+        record.secret = Some(secret.clone());
+        record.stored_at = time(*at);
+    }
+    if known.is_deleted && record.secret.is_some() {
+        record.deleted_at = record.deleted_at.take().or_else(|| time(now));
+    }
+}
+
+/// When the Secret goes: as the spec says, or, where it says nothing of a password any more, as it said last.
+fn delete_at(wanted: Option<&RootPassword>, record: &RootPasswordStatus) -> Option<Time> {
+    let Some(wanted) = wanted else {
+        return record.delete_at.clone();
+    };
+    let ttl = i64::try_from(wanted.ttl?.0.as_secs()).unwrap_or(i64::MAX);
+    let stored = record.stored_at.as_ref()?.0.as_second();
+    time(stored.saturating_add(ttl))
+}
+
+/// The Secret goes when its time is over, whatever becomes of the server and of its spec.
+fn forget(
+    facts: &Facts,
+    decision: &mut Decision,
+    record: &RootPasswordStatus,
+    known: Option<&PasswordMemory>,
+) {
+    let written = facts.object.status.as_ref();
+    let written = written.and_then(|status| status.root_password.as_ref());
+    let is_written = written.is_some_and(|written| written.secret == record.secret);
+    let (Some(secret), Some(at), None) = (&record.secret, &record.delete_at, &record.deleted_at)
+    else {
+        return;
+    };
+    if !is_written {
+        return;
+    }
+    let rest = at.0.as_second().saturating_sub(facts.steady_wall());
+    let rest = seconds(rest).max(pause(facts, known));
+    let forget = Effect::ForgetPassword {
+        of: record.of(),
+        secret: secret.clone(),
+    };
+    due_after(facts, decision, rest, forget);
+}
+
+/// What is said of a password that is stored.
+fn stored(
+    decision: &Decision,
+    record: &RootPasswordStatus,
+    overdue: Option<String>,
+    secret: &str,
+) -> Wanted {
+    let machine = &record.machine;
+    let mut text = match &record.deleted_at {
+        Some(_) => format!(
+            "the password of machine {machine} was in Secret {secret}, which is deleted (spec.rootPassword.ttl)"
+        ),
+        None => format!("the password of machine {machine} is in Secret {secret}"),
+    };
+    if let Some(overdue) = overdue {
+        text += &overdue;
+    }
+    if let Some((revision, _)) = in_doubt(decision, record) {
+        text += &format!(
+            "; whether re-installation {revision}, of which the end is not known, gave it another one nobody can say: see status.install.last"
+        );
+    }
+    Wanted::new(Type::RootPasswordStored, true, Reason::PasswordStored, text)
+}
+
+/// Why the Secret is still there, although its time is over.
+fn overdue(
+    facts: &Facts,
+    record: &RootPasswordStatus,
+    known: Option<&PasswordMemory>,
+) -> Option<String> {
+    let at = record
+        .delete_at
+        .as_ref()
+        .filter(|_| record.deleted_at.is_none())?
+        .0;
+    let failure = known.and_then(|known| known.failure.as_ref())?;
+    let (PasswordFailure::Trouble(why), true) = (failure, at.as_second() <= facts.steady_wall())
+    else {
+        return None;
+    };
+    Some(format!(
+        "; by spec.rootPassword.ttl it is to be deleted since {at}: {why}; tried again, at growing intervals"
+    ))
+}
+
+/// A later re-installation that may have taken place and was not seen to be finished: its revision, and when that was
+/// settled, in seconds since 1970.
+fn in_doubt(decision: &Decision, record: &RootPasswordStatus) -> Option<(i64, i64)> {
+    let install = decision.draft.status.install.as_ref();
+    let install = install.filter(|install| install.machine == record.machine)?;
+    let last = install.last.as_ref()?;
+    let is_later = Some(last.intent.revision) > record.revision;
+    let may_be = matches!(
+        last.end,
+        Some(InstallEnd::Unknown | InstallEnd::TimedOut | InstallEnd::NotRepeated)
+    );
+    (is_later && may_be).then_some((last.intent.revision, last.ended_at.unwrap_or(0)))
+}
+
+/// How long it is until the next try.
+fn pause(facts: &Facts, known: Option<&PasswordMemory>) -> Duration {
+    let Some(known) = known.filter(|known| known.tries > 0) else {
+        return Duration::ZERO;
+    };
+    let view = facts.view();
+    let first = view.map_or(FIRST_PAUSE, |view| view.times.active_poll_interval);
+    let doubled = 1_u32.checked_shl(known.tries - 1).unwrap_or(u32::MAX);
+    let pause = first * doubled.min(MOST_POLLS);
+    (known.tried + pause).saturating_sub(facts.now.mono)
+}
+
+/// An effect after a pause. It goes before what is held back after failures, which may fail for ever while the day of the
+/// password passes, and before a look that can wait; all else goes before it.
+fn due_after(facts: &Facts, decision: &mut Decision, pause: Duration, effect: Effect) {
+    if !pause.is_zero() {
+        return decision.look_within(pause.min(LONGEST_SLEEP));
+    }
+    if let Some(other) = &decision.effect {
+        let held = facts.memory.holds_back(other, facts.now.mono);
+        if held.is_none() && !matches!(other, Effect::LookAtHardware { .. }) {
+            return;
+        }
+        decision.look_within(held.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP));
+    }
+    decision.effect = Some(effect);
+}
+
+fn seconds(rest: i64) -> Duration {
+    Duration::from_secs(u64::try_from(rest).unwrap_or(0))
+}
