@@ -84,8 +84,11 @@ async fn inject_everywhere() {
     for world in worlds {
         playing.spawn_local(play(book.clone(), world));
     }
+    // Kept to the end: a cluster of its own takes up to a minute to stop, and holds up this thread, on which the proxies of
+    // the others run.
+    let mut played = Vec::new();
     while let Some(ended) = playing.join_next().await {
-        ended.expect("a world reports its failures");
+        played.extend(ended.expect("a world reports its failures"));
     }
 
     let book = lock(&book);
@@ -181,8 +184,8 @@ fn chapter(life: &'static dyn Life, places: &Places) -> Chapter {
     }
 }
 
-/// Runs one life after the other until no point is left.
-async fn play(book: Arc<Mutex<Book>>, proxied: ProxiedWorld) {
+/// Runs one life after the other until no point is left. Returns the world that still stands.
+async fn play(book: Arc<Mutex<Book>>, proxied: ProxiedWorld) -> Option<ProxiedWorld> {
     let sees_all = proxied.sees_all_namespaces();
     let mut standing = Some(proxied);
     loop {
@@ -218,10 +221,11 @@ async fn play(book: Arc<Mutex<Book>>, proxied: ProxiedWorld) {
             None => unreachable!("one task was spawned"),
         }
     }
-    if let Some(proxied) = standing {
+    if let Some(proxied) = &standing {
         let findings = judge::after_anything(&proxied.world).await;
         lock(&book).failures.extend(findings);
     }
+    standing
 }
 
 impl Book {
