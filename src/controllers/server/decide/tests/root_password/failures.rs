@@ -1,0 +1,165 @@
+//! What stands against it: it is tried at growing pauses, told in time, and missed when the provider says so.
+
+use super::*;
+
+#[test]
+fn what_brings_nothing_is_tried_at_growing_pauses_and_people_are_told_in_time() {
+    for failure in [
+        PasswordFailure::Absent,
+        PasswordFailure::Trouble("the hosting API does not answer".into()),
+    ] {
+        let mut case = at(wanted(), 600);
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            assert_eq!(step(&case), "fetch");
+            case = failed(case, failure.clone());
+            assert_eq!(step(&case), "none");
+            let Again::After(pause) = case.decide().again else {
+                panic!("{:?}", case.decide().again);
+            };
+            pauses.push(pause.as_secs());
+            case = later(case, i64::try_from(pause.as_secs()).unwrap());
+        }
+        // By polls of 15 s.
+        assert_eq!(pauses, [15, 30, 60, 120, 240, 300, 300]);
+        let warned = |case: &Case| {
+            let record = case.decide().draft.status.root_password.unwrap();
+            record.warned
+        };
+        assert_eq!(warned(&case), None);
+        let near = at(case.clone(), 18 * HOUR);
+        assert_eq!(warned(&near), Some(PasswordWarning::SixHours));
+        let hour = at(case.clone(), 23 * HOUR);
+        assert_eq!(warned(&hour), Some(PasswordWarning::Hour));
+        // Before the first try there is nothing to warn of.
+        assert_eq!(warned(&at(wanted(), 23 * HOUR)), None);
+        // Nothing else of the object waits for it.
+        let tagged = case.spec(|s| s.tags = vec!["team:web".into()]);
+        assert!(matches!(
+            tagged.decide().effect,
+            Some(Effect::AddTag { .. })
+        ));
+    }
+}
+
+#[test]
+fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
+    let over = at(wanted(), 25 * HOUR);
+    assert_eq!(
+        (step(&over), said(&over).reason),
+        ("fetch", Reason::PasswordPending)
+    );
+    // What was said before the end says nothing of it.
+    let before = at(
+        failed(at(wanted(), 23 * HOUR), PasswordFailure::Absent),
+        25 * HOUR,
+    );
+    assert_eq!(
+        (step(&before), said(&before).reason),
+        ("fetch", Reason::PasswordPending)
+    );
+    let missed = written(failed(over.clone(), PasswordFailure::Absent));
+    let told = said(&missed);
+    assert_eq!(
+        (told.status, told.reason),
+        (Some(false), Reason::PasswordMissed)
+    );
+    assert!(
+        told.message.contains("spec.install.revision"),
+        "{}",
+        told.message
+    );
+    // Noted, nobody asks again, in another process neither.
+    for still in [missed.clone(), restarted(missed.clone())] {
+        let still = later(still, HOUR);
+        assert_eq!(
+            (step(&still), said(&still).reason),
+            ("none", Reason::PasswordMissed)
+        );
+    }
+    // A re-installation whose end nobody knows may have brought one, and the provider says so or not.
+    let doubted = installed_again(later(missed.clone(), HOUR), Some(InstallEnd::Unknown));
+    assert_eq!(
+        (step(&doubted), said(&doubted).reason),
+        ("fetch", Reason::PasswordPending)
+    );
+    let none = failed(later(doubted, 60), PasswordFailure::Absent);
+    assert_eq!(
+        (step(&none), said(&none).reason),
+        ("none", Reason::PasswordMissed)
+    );
+    // By a clock that was ahead: with the right one it is asked for, and a warning is a warning again.
+    let early = at(restarted(missed), 600);
+    assert_eq!(step(&early), "find");
+    let record = early.decide().draft.status.root_password.unwrap();
+    assert_eq!(record.warned, None);
+    // Whoever never answers is not asked for ever.
+    let mut silent = at(wanted(), 47 * HOUR);
+    for _ in 0..7 {
+        silent = failed(silent, PasswordFailure::Trouble("no answer".into()));
+    }
+    let once_more = at(silent.clone(), 48 * HOUR);
+    assert_eq!(step(&once_more), "fetch", "a few failures are no answer");
+    let silent = failed(silent, PasswordFailure::Trouble("no answer".into()));
+    let given_up = at(silent, 48 * HOUR);
+    assert_eq!(
+        (step(&given_up), said(&given_up).reason),
+        ("none", Reason::PasswordMissed)
+    );
+    // One that this process stored, or found stored, is not missed.
+    let stored = kept_in(over, "pass");
+    assert_eq!(said(&stored).reason, Reason::PasswordStored);
+}
+
+#[test]
+fn a_name_that_is_taken_is_told_and_another_one_is_tried_at_once() {
+    let absent = failed(wanted(), PasswordFailure::Absent);
+    let taken = failed(absent, PasswordFailure::Taken("pass".into()));
+    assert_eq!(step(&taken), "none");
+    let told = said(&taken);
+    assert_eq!(
+        (told.status, told.reason),
+        (Some(false), Reason::OutputNotOwned)
+    );
+    for word in [
+        "spec.rootPassword.secretRef",
+        "kubectl delete secret pass -n shop",
+    ] {
+        assert!(told.message.contains(word), "{}", told.message);
+    }
+    assert_eq!(step(&named(taken.clone(), "free")), "find");
+    let later = later(taken, 600);
+    assert_eq!(step(&later), "find");
+    // It came free.
+    assert_eq!(step(&free(later)), "fetch");
+}
+
+#[test]
+fn what_keeps_failing_of_the_object_neither_starves_it_nor_keeps_people_from_being_told() {
+    let at_once = Some(OutputRef { name: "out".into() });
+    let outputs = Outputs {
+        config_map_ref: at_once,
+        secret_ref: None,
+    };
+    let output = wanted().spec(|s| s.outputs = Some(outputs));
+    assert!(matches!(
+        output.decide().effect,
+        Some(Effect::WriteOutput(_))
+    ));
+    let tagged = wanted().spec(|s| s.tags = vec!["team:web".into()]);
+    let first = at(tagged.clone(), 23 * HOUR).decide();
+    assert!(matches!(first.effect, Some(Effect::AddTag { .. })));
+    let record = first.draft.status.root_password.unwrap();
+    assert_eq!(record.warned, Some(PasswordWarning::Hour));
+    let now = tagged.0.now.mono;
+    let refused = tagged.memory(|m| {
+        m.note(
+            Observation::Failed(Trouble::unexpected("no")),
+            now,
+            secs(60),
+        );
+    });
+    assert_eq!(step(&refused), "fetch");
+    let effect = refused.decide().effect.unwrap();
+    assert_eq!(refused.0.memory.holds_back(&effect, now), None);
+}
