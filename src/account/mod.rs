@@ -14,6 +14,7 @@
 pub mod supply;
 pub mod view;
 
+mod defaults;
 mod handle;
 mod key;
 mod key_state;
@@ -44,6 +45,7 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
+pub use defaults::{Choice, Listing};
 pub use handle::Account;
 pub use key::AccountKey;
 pub use key_state::KeyState;
@@ -53,9 +55,9 @@ pub use on_record::{OnRecord, RecordedMachine};
 pub use ordering::{Denied, OrderPermit, OrderTurn};
 pub use owners::Owner;
 pub use registry::{Accounts, Connection, LeftBehind};
-pub use report::{AccountReport, Counts};
+pub use report::{AccountReport, Calls, Counts};
 pub use resolution::Resolution;
 pub use settings::Settings;
 pub use terms::Terms;
 pub use turns::{Caller, Lane, Permit, Rate, Turn};
-pub use users::{Claims, Users, Wake};
+pub use users::{Claims, UsedBy, Users, Wake};

@@ -1,7 +1,9 @@
 //! All account objects, and the live accounts that they stand on.
 
 use super::{
-    Account, AccountKey, AccountReport, Claims, OnRecord, Rate, Settings, Terms, Users, Wake,
+    Account, AccountKey, AccountReport, Claims, OnRecord, Rate, Settings, Terms, UsedBy, Users,
+    Wake,
+    defaults::Defaults,
     handle::Connected,
     live::{Core, Live},
     room::Room,
@@ -28,6 +30,7 @@ struct Registry {
     rate: Rate,
     room: Room,
     audience: Audience,
+    defaults: Defaults,
     entries: Mutex<HashMap<AccountKey, Entry>>,
 }
 
@@ -88,9 +91,18 @@ impl Accounts {
                 rate,
                 room: Room::default(),
                 audience: Audience::default(),
+                defaults: Defaults::default(),
                 entries: Mutex::default(),
             }),
         }
+    }
+
+    pub(super) fn defaults(&self) -> &Defaults {
+        &self.inner.defaults
+    }
+
+    pub(super) fn audience(&self) -> &Audience {
+        &self.inner.audience
     }
 
     /// Where there is room for what all of them show.
@@ -112,12 +124,27 @@ impl Accounts {
     /// How many objects use an account, over all kinds; None while any of them does not know. Those of a namespace that
     /// it does not serve use it only with something of their own on record there.
     pub fn users(&self, key: &AccountKey) -> Option<usize> {
+        let used_by = self.used_by(key)?;
+        Some(used_by.iter().map(|kind| kind.count).sum())
+    }
+
+    /// The same, kind by kind: those that have any, in the order of their names.
+    pub fn used_by(&self, key: &AccountKey) -> Option<Vec<UsedBy>> {
+        self.inner.audience.count(key, &self.serves(key))
+    }
+
+    /// The names of those who use an account, kind by kind, each with its namespace: the first ones in their order.
+    pub fn name_users(&self, key: &AccountKey, most: usize) -> Vec<(String, Vec<String>)> {
+        self.inner.audience.names(key, &self.serves(key), most)
+    }
+
+    /// Whether the account serves a namespace, as far as is known.
+    fn serves(&self, key: &AccountKey) -> impl Fn(&str) -> bool {
         let account = self.get(key);
-        let serves = |namespace: &str| {
+        move |namespace: &str| {
             let terms = account.as_ref().map(|account| account.terms(namespace));
             !matches!(terms, Some(Terms::Refused(_)))
-        };
-        self.inner.audience.count(key, &serves)
+        }
     }
 
     /// What all objects that name an account have on record there; None while that is not known.
@@ -260,6 +287,7 @@ impl Accounts {
         };
         entries.insert(key.clone(), entry);
         drop(entries);
+        self.inner.defaults.appeared(key);
         self.tell(key, former);
     }
 
@@ -301,6 +329,10 @@ impl Accounts {
         // Whoever left a connection has another one, which is news.
         if is_news {
             self.tell(key, former);
+            // Whom it serves may have changed.
+            if self.inner.defaults.is_marked(key) {
+                self.wake_waiting();
+            }
         }
     }
 
@@ -344,11 +376,16 @@ impl Accounts {
         let former = entries.remove(key).map(Entry::end);
         self.inner.audience.siblings.forget(key);
         drop(entries);
+        let was_marked = self.inner.defaults.vanished(key, uid);
         self.tell(key, former.unwrap_or_default());
+        if was_marked {
+            self.wake_waiting();
+        }
     }
 
     /// An object that uses accounts is gone: its place, its grant and its wants go back.
     pub fn forget(&self, uid: &str) {
+        self.inner.defaults.forget(uid);
         for core in self.cores() {
             core.forget(uid);
         }
@@ -377,6 +414,7 @@ impl Accounts {
     /// How the account stands, given the machines that it was known by. None without a connection.
     pub fn report(&self, key: &AccountKey, known: &[KnownMachine]) -> Option<AccountReport> {
         let (live, _) = self.get(key)?.connected()?;
+        let (catalogue, calls) = (live.core.lists.view().0.catalogue, live.core.turns.calls());
         let state = live.core.state();
         Some(AccountReport {
             key: state.key.state().clone(),
@@ -386,6 +424,8 @@ impl Accounts {
             counts: state.machines.counts(),
             deliveries: state.machines.deliveries().clone(),
             known: state.machines.known_after(known),
+            catalogue,
+            calls,
         })
     }
 

@@ -3,10 +3,10 @@
 use super::{
     KeyState,
     machines::orphans::{Others, Verdict},
-    view::Proof,
+    view::{Catalogue, Proof},
 };
 use crate::kinds::{Reason, account::KnownMachine, delivery::Deliveries};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// How an account stands, for its status.
 #[derive(Clone, Debug)]
@@ -25,6 +25,19 @@ pub struct AccountReport {
     pub deliveries: Arc<Deliveries>,
     /// The machines to remember from now on.
     pub known: Vec<KnownMachine>,
+    /// What can be ordered, with the moment of the look; None: nobody has looked.
+    pub catalogue: Option<(Duration, Arc<Catalogue>)>,
+    /// How many calls may be made.
+    pub calls: Calls,
+}
+
+/// How many calls an account may make, each minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// While the API does not ask for fewer.
+    pub full: u32,
+    /// Now.
+    pub in_force: u32,
 }
 
 /// How many machines of the cluster an account has.

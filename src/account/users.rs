@@ -18,12 +18,32 @@ pub trait Users: Send + Sync {
     /// None: the first listing is not in yet. An account must not lose its finalizer before that.
     fn count(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> Option<usize>;
 
+    /// Their kind, for people.
+    fn kind(&self) -> String {
+        String::new()
+    }
+
+    /// The names of those who use the account, each with its namespace. Reads every such object, so it is asked while
+    /// an account waits for the last of them.
+    fn names(&self, _account: &AccountKey, _serves: &dyn Fn(&str) -> bool) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What the objects of this kind that name the account have on record there. None: the first listing is not
     /// in yet. Reads every such object, so it is asked while URL or key have changed, or an order is open elsewhere.
     fn on_record(&self, account: &AccountKey) -> Option<OnRecord>;
 
     /// Something is new. Must not block; whom the kind does not know, it ignores.
     fn wake(&self, wake: &Wake);
+}
+
+/// How many objects of a kind use an account.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UsedBy {
+    /// The kind.
+    pub kind: String,
+    /// How many.
+    pub count: usize,
 }
 
 /// Which machines are claimed.
@@ -124,17 +144,45 @@ impl Audience {
         }
     }
 
-    /// The sum over the kinds; None while any of them does not know, or there is none.
+    /// Kind by kind, those that have any; None while one of them does not know, or there is none.
     pub(crate) fn count(
         &self,
         account: &AccountKey,
         serves: &dyn Fn(&str) -> bool,
-    ) -> Option<usize> {
+    ) -> Option<Vec<UsedBy>> {
         let kinds = self.kinds();
         if kinds.is_empty() {
             return None;
         }
-        kinds.iter().map(|kind| kind.count(account, serves)).sum()
+        let mut used_by = Vec::new();
+        for kind in kinds {
+            let count = kind.count(account, serves)?;
+            if count > 0 {
+                let kind = kind.kind();
+                used_by.push(UsedBy { kind, count });
+            }
+        }
+        used_by.sort_unstable();
+        Some(used_by)
+    }
+
+    /// The first names of those who use the account, kind by kind.
+    pub(crate) fn names(
+        &self,
+        account: &AccountKey,
+        serves: &dyn Fn(&str) -> bool,
+        most: usize,
+    ) -> Vec<(String, Vec<String>)> {
+        let kinds = self.kinds().into_iter();
+        let named = kinds.map(|kind| {
+            let mut names = kind.names(account, serves);
+            names.sort_unstable();
+            names.truncate(most);
+            (kind.kind(), names)
+        });
+        let mut named: Vec<_> = named.filter(|(_, names)| !names.is_empty()).collect();
+        named.sort_unstable();
+        named
     }
 
     /// What all kinds have on record; None while any of them does not know, or there is none.

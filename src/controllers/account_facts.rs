@@ -18,6 +18,8 @@ pub enum AccountFacts {
     Missing(String),
     /// It is not for this operator. Says which.
     NotServed(String),
+    /// The object names none, and has none yet. Says why.
+    Undecided(Cause),
     /// It does not serve the namespace, or that is not known yet, and nothing of the object is on record there: nothing
     /// is asked of it.
     Closed {
@@ -52,7 +54,9 @@ impl AccountFacts {
         let which = format!("{} {}", reference.kind.as_str(), reference.name);
         // Who named none has never heard of it.
         Self::Missing(match *reference == PinnedAccount::of(None) {
-            true => format!("{which}, which is used where none is named,"),
+            true => format!(
+                "{which}, which is used where none is named and no ClusterProviderAccount stands in,"
+            ),
             false => which,
         })
     }
@@ -61,7 +65,9 @@ impl AccountFacts {
     pub fn view(&self) -> Option<&View> {
         match self {
             Self::Found { view, .. } => Some(view),
-            Self::Missing(_) | Self::NotServed(_) | Self::Closed { .. } => None,
+            Self::Missing(_) | Self::NotServed(_) | Self::Undecided(_) | Self::Closed { .. } => {
+                None
+            }
         }
     }
 
@@ -69,7 +75,9 @@ impl AccountFacts {
     pub fn terms(&self) -> Option<&Terms> {
         match self {
             Self::Found { terms, .. } => Some(terms),
-            Self::Missing(_) | Self::NotServed(_) | Self::Closed { .. } => None,
+            Self::Missing(_) | Self::NotServed(_) | Self::Undecided(_) | Self::Closed { .. } => {
+                None
+            }
         }
     }
 
@@ -104,7 +112,7 @@ impl AccountFacts {
                      namespace out of that operator's --watch-namespace"
                 ),
             )),
-            Self::Closed { cause, .. } => Err(cause.clone()),
+            Self::Closed { cause, .. } | Self::Undecided(cause) => Err(cause.clone()),
             Self::Found { view, terms } => {
                 let closed = closed(terms).filter(|_| purpose != Purpose::End);
                 closed.map_or(Ok(()), Err)?;
@@ -157,7 +165,7 @@ mod tests {
         };
         let unnamed = PinnedAccount::of(None);
         assert!(why(&unnamed).starts_with(
-            "spec.accountRef: ProviderAccount default, which is used where none is named, does not exist; create it"
+            "spec.accountRef: ProviderAccount default, which is used where none is named and no ClusterProviderAccount stands in, does not exist; create it"
         ));
         let named = PinnedAccount {
             name: "team".into(),

@@ -13,6 +13,7 @@ pub mod again;
 pub mod cause;
 pub mod contest;
 pub mod context;
+pub mod default_account;
 pub mod drive;
 pub mod events;
 pub mod machine_commands;

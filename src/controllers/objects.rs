@@ -60,8 +60,8 @@ pub type FirstSight<K> = Box<dyn Fn(&Shown<K>) + Send + Sync>;
 
 /// What the entries of a kind depend on.
 pub struct Traits<K> {
-    /// The account that an object names; None for a kind that names none.
-    pub account_of: Option<fn(&K) -> AccountKey>,
+    /// The account that an object uses; None for a kind that uses none. An object that uses none yet says None, too.
+    pub account_of: Option<fn(&K) -> Option<AccountKey>>,
     /// What of its account an object wants for itself; None for a kind whose objects are never in each other's way.
     pub claim: Option<fn(&K) -> Option<String>>,
     /// The row in which an object waits for its turn; None for a kind whose objects do not wait for each other.
@@ -349,7 +349,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         };
         Some(Claim::new(
             claim(object)?,
-            account_of(object),
+            account_of(object)?,
             object.meta(),
         ))
     }
@@ -359,7 +359,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let account_of = self.traits.account_of?;
         Some(match shown {
             Shown::Decoded(object) => Counted::User(User {
-                account: Arc::new(account_of(object)),
+                account: Arc::new(account_of(object)?),
                 namespace: object.meta().namespace.as_deref().map(Arc::from),
                 has_record: self.has_record(object),
             }),

@@ -19,6 +19,7 @@ pub use subject::{KIND_UNSEEN, Memory, Subject};
 use super::{
     again::Again,
     context::Context,
+    default_account::Undecided,
     events::Severity,
     objects::Seen,
     ownership::Rivals,
@@ -111,6 +112,7 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
         &self,
         object: Arc<K>,
         account: &PinnedAccount,
+        undecided: Option<&Undecided>,
     ) -> (Subject<K, T>, Option<Account>) {
         let meta = object.meta();
         let uid = meta.uid.as_deref().unwrap_or_default();
@@ -121,6 +123,7 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
         };
         let (facts, account) =
             self.account_facts(namespace, account, |_| self.objects.has_record(&object));
+        let facts = Undecided::facts(undecided, facts);
         let now = clock::now();
         let asked = request::word(meta);
         self.objects

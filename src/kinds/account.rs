@@ -1,6 +1,7 @@
 //! `ProviderAccount` and `ClusterProviderAccount`: where the hosting API is, and with which key.
 
 use super::{
+    account_use::{CallBudget, Capacity, KindUsers},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
     delivery::DeliveryTimes,
@@ -250,6 +251,21 @@ pub struct AccountStatus {
     /// Counts of machines and objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<ServerCounts>,
+
+    /// How many objects of each kind use the account. The condition Ready names the first ones while the account is being
+    /// deleted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind"]))]
+    pub users: Vec<KindUsers>,
+
+    /// Quota and stock, as the last look at the catalogue showed them. Written again once in an idle poll interval at most.
+    /// Unset before the first look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
+
+    /// How many calls to the hosting API may be made. Written again once in an idle poll interval at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallBudget>,
 
     /// What `spec.releaseBrake` has counted. Unset where nothing counts.
     #[serde(skip_serializing_if = "Option::is_none")]

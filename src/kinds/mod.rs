@@ -10,6 +10,7 @@
 #![allow(clippy::duplicated_attributes)]
 
 pub mod account;
+pub mod account_use;
 pub mod address;
 pub mod allowed;
 pub mod brake;

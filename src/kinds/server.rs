@@ -132,7 +132,8 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = texts_fit())]
 #[serde(rename_all = "camelCase")]
 pub struct BareMetalServerSpec {
-    /// The account that pays. Default: the ProviderAccount `default` of this namespace. Immutable.
+    /// The account that pays. Default: the ProviderAccount `default` of this namespace, or else the default of the cluster.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
@@ -517,6 +518,8 @@ pub struct Observed {
     )]
     pub contract_id: Option<String>,
 }
+
+super::references::names_account!(BareMetalServer);
 
 impl Kind for BareMetalServer {
     fn api(client: Client, namespace: Option<&str>) -> Api<Self> {

@@ -69,7 +69,8 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = Rule::new("has(self.publicKey) != has(self.valueFrom)").message("set exactly one of publicKey and valueFrom"))]
 #[serde(rename_all = "camelCase")]
 pub struct SshKeySpec {
-    /// The account that stores the key. Default: the ProviderAccount `default` of this namespace. Immutable.
+    /// The account that stores the key. Default: the ProviderAccount `default` of this namespace, or else the default of the
+    /// cluster. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
@@ -174,6 +175,8 @@ pub struct StoredKeyNote {
     /// Lineage of the account that it goes to.
     pub lineage: String,
 }
+
+super::references::names_account!(SshKey);
 
 impl Kind for SshKey {
     fn api(client: Client, namespace: Option<&str>) -> Api<Self> {

@@ -76,7 +76,8 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = account_stays("tag"))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerTagSpec {
-    /// The account that the tag belongs to. Default: the ProviderAccount `default` of this namespace. Immutable.
+    /// The account that the tag belongs to. Default: the ProviderAccount `default` of this namespace, or else the default of
+    /// the cluster. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
@@ -189,6 +190,8 @@ impl ServerTag {
         PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())
     }
 }
+
+super::references::names_account!(ServerTag);
 
 impl Kind for ServerTag {
     fn api(client: Client, namespace: Option<&str>) -> Api<Self> {

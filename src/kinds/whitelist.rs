@@ -234,6 +234,8 @@ impl IpWhitelist {
     }
 }
 
+super::references::names_account!(IpWhitelist);
+
 impl Kind for IpWhitelist {
     fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
         namespaced(client, namespace)

@@ -2,6 +2,7 @@
 
 mod breaker;
 mod broken_lists;
+mod defaults;
 mod deliveries;
 mod incarnations;
 mod left_behind;

@@ -1,5 +1,6 @@
 //! How many calls an account may make: a token bucket. Pure, on tokio's time.
 
+use crate::account::Calls;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -81,6 +82,17 @@ impl Bucket {
     /// How long so many calls take at the present rate.
     pub(super) fn time_for(&self, calls: u32) -> Duration {
         Duration::from_secs_f64(f64::from(calls) / self.per_second.max(SLOWEST / 2.0))
+    }
+
+    /// How many calls may be made each minute, as of the last refill.
+    pub(super) fn calls(&self) -> Calls {
+        // A rate of calls a second is small and above zero.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let each_minute = |rate: f64| (rate * 60.0).round() as u32;
+        Calls {
+            full: each_minute(self.full.per_second),
+            in_force: each_minute(self.per_second),
+        }
     }
 
     pub(super) fn take(&mut self, calls: u32) {

@@ -18,7 +18,7 @@ pub use bucket::Rate;
 pub use lane::Lane;
 pub use permit::{Permit, Turn};
 
-use super::users::Audience;
+use super::{report::Calls, users::Audience};
 use state::{Own, State};
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -124,6 +124,11 @@ impl Turns {
             let _ = granted.await;
         }
         own.own = None;
+    }
+
+    /// How many calls may be made each minute.
+    pub(crate) fn calls(&self) -> Calls {
+        self.state().calls(Instant::now())
     }
 
     /// How long so many calls take at the present rate, with nobody else calling.

@@ -1,7 +1,7 @@
 //! Places, grants and calls in flight of one live account. Pure, on tokio's time.
 
 use super::{
-    Caller, Lane, Rate,
+    Calls, Caller, Lane, Rate,
     bucket::Bucket,
     queue::{Group, Place, Queue},
 };
@@ -219,6 +219,12 @@ impl State {
             self.queued.insert(uid, (place, calls));
         }
         self.bucket.slow_down(now, retry_after);
+    }
+
+    /// How many calls may be made each minute.
+    pub(super) fn calls(&mut self, now: Instant) -> Calls {
+        self.bucket.refill(now);
+        self.bucket.calls()
     }
 
     pub(super) fn time_for(&mut self, now: Instant, calls: u32) -> Duration {

@@ -2,7 +2,7 @@
 
 use super::orphan_memory::OrphanMemory;
 use crate::{
-    account::{AccountKey, AccountReport, OnRecord, view::Times},
+    account::{AccountKey, AccountReport, OnRecord, UsedBy, view::Times},
     controllers::{mark::ClusterId, patience::Patience, request::Asked},
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
@@ -41,6 +41,12 @@ pub struct Facts {
     pub endpoint: Result<(), String>,
     /// Objects that use the account; None while nobody knows, or not every account object has been seen.
     pub users: Option<usize>,
+    /// The same, kind by kind. Empty while nobody knows.
+    pub used_by: Vec<UsedBy>,
+    /// The first of them by name, kind by kind, while account or Secret is being deleted.
+    pub named_users: Vec<(String, Vec<String>)>,
+    /// Whether figures that change by themselves were not written for a while.
+    pub figures_are_due: bool,
     /// Whether another account object that is in use stands on the Secret that bears the finalizer for this one.
     pub secret_is_shared: bool,
     /// Whether a connection was made before, with the last good key.

@@ -26,6 +26,8 @@ pub struct Memory {
     pub(super) generation: Option<i64>,
     /// When a status was last written.
     pub(super) written: Option<Duration>,
+    /// When figures that change by themselves were last written.
+    pub(super) figures_written: Option<Duration>,
     /// The next lineage, until it is on record.
     pub(super) fresh_word: Option<String>,
     /// When and for which lineage it was last looked whether an order is open elsewhere, and the result.

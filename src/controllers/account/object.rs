@@ -2,7 +2,7 @@
 
 use crate::{
     account::{AccountKey, Accounts},
-    controllers::objects::Shown,
+    controllers::{default_account::is_default, objects::Shown},
     kinds::{
         ClusterProviderAccount, Kind, ProviderAccount,
         account::{AccountSpec, AccountStatus},
@@ -39,7 +39,9 @@ pub fn secret_namespace(key: &AccountKey, own: &str) -> String {
 pub fn announce<K: AccountObject>(accounts: &Accounts, shown: &Shown<K>) {
     let meta = shown.meta();
     let uid = meta.uid.as_deref().unwrap_or_default();
-    accounts.announce(&key::<K>(meta), uid);
+    let key = key::<K>(meta);
+    accounts.announce(&key, uid);
+    accounts.note_default(&key, uid, is_default(meta));
 }
 
 impl AccountObject for ProviderAccount {

@@ -85,6 +85,15 @@ pub async fn observe<K: AccountObject>(
     memory.orphan_memory.look(verdict, note, now);
     let of_living = orphans_of_living(ctx, report.as_ref());
     memory.asked.note(request::word(object.meta()), now);
+    // No finalizer moves before it is known who else stands on the Secret.
+    let used_by = is_shared.and(ctx.accounts.used_by(&key));
+    let is_ending = object.meta().deletion_timestamp.is_some()
+        || matches!(reading.fact, SecretFact::Found { deleting: true, .. });
+    let named_users = match is_ending {
+        true => ctx.accounts.name_users(&key, MOST_NAMED),
+        false => Vec::new(),
+    };
+    let every = Times::from(timing).idle_poll_interval;
     let facts = Facts {
         now,
         wall: clock::steady_wall(),
@@ -100,8 +109,11 @@ pub async fn observe<K: AccountObject>(
         status,
         secret: reading.fact,
         endpoint,
-        // No finalizer moves before it is known who else stands on the Secret.
-        users: is_shared.and(ctx.accounts.users(&key)),
+        users: (used_by.as_ref()).map(|all| all.iter().map(|kind| kind.count).sum()),
+        used_by: used_by.unwrap_or_default(),
+        named_users,
+        figures_are_due: (memory.figures_written)
+            .is_none_or(|written| now.saturating_sub(written) >= every),
         secret_is_shared: is_shared.unwrap_or(true),
         connected: is_new || memory.connected.is_some(),
         report,
@@ -172,6 +184,9 @@ fn is_forgotten<K: AccountObject>(
         status.endpoint.as_ref() == Some(&endpoint) && said == Some(&endpoint.connection(uid))
     })
 }
+
+/// Most objects of a kind that are named while an account waits for the last of them.
+const MOST_NAMED: usize = 5;
 
 /// How long a look at what all objects have on record is believed.
 const ON_RECORD: Duration = Duration::from_secs(15);

@@ -90,6 +90,7 @@ async fn tend<K: AccountObject>(
     object: &Arc<K>,
 ) -> Again {
     let generation = object.meta().generation;
+    object::announce(&ctx.accounts, &Shown::Decoded(object.clone()));
     if memory.generation != generation {
         // Only what people wrote: our own status would make it spin.
         memory.generation = generation;
@@ -296,6 +297,9 @@ async fn say<K: AccountObject>(
         Reported::Later(rest) => Again::After(again.min(rest)),
         Reported::Stands | Reported::Written => {
             memory.written = Some(facts.now);
+            if next.calls != facts.status.calls || next.capacity != facts.status.capacity {
+                memory.figures_written = Some(facts.now);
+            }
             // Orders wait for a lineage that is on record.
             match decision.lineage {
                 Some(_) => Again::AtOnce,
@@ -308,6 +312,10 @@ async fn say<K: AccountObject>(
 /// The object cannot be read: nothing may change that rests on it.
 async fn undecodable<K: AccountObject>(ctx: &AccountContext<K>, object: &InvalidObject) -> Again {
     let (note, again) = ctx.report_undecodable(object).await;
+    object::announce(
+        &ctx.accounts,
+        &Shown::<K>::Undecodable(Arc::new(object.clone())),
+    );
     let key = object::key::<K>(&object.metadata);
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     let settings = Settings::blocked(Reason::Undecodable, format!("{key}: {note}"));

@@ -20,6 +20,9 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         observed_generation: generation,
         conditions: conditions::merge(&before.conditions, &decision.conditions, generation, now),
         servers: decision.servers.clone().or_else(|| before.servers.clone()),
+        users: decision.users.clone().unwrap_or_else(|| before.users.clone()),
+        capacity: (decision.capacity.clone()).or_else(|| before.capacity.clone()),
+        calls: decision.calls.clone().or_else(|| before.calls.clone()),
         orphans: decision
             .orphans
             .clone()
@@ -61,6 +64,9 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
 pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     let mut same = next.clone();
     same.servers.clone_from(&before.servers);
+    same.users.clone_from(&before.users);
+    same.capacity.clone_from(&before.capacity);
+    same.calls.clone_from(&before.calls);
     same.known_machines.clone_from(&before.known_machines);
     same.delivery_times.clone_from(&before.delivery_times);
     same.last_orphan_scan.clone_from(&before.last_orphan_scan);

@@ -7,6 +7,7 @@ mod orphans;
 mod request;
 mod same_identity;
 mod sharing;
+mod uses;
 
 use super::{
     decide::{Effect, decide},
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     account::{
-        AccountKey, AccountReport, Counts, KeyState, OnRecord, RecordedMachine, orphans::Verdict,
+        AccountKey, AccountReport, Calls, Counts, KeyState, OnRecord, RecordedMachine, orphans::Verdict,
         view::Proof,
     },
     controllers::{
@@ -110,6 +111,11 @@ fn report_of() -> AccountReport {
         },
         deliveries: Arc::default(),
         known: vec![],
+        catalogue: None,
+        calls: Calls {
+            full: 1200,
+            in_force: 1200,
+        },
     }
 }
 
@@ -191,6 +197,9 @@ fn facts() -> Facts {
         },
         endpoint: Ok(()),
         users: Some(2),
+        used_by: Vec::new(),
+        named_users: Vec::new(),
+        figures_are_due: true,
         secret_is_shared: false,
         connected: true,
         in_force: Some(endpoint("a")),

@@ -47,7 +47,7 @@ impl Controller {
     /// No objects yet. Registers the kind with the accounts, and with the servers.
     pub fn new(process: &Process) -> Self {
         let traits = Traits {
-            account_of: Some(account_of),
+            account_of: Some(seen_account),
             place: Some(row_of),
             has_record: is_under_way,
             ..Traits::default()
@@ -72,10 +72,11 @@ impl Controller {
     }
 }
 
-/// The account of the server, once it was seen.
-fn account_of(command: &ServerCommand) -> AccountKey {
+/// The account of the server, once it was seen. A command names none of its own.
+fn seen_account(command: &ServerCommand) -> Option<AccountKey> {
     let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
-    AccountKey::of(&command.account(), namespace)
+    let seen = command.status.as_ref()?.account.as_ref()?;
+    Some(AccountKey::of(seen, namespace))
 }
 
 /// The row of the commands for one server. One that is over stands in none, nor does one that is deleted before it was
@@ -116,7 +117,7 @@ async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
 
 async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Option<Account>) {
     let account = object.account();
-    let (subject, account) = ctx.subject(object, &account).await;
+    let (subject, account) = ctx.subject(object, &account, None).await;
     let mut facts = Facts {
         steady: clock::steady_wall(),
         server: ServerFact::NotRead,

@@ -155,7 +155,7 @@ mod tests {
 
     fn objects() -> Tags {
         let traits = Traits {
-            account_of: Some(|_: &ServerTag| AccountKey::of(&PinnedAccount::of(None), "n")),
+            account_of: Some(|_: &ServerTag| Some(AccountKey::of(&PinnedAccount::of(None), "n"))),
             claim: Some(|tag: &ServerTag| Some(tag.wanted().to_owned())),
             ..Traits::default()
         };

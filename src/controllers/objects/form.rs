@@ -84,6 +84,14 @@ impl<K: Kind> Form<K> {
         }
     }
 
+    /// Its metadata.
+    pub(super) fn meta(&self) -> ObjectMeta {
+        match &self.packed {
+            Packed::Undecodable(object) => object.metadata.clone(),
+            Packed::Text(text) => metadata(text),
+        }
+    }
+
     pub(super) fn version(&self) -> u64 {
         self.version
     }

@@ -264,7 +264,7 @@ async fn one_that_does_not_decode_may_use_any_account_that_it_could_name() {
     let traits = Traits {
         account_of: Some(|server: &BareMetalServer| {
             let reference = PinnedAccount::of(server.spec.account_ref.as_ref());
-            AccountKey::of(&reference, "n")
+            Some(AccountKey::of(&reference, "n"))
         }),
         ..Traits::default()
     };

@@ -6,6 +6,7 @@ use crate::{
     kinds::Kind,
     runtime::clock,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 /// Who names which account. Kept, since every pass over an account asks: a count over all objects
@@ -115,6 +116,15 @@ impl Counts {
     }
 }
 
+/// Namespace and name of an object, for people.
+fn place(meta: &ObjectMeta) -> String {
+    let name = meta.name.as_deref().unwrap_or_default();
+    match &meta.namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
 fn less<T: Eq + Hash>(counts: &mut HashMap<T, usize>, what: &T) {
     if let Some(count) = counts.get_mut(what) {
         *count = count.saturating_sub(1);
@@ -128,6 +138,19 @@ impl<K, M> Entry<K, M> {
     /// The account that the object names, where it can be read.
     pub(super) fn account(&self) -> Option<AccountKey> {
         self.names().cloned()
+    }
+
+    /// Whether it uses the account, or may, since nobody can read it.
+    fn uses(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> bool {
+        match &self.counted {
+            Some(Counted::User(user)) if *user.account == *account => {
+                user.has_record || user.namespace.as_deref().is_none_or(serves)
+            }
+            Some(Counted::Undecodable(namespace)) => {
+                account.namespace.is_none() || account.namespace == *namespace
+            }
+            _ => false,
+        }
     }
 
     /// Whether it is of this namespace.
@@ -190,6 +213,21 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
         }
         self.is_complete()
             .then(|| self.lock().users.of(account, serves))
+    }
+
+    fn kind(&self) -> String {
+        K::kind(&()).into_owned()
+    }
+
+    fn names(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> Vec<String> {
+        let forms: Vec<_> = {
+            let inner = self.lock();
+            let users = inner.entries.values();
+            let users = users.filter(|entry| !entry.gone && entry.uses(account, serves));
+            users.map(|entry| entry.form.clone()).collect()
+        };
+        // Not under the lock: to decode them takes a while.
+        forms.iter().map(|form| place(&form.meta())).collect()
     }
 
     fn on_record(&self, account: &AccountKey) -> Option<OnRecord> {

@@ -204,7 +204,7 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = told.clone();
         let traits = Traits {
-            account_of: Some(super::super::account_of),
+            account_of: Some(|object| Some(super::super::account_of(object))),
             refers: Some(refers),
             released: Box::new(move |words| heard.lock().unwrap().extend(words.clone())),
             ..Traits::default()

@@ -90,7 +90,7 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
     let of_record = cluster.clone();
     let keys = process.stored_keys.clone();
     Traits {
-        account_of: Some(account_of),
+        account_of: Some(|object| Some(account_of(object))),
         claim: Some(claims::recorded),
         on_record: Some(Box::new(move |object, all| {
             claims::on_record(&of_record, object, all)

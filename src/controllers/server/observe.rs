@@ -13,6 +13,7 @@ use crate::{
     controllers::{
         account_facts::AccountFacts,
         cause::Cause,
+        default_account::Undecided,
         mark::Mark,
         namespaces,
         server_commands::UnderWay,
@@ -44,12 +45,17 @@ pub struct Gathered {
 }
 
 /// Gathers the facts about an object.
-pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathered {
+pub async fn observe(
+    ctx: &ServerContext,
+    object: Arc<BareMetalServer>,
+    undecided: Option<&Undecided>,
+) -> Gathered {
     let namespace = object.namespace().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();
     let reference = account_of(&object);
     let on_record = |account: &Account| is_on_record(ctx, &object, account);
     let (account_facts, account) = ctx.account_facts(&namespace, &reference, on_record);
+    let account_facts = Undecided::facts(undecided, account_facts);
     // Without our finalizer too: others may hold the object, and what its machine was let go for
     // must not look like a wish to release it.
     let kind_deleting = if object.metadata.deletion_timestamp.is_some() {

@@ -4,7 +4,7 @@ use super::{
     ServerContext,
     act::act,
     decide::{Decision, Effect, decide},
-    facts::Facts,
+    facts::{Facts, order_annotation},
     memory::Observation,
     observe::{Gathered, observe},
     report, root_password, steps,
@@ -12,8 +12,10 @@ use super::{
 };
 use crate::{
     account::{Account, Caller, List, view::Proof},
-    controllers::{again::Again, objects::Seen, report::Reported},
-    kinds::BareMetalServer,
+    controllers::{
+        again::Again, default_account::Undecided, objects::Seen, report::Reported,
+    },
+    kinds::{BareMetalServer, references::PinnedAccount},
     runtime::clock,
 };
 use std::{sync::Arc, time::Duration};
@@ -54,7 +56,47 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     if let Some(again) = stand_by(ctx, &object) {
         return again;
     }
-    let Gathered { facts, account } = observe(ctx, object).await;
+    let undecided = match stands_in(ctx, &object).await {
+        Ok(undecided) => undecided,
+        Err(again) => return again,
+    };
+    let again = Box::pin(go_on(ctx, object, undecided.as_ref())).await;
+    Undecided::again(undecided.as_ref(), again)
+}
+
+/// Why a server that names no account has none yet. One whose status was lost is bound again to the account of its own
+/// order, whatever stands in by now. What a copy or a restored object brings along is not its own.
+async fn stands_in(
+    ctx: &ServerContext,
+    object: &Arc<BareMetalServer>,
+) -> Result<Option<Undecided>, Again> {
+    let own = super::mark(&ctx.cluster, &object.metadata);
+    let note = order_annotation(object).and_then(Result::ok);
+    let intent = note.map(|note| note.intent).filter(|intent| {
+        intent.cluster == ctx.cluster.as_str()
+            && object.metadata.uid.as_deref() == Some(&intent.uid)
+            && own.is_some_and(|own| own.as_str() == intent.mark)
+    });
+    let Some(intent) = intent else {
+        return ctx.settle_account(object, None).await;
+    };
+    let noted = intent.account.map(|account| PinnedAccount {
+        kind: account.kind,
+        name: account.name,
+    });
+    // What the object stands for needs no word in its status.
+    match noted.filter(|account| *account != PinnedAccount::of(None)) {
+        Some(account) => ctx.settle_account(object, Some(account)).await,
+        None => Ok(None),
+    }
+}
+
+async fn go_on(
+    ctx: &ServerContext,
+    object: Arc<BareMetalServer>,
+    undecided: Option<&Undecided>,
+) -> Again {
+    let Gathered { facts, account } = observe(ctx, object, undecided).await;
     tell_release(ctx, &facts).await;
     let decision = decide(&facts);
     ask(ctx, &facts, account.as_ref(), &decision);

@@ -82,7 +82,7 @@ impl Controller {
 
 fn traits() -> Traits<SshKey> {
     Traits {
-        account_of: Some(account_of),
+        account_of: Some(|object| Some(account_of(object))),
         claim: Some(facts::claim),
         has_record: |object| {
             let status = object.status.as_ref();

@@ -10,6 +10,7 @@ use crate::{
     account::{Account, AccountKey},
     controllers::{
         cause::Cause,
+        default_account::Undecided,
         values::{ValueError, ValueSource},
     },
     kinds::{Reason, SshKey, references::ValueLocation},
@@ -31,13 +32,14 @@ pub(super) async fn observe(
     ctx: &KeyContext,
     shared: &Shared,
     object: Arc<SshKey>,
+    undecided: Option<&Undecided>,
 ) -> (Facts, Option<Account>) {
     let key = match object.metadata.deletion_timestamp {
         None => Some(key(ctx, &object).await),
         Some(_) => None,
     };
     let (subject, account) = ctx
-        .subject(object.clone(), &facts::account_of(&object))
+        .subject(object.clone(), &facts::account_of(&object), undecided)
         .await;
     let list = subject.view().and_then(|view| view.ssh_keys.clone());
     let mut facts = Facts {

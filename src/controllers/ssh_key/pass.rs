@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     account::Lane,
-    controllers::{again::Again, events::Severity, objects::Seen, pass::Next},
+    controllers::{again::Again, default_account::Undecided, events::Severity, objects::Seen, pass::Next},
     kinds::{SshKey, conditions::Type},
 };
 use std::sync::Arc;
@@ -31,7 +31,11 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
         Ok(object) => object,
         Err(again) => return again,
     };
-    let (facts, account) = observe(&ctx, &shared, object).await;
+    let undecided = match ctx.settle_account(&object, None).await {
+        Ok(undecided) => undecided,
+        Err(again) => return again,
+    };
+    let (facts, account) = observe(&ctx, &shared, object, undecided.as_ref()).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
     let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
@@ -50,7 +54,7 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
         ctx.stored_keys
             .key_changed(subject.namespace(), subject.name());
     }
-    again
+    Undecided::again(undecided.as_ref(), again)
 }
 
 /// Lane and calls of an effect.

@@ -8,6 +8,7 @@ pub mod act;
 use super::{
     again::Again,
     context::{Context, Process},
+    default_account::Undecided,
     drive::drive,
     objects::{Objects, Seen, Traits},
     ownership::Rivals,
@@ -36,7 +37,7 @@ impl Controller {
     /// No objects yet. Registers the kind with the accounts, which wake its objects.
     pub fn new(process: &Process) -> Self {
         let traits = Traits {
-            account_of: Some(account_of),
+            account_of: Some(|object| Some(account_of(object))),
             claim: Some(|tag: &ServerTag| Some(tag.wanted().to_owned())),
             has_record: |tag| tag.status.as_ref().is_some_and(|s| s.tag.is_some()),
             ..Traits::default()
@@ -69,10 +70,14 @@ async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
         Ok(object) => object,
         Err(again) => return again,
     };
-    let (facts, account) = observe(&ctx, object).await;
+    let undecided = match ctx.settle_account(&object, None).await {
+        Ok(undecided) => undecided,
+        Err(again) => return again,
+    };
+    let (facts, account) = observe(&ctx, object, undecided.as_ref()).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+    let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Act(effect, permit) => {
             let observation = act(&ctx, &facts, effect, permit).await;
             let mut own = subject.memory.own.clone();
@@ -81,12 +86,17 @@ async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
         }
         Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
         Next::Rest(again) => again,
-    }
+    };
+    Undecided::again(undecided.as_ref(), again)
 }
 
-async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (Facts, Option<Account>) {
+async fn observe(
+    ctx: &TagContext,
+    object: Arc<ServerTag>,
+    undecided: Option<&Undecided>,
+) -> (Facts, Option<Account>) {
     let pinned = object.account();
-    let (subject, account) = ctx.subject(object, &pinned).await;
+    let (subject, account) = ctx.subject(object, &pinned, undecided).await;
     let rivals = rivals(ctx, &subject);
     let mut facts = Facts { subject, rivals };
     let mut own = facts.subject.memory.own.clone();

@@ -9,6 +9,7 @@ mod act;
 use super::{
     again::Again,
     context::{Context, Process},
+    default_account::Undecided,
     drive::drive,
     objects::{Claimant, Objects, Seen, Traits},
     ownership::Rivals,
@@ -38,7 +39,7 @@ impl Controller {
     /// No objects yet. Registers the kind with the accounts, which wake its objects.
     pub fn new(process: &Process) -> Self {
         let traits = Traits {
-            account_of: Some(account_of),
+            account_of: Some(|object| Some(account_of(object))),
             claim: Some(|object: &IpWhitelist| Some(object.spec.api_key_id.to_string())),
             has_record: |object| object.status.as_ref().is_some_and(|s| s.account.is_some()),
             ..Traits::default()
@@ -71,22 +72,43 @@ async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
         Ok(object) => object,
         Err(again) => return again,
     };
-    let (facts, account) = observe(&ctx, object).await;
+    let undecided = match stands_in(&ctx, &object).await {
+        Ok(undecided) => undecided,
+        Err(again) => return again,
+    };
+    let (facts, account) = observe(&ctx, object, undecided.as_ref()).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+    let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Act(effect, permit) => {
             let (own, ended) = act(&ctx, &facts, effect, permit).await;
             ctx.concluded(subject, ended, |kept| *kept = own).await
         }
         Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
         Next::Rest(again) => again,
+    };
+    Undecided::again(undecided.as_ref(), again)
+}
+
+/// An account of the cluster stands in only where it may serve whitelists: elsewhere the object would be bound to what it
+/// can never use.
+async fn stands_in(
+    ctx: &WhitelistContext,
+    object: &Arc<IpWhitelist>,
+) -> Result<Option<Undecided>, Again> {
+    match object.metadata.namespace.as_deref() == Some(&ctx.namespace) {
+        true => ctx.settle_account(object, None).await,
+        false => Ok(None),
     }
 }
 
-async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Option<Account>) {
+async fn observe(
+    ctx: &WhitelistContext,
+    object: Arc<IpWhitelist>,
+    undecided: Option<&Undecided>,
+) -> (Facts, Option<Account>) {
     let pinned = object.account();
-    let (subject, account) = ctx.subject(object, &pinned).await;
+    let (subject, account) = ctx.subject(object, &pinned, undecided).await;
     // In this order: objects that come up in between are among the claimants.
     let is_listed = ctx.objects.is_complete();
     let rivals = rivals(ctx, &subject.object);

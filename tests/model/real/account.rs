@@ -3,7 +3,8 @@
 use super::{super::world::*, *};
 use flexmetal_operator::{
     account::{
-        AccountKey, AccountReport, Counts, KeyState, OnRecord, orphans::Verdict, view::Proof,
+        AccountKey, AccountReport, Calls, Counts, KeyState, OnRecord, orphans::Verdict,
+        view::Proof,
     },
     controllers::{
         account::{
@@ -218,6 +219,9 @@ pub fn account(a: &Account) -> Facts {
         },
         endpoint: Ok(()),
         users: Some(1),
+        used_by: Vec::new(),
+        named_users: Vec::new(),
+        figures_are_due: false,
         secret_is_shared: false,
         connected: true,
         in_force: Some(endpoint_now),
@@ -234,6 +238,8 @@ pub fn account(a: &Account) -> Facts {
             verdict: Verdict::NotChecked,
             counts: Counts::default(),
             deliveries: Arc::default(),
+            catalogue: None,
+            calls: Calls::default(),
             known: known(match is_forgotten {
                 true => shown,
                 false => a.status.known | shown,

@@ -31,8 +31,9 @@ pub(super) fn conditions(
         None if deleting => Cause::waits(
             Reason::InUse,
             format!(
-                "the account or its Secret is being deleted; used by {}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; list what does: kubectl get flexmetal {}",
+                "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; list what does: kubectl get flexmetal {}",
                 counted(users, "object"),
+                super::uses::named(facts),
                 match &facts.key.namespace {
                     Some(namespace) => format!("-n {namespace}"),
                     None => "-A".to_owned(),

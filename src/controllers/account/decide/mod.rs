@@ -8,6 +8,7 @@ pub mod lineage;
 pub mod orphan_release;
 mod orphans;
 mod trouble;
+mod uses;
 
 use super::facts::{Facts, SecretFact};
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     kinds::{
         Reason,
         account::{Endpoint, KnownMachine, ServerCounts},
+        account_use::{CallBudget, Capacity, KindUsers},
         brake::BrakeStatus,
         conditions::Wanted,
         delivery::DeliveryTimes,
@@ -48,6 +50,12 @@ pub struct Decision {
     pub conditions: Vec<Wanted>,
     /// The counts; None: as before.
     pub servers: Option<ServerCounts>,
+    /// The objects that use it, kind by kind; None: as before.
+    pub users: Option<Vec<KindUsers>>,
+    /// What can be ordered; None: as before.
+    pub capacity: Option<Capacity>,
+    /// How many calls may be made; None: as before.
+    pub calls: Option<CallBudget>,
     /// The first orphans; None: as before.
     pub orphans: Option<Vec<Orphan>>,
     /// The machine without an object that is to be released now. It is no effect beside the other: that is done first, and
@@ -153,6 +161,9 @@ pub fn decide(facts: &Facts) -> Decision {
         effect,
         conditions: conditions::conditions(facts, trouble.as_ref(), accepted, own),
         servers: conditions::counts(facts, own),
+        users: uses::users(facts),
+        capacity: uses::capacity(facts, own),
+        calls: uses::calls(facts),
         orphans: orphans::lines(facts, own),
         releases: orphan_release::next(facts, own).cloned(),
         orphan_release: orphan_release::note(facts),

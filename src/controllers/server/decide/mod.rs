@@ -150,7 +150,8 @@ pub fn decide(facts: &Facts) -> Decision {
 fn may_be_open_here(facts: &Facts) -> bool {
     match &facts.account {
         AccountFacts::Found { .. } => true,
-        AccountFacts::Closed { .. } => false,
+        // One that has no account yet has nothing on record at any.
+        AccountFacts::Closed { .. } | AccountFacts::Undecided(_) => false,
         AccountFacts::Missing(_) | AccountFacts::NotServed(_) => {
             account_of(&facts.object).kind == AccountKind::ProviderAccount
         }

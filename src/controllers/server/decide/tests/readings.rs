@@ -182,6 +182,14 @@ fn without_a_machine() -> Vec<Case> {
         }),
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
         Case::new().facts(|f| f.account = AccountFacts::NotServed("its name".into())),
+        undecided(Cause::waits(
+            Reason::AccountNotFound,
+            "not yet; used in two minutes",
+        )),
+        undecided(Cause::needs_person(
+            Reason::SeveralDefaults,
+            "two are marked; leave one",
+        )),
         no_orders(Reason::AccountNotReady),
         no_orders(Reason::SecretNotFound),
         no_orders(Reason::SecretNotFound).waited_for(Reason::SecretNotFound),
@@ -362,4 +370,8 @@ pub(crate) fn every() -> Vec<Reading> {
         }
     }
     readings
+}
+
+fn undecided(cause: Cause) -> Case {
+    Case::new().facts(|f| f.account = AccountFacts::Undecided(cause))
 }
