@@ -185,7 +185,9 @@ fn is_open<K: NamesAccount>(object: &K) -> bool {
 const NAMES_NONE: &str = "spec.accountRef: it names no account, and its namespace has no ProviderAccount default";
 
 fn unknown(why: &str) -> Undecided {
-    let message = format!("{NAMES_NONE}; which account stands in is not known yet: {why}");
+    let message = format!(
+        "{NAMES_NONE}; which account stands in is not known yet: {why}; looked at again every 2s"
+    );
     Undecided {
         cause: Cause::waits(Reason::AccountNotFound, message),
         rest: UNKNOWN,
@@ -203,9 +205,10 @@ fn unreadable(failure: &Failure) -> Undecided {
     }
 }
 
-fn soon(key: &AccountKey, patience: Duration, rest: Duration) -> Undecided {
+/// One account of the cluster stands in soon.
+pub(super) fn soon(key: &AccountKey, patience: Duration, rest: Duration) -> Undecided {
     let message = format!(
-        "{NAMES_NONE}; {key}, which is marked as the default, is used for good once the namespace has had none of its own for {}",
+        "{NAMES_NONE}; {key}, the default of the cluster, is used for good once the namespace has had none of its own for {}",
         crate::kinds::Interval(patience)
     );
     Undecided {
@@ -214,12 +217,13 @@ fn soon(key: &AccountKey, patience: Duration, rest: Duration) -> Undecided {
     }
 }
 
-fn several(keys: &[AccountKey]) -> Undecided {
+/// Several accounts of the cluster would stand in.
+pub(super) fn several(keys: &[AccountKey]) -> Undecided {
     let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
     let last = keys.last();
     let unmark = last.map(|key| key.command("annotate", &format!("{DEFAULT_ACCOUNT}-")));
     let message = format!(
-        "{NAMES_NONE}; {} are marked as the default and serve it, so none of them is used: leave one marked, such as by: {}; or create a ProviderAccount default",
+        "{NAMES_NONE}; {} each say that they are the default of the cluster and serve it, so none of them is used: create a ProviderAccount default, or leave the word to one of them, such as by: {}",
         names.join(" and "),
         unmark.unwrap_or_default()
     );

@@ -24,10 +24,11 @@ pub(super) struct Host {
 }
 
 impl Host {
-    async fn start() -> Self {
+    /// One with room for so many guests.
+    pub(super) async fn start(guests: usize) -> Self {
         let cluster = Cluster::own();
         let logs = tempfile::tempdir().expect("a folder for the logs");
-        let simulators: Vec<_> = (0..GUESTS)
+        let simulators: Vec<_> = (0..guests)
             .map(|number| Simulator::start(&[], &logs.path().join(format!("{number}.log"))))
             .collect();
         let plan = Plan {
@@ -61,7 +62,7 @@ async fn suspended_namespace(host: &Host) -> World {
 
 #[tokio::test]
 async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
-    let host = Host::start().await;
+    let host = Host::start(GUESTS).await;
     // Kept to the end: without its provider no object is freed, not even when its kind is deleted.
     let _guests = tokio::join!(
         manifests::copied(&host),

@@ -43,6 +43,7 @@ mod retained;
 mod root_password;
 mod scale;
 mod server_tags;
+mod shared_accounts;
 mod ssh_keys;
 mod stock;
 mod tags;

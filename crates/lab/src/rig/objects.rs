@@ -154,6 +154,14 @@ impl World {
         }
     }
 
+    /// The objects of one of our kinds that has no namespaces.
+    pub fn cluster_things(&self, kind_name: &str) -> Things {
+        Things {
+            api: Api::all_with(self.client.clone(), &kind(kind_name)),
+            namespace: "the cluster".to_owned(),
+        }
+    }
+
     /// The server objects of the world, undecoded.
     pub fn servers(&self) -> Api<DynamicObject> {
         self.things(SERVER).api

@@ -246,6 +246,25 @@ impl Simulator {
         self.control("POST", "/_simulator/keys", Some(&body)).await;
     }
 
+    /// Adds an account with this key.
+    pub async fn add_account(&self, name: &str, key: &str) {
+        let body = json!({"name": name, "key": key});
+        self.control("POST", "/_simulator/accounts", Some(&body))
+            .await;
+    }
+
+    /// All machines that an account ever had.
+    pub async fn machines_of(&self, account: &str) -> Vec<Value> {
+        self.list(&format!("/_simulator/machines?account={account}"))
+            .await
+    }
+
+    /// Every request about an account.
+    pub async fn ledger_of(&self, account: &str) -> Vec<Value> {
+        self.list(&format!("/_simulator/ledger?account={account}"))
+            .await
+    }
+
     /// All API keys, without their text, each with its `apiKeyId` and `whitelist`.
     pub async fn keys(&self) -> Vec<Value> {
         self.list("/_simulator/keys").await

@@ -15,7 +15,9 @@ use super::{
     terms::on_terms,
     *,
 };
-use crate::account::supply::Demand;
+use crate::account::{AccountKey, supply::Demand};
+use crate::controllers::default_account::{Undecided, several, soon};
+use crate::controllers::patience::PATIENCE;
 use crate::controllers::trouble::Trouble;
 use crate::controllers::{
     readings::Reading,
@@ -24,7 +26,7 @@ use crate::controllers::{
         tag_changes::{TagChange, TagEnd},
     },
 };
-use crate::kinds::{FailurePolicy, reinstall::InstallEnd};
+use crate::kinds::{FailurePolicy, references::AccountKind, reinstall::InstallEnd};
 use hosting::{catalogue::Availability, quota::LocationQuota, quota::QuotaUsage};
 use serde_json::json;
 
@@ -182,14 +184,8 @@ fn without_a_machine() -> Vec<Case> {
         }),
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
         Case::new().facts(|f| f.account = AccountFacts::NotServed("its name".into())),
-        undecided(Cause::waits(
-            Reason::AccountNotFound,
-            "not yet; used in two minutes",
-        )),
-        undecided(Cause::needs_person(
-            Reason::SeveralDefaults,
-            "two are marked; leave one",
-        )),
+        undecided(soon(&of_cluster("one"), PATIENCE, PATIENCE)),
+        undecided(several(&[of_cluster("one"), of_cluster("two")])),
         no_orders(Reason::AccountNotReady),
         no_orders(Reason::SecretNotFound),
         no_orders(Reason::SecretNotFound).waited_for(Reason::SecretNotFound),
@@ -372,6 +368,10 @@ pub(crate) fn every() -> Vec<Reading> {
     readings
 }
 
-fn undecided(cause: Cause) -> Case {
-    Case::new().facts(|f| f.account = AccountFacts::Undecided(cause))
+fn undecided(undecided: Undecided) -> Case {
+    Case::new().facts(|f| f.account = AccountFacts::Undecided(undecided.cause))
+}
+
+fn of_cluster(name: &str) -> AccountKey {
+    AccountKey::named(AccountKind::ClusterProviderAccount, None, name)
 }
