@@ -4,7 +4,7 @@
 //! an account and a simulator of its own; they run side by side, and the end of
 //! the kind itself comes last.
 
-use super::{disasters, entries, leases, manifests, orphans, policies, stock, tenants};
+use super::{disasters, entries, hosts, leases, manifests, orphans, policies, stock, tenants};
 use lab::rig::{Cluster, Plan, Simulator, World};
 use std::sync::Mutex;
 use tempfile::TempDir;
@@ -79,6 +79,7 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         entries::limits(&host),
         entries::adoption(&host),
         entries::outsiders(&host),
+        hosts::granted(&host),
         stock::raised_entry(&host),
         suspended_namespace(&host),
     );

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::cluster_wide::Host;
+use super::entries::{label, timed_account};
 use super::{SOON, apply, secret, text};
-use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually};
+use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, quick_timing};
 
 /// The first host that a simulator has.
 pub(super) const HOST: u64 = 1001;
@@ -510,7 +512,7 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     .await;
     says(&world, "db", "Ready", ("True", "Observed"), &[]).await;
     looks(&world, 3).await;
-    super::entries::label(&world, "flexmetal.dev/suspend", &json!("true")).await;
+    label(&world, "flexmetal.dev/suspend", &json!("true")).await;
     edit(
         &world,
         json!({"suspend": null, "managementPolicy": null}),
@@ -519,7 +521,7 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     says(&world, "db", "Synced", ("False", "Suspended"), &[]).await;
     looks(&world, 3).await;
     assert_eq!(sent(&world).await, BTreeMap::new());
-    super::entries::label(&world, "flexmetal.dev/suspend", &Value::Null).await;
+    label(&world, "flexmetal.dev/suspend", &Value::Null).await;
     came_to(&world, 2, "Finished").await;
     assert_eq!(installs(&world).await, 1);
 
@@ -537,6 +539,51 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     keys.wait_gone("ops", SOON).await;
     assert_eq!(super::ssh_keys::stored(&world).await.len(), 0);
     super::judge(&world).await;
+}
+
+/// Through an account of the cluster a host is taken only where the entry lists it, whatever else it allows: who takes one
+/// may wipe it.
+pub(super) async fn granted(all: &Host) -> World {
+    let world = all.guest("hosts").await;
+    let account = async |numbers: Value| {
+        let entries = json!([{
+            "name": "team", "names": [world.namespace], "adoption": true, "hosts": numbers,
+        }]);
+        timed_account(all, &world, &entries, &quick_timing()).await
+    };
+    account(json!([HOST + 1])).await;
+    let of_cluster = json!({
+        "accountRef": {"kind": "ClusterProviderAccount", "name": world.namespace}, "power": "On",
+    });
+    hosts(&world).create(&host("db", HOST, &of_cluster)).await;
+    let words = ["spec.hostID", "hosts", "\"team\""];
+    stuck(&world, "db", "NotAllowed", &words).await;
+    let ledger = world.simulator.ledger().await;
+    let of_hosts = ledger.iter().filter(|call| {
+        let path = text(&call["path"]);
+        path.starts_with(HOSTS)
+    });
+    assert_eq!(of_hosts.count(), 0, "{ledger:?}");
+
+    account(json!([HOST])).await;
+    hosts(&world).wait_ready("db", SOON).await;
+    edit(&world, json!({"power": "Off"})).await;
+    let stopped = |object: &Value| (object["status"]["providerStatus"] == "stopped").then_some(());
+    hosts(&world).wait_for("db", "stopped", SOON, stopped).await;
+
+    // Taken back, it is let alone at once.
+    account(json!([])).await;
+    stuck(&world, "db", "NotAllowed", &words).await;
+    edit(&world, json!({"power": "On", "restartToken": "now"})).await;
+    let seen = |object: &Value| {
+        let generation = &object["metadata"]["generation"];
+        (object["status"]["observedGeneration"] == *generation).then_some(())
+    };
+    hosts(&world).wait_for("db", "seen", SOON, seen).await;
+    let stop = "PUT /v3/host/{hostId}/stop".to_owned();
+    assert_eq!(sent(&world).await, BTreeMap::from([(stop, 1)]));
+    super::judge(&world).await;
+    world
 }
 
 #[tokio::test]
