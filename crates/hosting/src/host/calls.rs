@@ -9,6 +9,7 @@ use crate::identity::HostId;
 use crate::page::Page;
 use crate::record;
 use crate::request::InvalidRequest;
+use crate::secret::SecretText;
 
 impl Client {
     /// A part of the list of hosts: `GET /v3/host` (4.8-1). On-demand servers
@@ -144,9 +145,25 @@ impl Client {
     /// [`Error::NotFound`] where the host is not there (4.8-15);
     /// [`Error::Undecodable`] when a record has no field of an entry (2.22).
     pub async fn install_log(&self, id: HostId, page: Page) -> Result<Vec<InstallLogEntry>, Error> {
+        self.install_log_without(id, page, &[]).await
+    }
+
+    /// The same, with these texts masked wherever it repeats them: a script that the host ran, values that its kernel got.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::install_log`].
+    pub async fn install_log_without(
+        &self,
+        id: HostId,
+        page: Page,
+        secrets: &[SecretText],
+    ) -> Result<Vec<InstallLogEntry>, Error> {
         let id = id.to_string();
         let path = ["host", id.as_str(), "os", "installLog"];
-        let answer = self.call(Call::new(Method::GET, &path).page(page)).await?;
-        answer.decode_each(decode::log_entry)
+        let call = Call::new(Method::GET, &path)
+            .page(page)
+            .hiding(secrets.iter().cloned());
+        self.call(call).await?.decode_each(decode::log_entry)
     }
 }

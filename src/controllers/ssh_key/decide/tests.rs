@@ -252,6 +252,7 @@ fn user(namespace: &str, name: &str) -> KeyUser {
         namespace: namespace.into(),
         name: name.into(),
         is_ordering: false,
+        is_host: false,
     }
 }
 

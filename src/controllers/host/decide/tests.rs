@@ -1,0 +1,3 @@
+//! Tests of the decision.
+
+pub(crate) mod readings;
