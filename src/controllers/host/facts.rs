@@ -35,6 +35,8 @@ pub struct Facts {
 pub struct HostMemory {
     /// Since when this process acted when it learned all this: with the lease it loses it.
     pub acting_since: Duration,
+    /// Whether this process saw the host first: what its log shows then is accounted for.
+    pub is_first: bool,
     /// The installation that this process sent, or was about to, as far as it knows what came of it.
     pub install: Option<HostInstallRecord>,
     /// The same of the last command.
@@ -131,6 +133,8 @@ impl HostMemory {
             };
         }
         let status = subject.status();
+        let known = status.install.as_ref();
+        self.is_first |= !known.is_some_and(|known| is_own(&known.uid, facts));
         if let (Some(own), Some(known)) = (&self.install, status.install.as_ref())
             && is_own(&known.uid, facts)
             && is_told(own, known)

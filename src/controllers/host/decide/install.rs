@@ -12,7 +12,7 @@ use crate::{
         Interval, Reason,
         command::CommandOutcome,
         host::DedicatedHostStatus,
-        host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus},
+        host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
         order::OrderAccount,
         reinstall::{FinishedInstall, InstallEnd},
     },
@@ -71,7 +71,11 @@ pub(super) fn step(
     if known.log.is_none()
         && let Some(sight) = &facts.subject.memory.own.log
     {
-        known.log = Some(sight.log);
+        // Where another process noted it first, what came before or after that cannot be told apart.
+        known.log = Some(match facts.subject.memory.own.is_first {
+            true => sight.log,
+            false => HostLog::default(),
+        });
     }
     let under_way = host.install_status.is_under_way();
     let mut step = match wished(facts) > known.performed() {
@@ -422,12 +426,12 @@ fn start(
             };
         }
     };
-    let key = match key(facts, view) {
-        Ok(key) => key,
-        Err(cause) => return Step::because(cause),
-    };
     let account = match subject.lineage() {
         Ok(_) => facts.order_account(),
+        Err(cause) => return Step::because(cause),
+    };
+    let key = match key(facts, view) {
+        Ok(key) => key,
         Err(cause) => return Step::because(cause),
     };
     let (os_id, family) = system;

@@ -2,7 +2,7 @@
 
 use super::super::facts::Facts;
 use crate::{
-    controllers::cause::{Cause, Standing},
+    controllers::cause::Cause,
     kinds::{Reason, names::SUSPEND_LABEL},
 };
 
@@ -17,14 +17,12 @@ pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
     if policies.suspend {
         return Some(Cause::suspended(suspended(facts, what)));
     }
-    policies.observe_only().then(|| Cause {
-        reason: Reason::ObserveOnly,
-        message: format!(
+    policies.observe_only().then(|| {
+        let text = format!(
             "managementPolicy is ObserveOnly: {what}; to go on: {}",
             set(facts, "managementPolicy", "\"Full\"")
-        ),
-        // A person has stopped it, who need not be called.
-        standing: Standing::Suspended,
+        );
+        Cause::needs_person(Reason::ObserveOnly, text)
     })
 }
 
