@@ -31,7 +31,11 @@ pub fn against(host: &Host, number: u64, server_id: Option<i64>) -> Option<Strin
     if super::is_on_demand(host) {
         return Some(format!("host {number} is an on-demand server"));
     }
-    if host.id.0 != number || host.server_id != server_id {
+    let is_other = host
+        .server_id
+        .zip(server_id)
+        .is_some_and(|(now, seen)| now != seen);
+    if host.id.0 != number || is_other {
         return Some(format!("host {number} is another machine than was seen"));
     }
     host.install_status.is_under_way().then(|| {

@@ -155,11 +155,15 @@ fn settle(facts: &Facts, view: &View, began: Duration, host: &Host, known: &mut 
     }
     let under_way = host.install_status.is_under_way();
     let is_changed = word(&host.install_status) != record.intent.before.as_deref();
-    record.is_seen |= under_way || is_later || is_changed;
-    if record.is_seen {
+    record.is_seen |= under_way || is_changed;
+    let has_arrived = record.is_seen || is_later;
+    if has_arrived {
         record.outcome.get_or_insert(CommandOutcome::Accepted);
     }
-    let end = match (&host.install_status, record.is_seen) {
+    // One that only its log shows may have been quick; or the list was late, and shows the end of the one before.
+    let may_be_over = record.is_seen || began >= begins + view.times.absence_check_interval;
+    let end = match (&host.install_status, has_arrived) {
+        (InstallStatus::Finished | InstallStatus::Failed, true) if !may_be_over => None,
         (InstallStatus::Finished, true) => Some((InstallEnd::Finished, None)),
         (InstallStatus::Failed, true) => Some((InstallEnd::Failed, None)),
         (_, true) if is_late(facts, record) && wished > record.intent.revision => {
@@ -259,7 +263,8 @@ fn follow(
         ),
     };
     // Where it is over, the log is read once more at once.
-    let is_over = record.is_seen && !host.install_status.is_under_way();
+    let has_arrived = record.is_seen || record.outcome == Some(CommandOutcome::Accepted);
+    let is_over = has_arrived && !host.install_status.is_under_way();
     let own = &facts.subject.memory.own;
     let failed = own.log_error.as_ref().map(|(at, _, _)| *at);
     let looked = own.log.as_ref().map(|sight| sight.at).max(failed);

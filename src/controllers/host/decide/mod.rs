@@ -306,27 +306,24 @@ fn is_another(
     view: &View,
     host: &Host,
 ) -> Option<Cause> {
-    let is_same = |recorded: i64| host.server_id == Some(recorded);
     let changed =
         status.lineage.is_some() && view.lineage.is_some() && status.lineage != view.lineage;
     let number = facts.number();
-    match status.server_id {
-        Some(recorded) if !is_same(recorded) && !changed => {
-            let now = host
-                .server_id
-                .map_or("none".to_owned(), |id| id.to_string());
-            let text = format!(
-                "spec.hostID: number {number} names another machine than before (serverID {now}, before {recorded}), so nothing is sent; ask the provider, or delete this object and create it again if the machine of now is meant"
-            );
-            Some(Cause::needs_person(Reason::MachineNotFound, text))
-        }
-        Some(recorded) if is_same(recorded) => None,
+    match (status.server_id, host.server_id) {
+        (Some(before), Some(now)) if before == now => None,
         _ if changed => {
             let text = format!(
                 "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, and nothing shows that it is the same host, so nothing is sent; set them back, or delete this object and create it again if the host of now is meant"
             );
             Some(Cause::needs_person(Reason::AccountChanged, text))
         }
-        _ => None,
+        (Some(before), Some(now)) => {
+            let text = format!(
+                "spec.hostID: number {number} names another machine than before (serverID {now}, before {before}), so nothing is sent; ask the provider, or delete this object and create it again if the machine of now is meant"
+            );
+            Some(Cause::needs_person(Reason::MachineNotFound, text))
+        }
+        // What the answer leaves out says nothing.
+        (None, _) | (_, None) => None,
     }
 }

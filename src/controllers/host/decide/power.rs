@@ -285,15 +285,9 @@ fn ended(facts: &Facts, known: &HostPowerStatus, last: &HostCommand) -> Option<C
 /// which the attempt goes beside.
 pub fn may_start(fresh: &Facts, new: &NewCommand) -> Option<HostPowerStatus> {
     let known = fresh.power()?;
-    // What was decided rests on the same last command.
-    let last = known.last.as_ref();
-    let is_next = match new.attempts {
-        1 => true,
-        attempts => last.is_some_and(|last| {
-            last.action == new.action && last.attempts.saturating_add(1).min(100) == attempts
-        }),
-    };
-    (is_next && is_wished(fresh, new)).then_some(known)
+    // Another process may have noted the very same meanwhile.
+    let is_due = due(fresh, &known) == Some((new.action, new.attempts));
+    (is_due && is_wished(fresh, new)).then_some(known)
 }
 
 /// Whether it may still be sent, on the object as it is after the attempt was written: nothing but that has come in between.

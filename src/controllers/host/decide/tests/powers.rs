@@ -179,6 +179,20 @@ fn what_changed_in_between_sends_no_command() {
         panic!("nothing is due");
     };
     assert!(power::may_start(&case.0, &new).is_some());
+    // Another operator noted the same wish while this one looked at an older form of the object.
+    for change in [
+        (|p: &mut HostPowerStatus| p.wish = Some(Power::Off)) as fn(&mut HostPowerStatus),
+        |p| p.uid = "uid-0".into(),
+    ] {
+        let overtaken = case.clone().status(|s| change(s.power.as_mut().unwrap()));
+        assert_eq!(power::may_start(&overtaken.0, &new), None);
+    }
+    let token = Case::known().spec(|s| s.restart_token = Some("t1".into()));
+    let Some(Effect::Command(restart)) = token.effect() else {
+        panic!("nothing is due");
+    };
+    let overtaken = token.status(|s| s.power.as_mut().unwrap().restart_token = Some("t1".into()));
+    assert_eq!(power::may_start(&overtaken.0, &restart), None);
     let noted = attempt::command(&new, "c1".into(), (case.0.subject.now, secs(30)));
     let case = case.status(|s| s.power.as_mut().unwrap().last = Some(noted.clone()));
     assert!(power::may_send(&case.0, &new, &noted));

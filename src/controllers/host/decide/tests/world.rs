@@ -224,7 +224,10 @@ impl World {
             false => vec![shown],
         };
         let wall = self.wall();
-        let case = self.case.clone().list(now, &shown);
+        // What a pass does then is not in it.
+        let before = now - secs(1);
+        let case = self.case.clone().list(before, &shown);
+        let case = case.view(|v| v.catalogue.as_mut().unwrap().0 = before);
         let case = case.facts(|f| f.subject.now = Moment { wall, mono: now });
         self.case = case.recalled();
     }
