@@ -32,7 +32,9 @@ pub(super) async fn act(
     match effect {
         Effect::Install(new) => Box::pin(installs::install(ctx, facts, account, permit, new)).await,
         Effect::Command(new) => Box::pin(commands::send(ctx, facts, account, permit, new)).await,
-        Effect::ReadLog(of) => installs::read_log(ctx, facts, permit, of.as_ref()).await,
+        Effect::ReadLog { of, pages } => {
+            installs::read_log(ctx, facts, permit, of.as_ref(), *pages).await
+        }
     }
 }
 

@@ -17,6 +17,11 @@ use crate::{
 use hosting::host::{Host, HostKind};
 use std::time::Duration;
 
+/// So many pages of a log are allowed for at first: some 100 entries.
+pub const FEW_LOG_PAGES: u32 = 3;
+/// So many at most: some 1,000 entries.
+pub const MOST_LOG_PAGES: u32 = 20;
+
 /// All that one decision may know.
 #[derive(Clone)]
 pub struct Facts {
@@ -47,6 +52,8 @@ pub struct HostMemory {
     pub held: Option<Held>,
     /// The installation log.
     pub log: Option<LogSight>,
+    /// Whether the log is longer than a few pages.
+    pub is_log_long: bool,
     /// When a look at the log last failed, why, and whether more looks do not help.
     pub log_error: Option<(Duration, String, bool)>,
     /// The start of the first list that did not show the host.
@@ -92,6 +99,8 @@ pub enum Observation {
     Held(Box<Held>),
     /// The log was read.
     Log(LogSight),
+    /// The log is longer than a few pages: more are asked for next time.
+    LongLog,
     /// The log could not be read: when, why, and whether that stays so.
     NoLog(Duration, String, bool),
 }
@@ -116,6 +125,7 @@ impl HostMemory {
                 self.log = Some(sight);
                 self.log_error = None;
             }
+            Observation::LongLog => self.is_log_long = true,
             Observation::NoLog(at, why, is_lasting) => {
                 self.log_error = Some((at, why, is_lasting));
             }
@@ -199,6 +209,14 @@ fn is_own(uid: &str, facts: &Facts) -> bool {
 }
 
 impl Facts {
+    /// How many pages of the log are allowed for.
+    pub fn log_pages(&self) -> u32 {
+        match self.subject.memory.own.is_log_long {
+            true => MOST_LOG_PAGES,
+            false => FEW_LOG_PAGES,
+        }
+    }
+
     /// The provider's number of the host; 0, which no host has, where the schema was passed by.
     pub fn number(&self) -> u64 {
         u64::try_from(self.subject.object.spec.host_id).unwrap_or_default()

@@ -7,7 +7,7 @@ use super::{
         attempt::{self, Before},
         install::{self, NewInstall},
     },
-    facts::{Facts, LogSight, Observation},
+    facts::{Facts, LogSight, MOST_LOG_PAGES, Observation},
     note::note,
     texts::{self, Texts},
 };
@@ -33,8 +33,6 @@ use hosting::{
 };
 use tokio::sync::Mutex;
 
-/// So many pages of a log are read at most: some 1,000 entries.
-pub(super) const LOG_PAGES: u32 = 20;
 /// So many lines of a log are shown.
 const LINES: usize = 10;
 /// So many characters of each.
@@ -76,9 +74,10 @@ pub(super) async fn install(
     if let Some(why) = attempt::against(&host, new.host, new.server_id) {
         return busy(&fresh, true, &why);
     }
-    let log = match log_of(&mut permit, id, &[]).await {
+    let log = match log_of(&mut permit, id, &[], new.pages).await {
         Ok(entries) => summary(&entries),
-        Err((why, _)) => {
+        Err(NoLog::Longer) => return (Ended::Done, Observation::LongLog),
+        Err(NoLog::Failed(why) | NoLog::TooLong(why)) => {
             let why = format!("the log of host {id} cannot be read ({why})");
             return busy(&fresh, true, &why);
         }
@@ -192,6 +191,7 @@ pub(super) async fn read_log(
     facts: &Facts,
     mut permit: Permit,
     of: Option<&(String, String)>,
+    pages: u32,
 ) -> Done {
     let at = clock::now().mono;
     let object = &facts.subject.object;
@@ -203,7 +203,8 @@ pub(super) async fn read_log(
         },
     };
     let hidden = secrets.as_deref().unwrap_or_default();
-    let observation = match log_of(&mut permit, HostId(facts.number()), hidden).await {
+    let id = HostId(facts.number());
+    let observation = match log_of(&mut permit, id, hidden, pages).await {
         Ok(entries) => {
             let open = facts.install().and_then(|known| known.open().cloned());
             let before = open
@@ -215,18 +216,31 @@ pub(super) async fn read_log(
                 lines: before.map_or_else(Vec::new, |before| lines(entries, &before)),
             })
         }
-        Err((why, is_lasting)) => Observation::NoLog(clock::now().mono, why, is_lasting),
+        Err(NoLog::Longer) => Observation::LongLog,
+        Err(NoLog::Failed(why)) => Observation::NoLog(clock::now().mono, why, false),
+        Err(NoLog::TooLong(why)) => Observation::NoLog(clock::now().mono, why, true),
     };
     (Ended::Done, observation)
 }
 
-/// The whole log, without these texts; else why it cannot be had, and whether that stays so.
+/// Why a log cannot be had.
+enum NoLog {
+    /// It is longer than so many pages: more are asked for next time.
+    Longer,
+    /// It is longer than is ever read: in words.
+    TooLong(String),
+    /// Anything else: in words.
+    Failed(String),
+}
+
+/// The whole log, without these texts, by so many calls of the permit at most.
 async fn log_of(
     permit: &mut Permit,
     id: HostId,
     secrets: &[SecretText],
-) -> Result<Vec<InstallLogEntry>, (String, bool)> {
-    let calls = Mutex::new((permit, LOG_PAGES));
+    pages: u32,
+) -> Result<Vec<InstallLogEntry>, NoLog> {
+    let calls = Mutex::new((permit, pages));
     let calls = &calls;
     let list = Listing::of_install_log(move |page| {
         async move {
@@ -246,12 +260,10 @@ async fn log_of(
     match list.growing().collect().await {
         Ok(all) => Ok(all.into_records()),
         Err(incomplete) => Err(match incomplete.gap {
-            Gap::Failed(error) => (error.explain(), false),
-            Gap::TooMany => (
-                format!("it has more entries than {LOG_PAGES} pages hold"),
-                true,
-            ),
-            gap => (gap.to_string(), false),
+            Gap::Failed(error) => NoLog::Failed(error.explain()),
+            Gap::TooMany if pages < MOST_LOG_PAGES => NoLog::Longer,
+            Gap::TooMany => NoLog::TooLong(format!("it has more entries than {pages} pages hold")),
+            gap => NoLog::Failed(gap.to_string()),
         }),
     }
 }

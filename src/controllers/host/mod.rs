@@ -147,8 +147,8 @@ fn rivals(ctx: &HostContext, subject: &Subject<DedicatedHost, HostMemory>) -> Ri
 fn turn(effect: &Effect) -> Option<(Lane, u32)> {
     match effect {
         // The host and its log are looked at first; the request itself has a call of its own.
-        Effect::Install(_) => Some((Lane::Change, 2 + installs::LOG_PAGES)),
+        Effect::Install(new) => Some((Lane::Change, 2 + new.pages)),
         Effect::Command(_) => Some((Lane::Change, 2)),
-        Effect::ReadLog(_) => Some((Lane::Poll, installs::LOG_PAGES)),
+        Effect::ReadLog { pages, .. } => Some((Lane::Poll, *pages)),
     }
 }

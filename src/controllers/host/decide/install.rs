@@ -45,6 +45,8 @@ pub struct NewInstall {
     pub key: String,
     /// The account that it goes to.
     pub account: OrderAccount,
+    /// So many pages of the host's log are allowed for.
+    pub pages: u32,
 }
 
 /// The `spec.install.revision` that is asked for.
@@ -118,7 +120,8 @@ fn read_log(facts: &Facts, view: &View, of: Option<&HostInstallRecord>) -> Optio
         .max(failed)
         .is_none_or(|at| facts.subject.now.mono >= at + every);
     let of = of.map(|record| (record.intent.attempt.clone(), record.intent.texts.clone()));
-    is_due.then_some(Effect::ReadLog(of))
+    let pages = facts.log_pages();
+    is_due.then_some(Effect::ReadLog { of, pages })
 }
 
 /// Takes in what the look shows of an installation that is open, and its end where it has come.
@@ -271,7 +274,10 @@ fn follow(
     let is_last = is_over && facts.has_sent(record) && looked.is_none_or(|at| at <= began);
     let of = (record.intent.attempt.clone(), record.intent.texts.clone());
     let effect = match is_last {
-        true => Some(Effect::ReadLog(Some(of))),
+        true => Some(Effect::ReadLog {
+            of: Some(of),
+            pages: facts.log_pages(),
+        }),
         false => read_log(facts, view, Some(record)),
     };
     Step {
@@ -449,6 +455,7 @@ fn start(
         family,
         key,
         account,
+        pages: facts.log_pages(),
     });
     Step {
         cause: Some(Cause::waits(

@@ -44,8 +44,13 @@ pub enum Effect {
     Install(Box<NewInstall>),
     /// Switch or restart it.
     Command(Box<NewCommand>),
-    /// Read its installation log. With the nonce of the installation and the hash of its texts, where lines of it are shown.
-    ReadLog(Option<(String, String)>),
+    /// Read its installation log.
+    ReadLog {
+        /// The nonce of the installation and the hash of its texts, where lines of it are shown.
+        of: Option<(String, String)>,
+        /// So many pages of it are allowed for.
+        pages: u32,
+    },
 }
 
 /// What a wish of the spec, and what was done about it, come to.
@@ -251,7 +256,7 @@ fn shown(
         true => began + view.times.active_poll_interval,
         false => idle,
     };
-    let sending = |effect: &Effect| !matches!(effect, Effect::ReadLog(_));
+    let sending = |effect: &Effect| !matches!(effect, Effect::ReadLog { .. });
     let effects = [install.effect, power.effect];
     let (sends, reads): (Vec<Effect>, Vec<Effect>) =
         effects.into_iter().flatten().partition(sending);

@@ -167,11 +167,14 @@ fn an_installation_that_was_taken_is_followed_to_its_end() {
     assert!(runs.install_status().last.unwrap().is_seen);
     assert!(matches!(
         runs.effect(),
-        None | Some(Effect::ReadLog(Some(_)))
+        None | Some(Effect::ReadLog { of: Some(_), .. })
     ));
     // Its end is believed once the log was read after it: from then on all of it is accounted for.
     let over = runs.shown(|h| h.install_status = InstallStatus::Finished);
-    assert!(matches!(over.effect(), Some(Effect::ReadLog(Some(_)))));
+    assert!(matches!(
+        over.effect(),
+        Some(Effect::ReadLog { of: Some(_), .. })
+    ));
     let log = HostLog {
         entries: 4,
         last_id: Some(4),
@@ -379,6 +382,19 @@ fn a_log_that_cannot_be_read_holds_up_its_installation_alone() {
         (Some(Reason::ChecksFailed), Some(Standing::Stalled))
     );
     assert_eq!(wished.effect(), None);
+    // A long one takes more pages, at once.
+    let long = Case::new()
+        .recalled()
+        .own(|own| own.note(Observation::LongLog));
+    let (status, _) = long
+        .decide()
+        .status(&long.0.subject, jiff::Timestamp::UNIX_EPOCH);
+    let long = long.object(|o| o.status = Some(status));
+    let more = Effect::ReadLog {
+        of: None,
+        pages: 20,
+    };
+    assert_eq!(long.effect(), Some(more));
     let switched = idle.spec(|s| s.power = Some(Power::Off));
     assert!(matches!(switched.effect(), Some(Effect::Command(_))));
 }

@@ -11,7 +11,7 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
     assert!(first.goes_on);
     let (status, _) = first.status(&new.0.subject, jiff::Timestamp::UNIX_EPOCH);
     let seen = new.object(|o| o.status = Some(status));
-    assert_eq!(seen.effect(), Some(Effect::ReadLog(None)));
+    assert_eq!(seen.effect(), Some(Effect::ReadLog { of: None, pages: 3 }));
     let known = seen.log(HostLog::default()).written();
     assert_eq!(known.reason(), Some(Reason::Available));
     assert_eq!(known.effect(), None);

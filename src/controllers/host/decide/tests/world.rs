@@ -3,7 +3,7 @@
 //! once at most, each token restarts it once at most, and in the end all is at rest.
 
 use super::*;
-use crate::controllers::{host::decide::attempt::Before, pass::Ended, trouble::Trouble};
+use crate::controllers::{host::decide::attempt::Before, pass::Ended};
 use hosting::Error;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -263,10 +263,10 @@ impl World {
         let now = self.now();
         let started = (self.case.0.subject.now, secs(30));
         match effect {
-            Effect::ReadLog(_) if fate == Fate::LogFails => {
+            Effect::ReadLog { .. } if fate == Fate::LogFails => {
                 self.note(Observation::NoLog(now, "no".into(), false), Ended::Done);
             }
-            Effect::ReadLog(_) => {
+            Effect::ReadLog { .. } => {
                 let log = self.log;
                 let lines = Vec::new();
                 self.note(
