@@ -150,7 +150,7 @@ impl Client {
     /// The whole installation log of a host (4.8-13).
     pub fn all_of_install_log(&self, id: HostId) -> Listing<'_, InstallLogEntry> {
         Listing::of_install_log(move |page| {
-            async move { Ok(self.install_log(id, page).await?) }.boxed()
+            async move { Ok(self.install_log(id, page, &[]).await?) }.boxed()
         })
     }
 

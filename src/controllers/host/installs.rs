@@ -251,7 +251,7 @@ async fn log_of(
             calls.1 = left;
             let page = calls
                 .0
-                .call(async |client| client.install_log_without(id, page, secrets).await);
+                .call(async |client| client.install_log(id, page, secrets).await);
             Ok(page.await?)
         }
         .boxed()

@@ -138,32 +138,24 @@ impl Client {
     }
 
     /// One page of a host's installation log:
-    /// `GET /v3/host/{hostId}/os/installLog` (4.8-13).
+    /// `GET /v3/host/{hostId}/os/installLog` (4.8-13). What of an installation is `hidden`,
+    /// such as its script, is masked wherever the log repeats it.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`] where the host is not there (4.8-15);
     /// [`Error::Undecodable`] when a record has no field of an entry (2.22).
-    pub async fn install_log(&self, id: HostId, page: Page) -> Result<Vec<InstallLogEntry>, Error> {
-        self.install_log_without(id, page, &[]).await
-    }
-
-    /// The same, with these texts masked wherever it repeats them: a script that the host ran, values that its kernel got.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::install_log`].
-    pub async fn install_log_without(
+    pub async fn install_log(
         &self,
         id: HostId,
         page: Page,
-        secrets: &[SecretText],
+        hidden: &[SecretText],
     ) -> Result<Vec<InstallLogEntry>, Error> {
         let id = id.to_string();
         let path = ["host", id.as_str(), "os", "installLog"];
         let call = Call::new(Method::GET, &path)
             .page(page)
-            .hiding(secrets.iter().cloned());
+            .hiding(hidden.iter().cloned());
         self.call(call).await?.decode_each(decode::log_entry)
     }
 }
