@@ -64,7 +64,11 @@ pub(super) fn step(
     status: &mut DedicatedHostStatus,
 ) -> Step {
     let Some(known) = &mut status.install else {
-        return Step::default();
+        return Step {
+            effect: read_log(facts, view, None),
+            is_moving: true,
+            ..Step::default()
+        };
     };
     settle(facts, view, began, host, known);
     if let Some(record) = known.open().cloned() {
@@ -105,6 +109,12 @@ pub(super) fn step(
         });
     }
     step
+}
+
+/// Whether the installation log was read, or could not be: first sight of a host is noted with what it showed.
+pub(super) fn log_was_tried(facts: &Facts) -> bool {
+    let own = &facts.subject.memory.own;
+    own.log.is_some() || own.log_error.is_some()
 }
 
 /// A look at the log, where it is time for one: a failure holds up nothing else, and makes the next one wait.

@@ -235,10 +235,13 @@ fn shown(
         Some(HostPowerStatus::new(subject.uid(), spec.power, token))
     });
     status.install = status.install.filter(|i| is_own(&i.uid)).or_else(|| {
-        let mut first = HostInstallStatus::new(subject.uid(), install::wished(facts));
-        // A process that sent one knows of it, although the object lost its status.
-        first.last = subject.memory.own.install.clone();
-        Some(first)
+        // With what its log shows in the same write: a process that ends in between has noted nothing.
+        install::log_was_tried(facts).then(|| {
+            let mut first = HostInstallStatus::new(subject.uid(), install::wished(facts));
+            // A process that sent one knows of it, although the object lost its status.
+            first.last = subject.memory.own.install.clone();
+            first
+        })
     });
     let install = install::step(facts, view, began, host, &mut status);
     let is_busy = install.is_moving;
