@@ -44,7 +44,7 @@ impl Release<'_> {
             .kubectl_ok(&[&ready[..], &waits].concat())
             .await;
         self.command(&proxy).await;
-        self.install(&simulator).await;
+        self.install_host(&simulator).await;
         self.outputs(&simulator).await;
         let forgotten = "--for=jsonpath={.status.rootPassword.deletedAt}";
         let forgotten = ["-n", &self.work, "wait", forgotten, "bms/windows"];
@@ -204,7 +204,7 @@ impl Release<'_> {
     }
 
     /// A dedicated host is installed once, which takes a read of its object right before.
-    async fn install(&self, simulator: &Simulator) {
+    async fn install_host(&self, simulator: &Simulator) {
         let quick = json!({"installSeconds": 1});
         simulator.settings(&quick).await;
         let change = r#"--patch={"spec":{"install":{"revision":1}}}"#;

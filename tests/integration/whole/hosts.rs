@@ -182,7 +182,7 @@ async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
     assert_eq!(status["account"]["name"], "default");
     assert_eq!(status["install"]["revision"], 7);
     assert_eq!(status["power"]["wish"], "Off");
-    assert_eq!(condition(&ready, "Synced").unwrap()["status"], "True");
+    assert_eq!(condition(&ready, "Ready").unwrap()["status"], "True");
     looks(&world, 3).await;
     assert_eq!(sent(&world).await, BTreeMap::new());
 
@@ -233,7 +233,7 @@ async fn each_change_of_power_is_one_call_and_a_restart_is_never_repeated() {
         let look = |object: &Value| {
             let power = &object["status"]["power"];
             let is_it = power["wish"] == wish && power["restartToken"] == token;
-            let synced = condition(object, "Synced")?;
+            let synced = condition(object, "Ready")?;
             (is_it && synced["status"] == "True").then(|| object.clone())
         };
         all.wait_for("db", &format!("{wish} {token}"), SOON, look)
@@ -279,7 +279,7 @@ async fn each_change_of_power_is_one_call_and_a_restart_is_never_repeated() {
         says(
             &world,
             "db",
-            "Synced",
+            "Ready",
             ("False", "OutcomeUnknown"),
             &["spec.restartToken"],
         )
@@ -348,8 +348,8 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
     says(
         &world,
         "db",
-        "Synced",
-        ("False", "RevisionTooLow"),
+        "Ready",
+        ("False", "InvalidSpec"),
         &["spec.install.revision"],
     )
     .await;
@@ -406,9 +406,8 @@ async fn lost_answers_failures_and_the_end_of_the_process_install_nothing_twice(
     let slow = Fault::new(json!({"delay": {"ms": 20_000, "before": false}}));
     world.simulator.fault(on(slow)).await;
     to(6).await;
-    let noted = |object: &Value| {
-        (object["status"]["install"]["last"]["revision"] == 6).then_some(())
-    };
+    let noted =
+        |object: &Value| (object["status"]["install"]["last"]["revision"] == 6).then_some(());
     hosts(&world).wait_for("db", "noted", SOON, noted).await;
     world.operator().kill9();
     world.operator().restart();
@@ -429,7 +428,13 @@ async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
     let all = hosts(&world);
     // Not of this account.
     all.create(&host("unknown", 4711, &json!({}))).await;
-    stuck(&world, "unknown", "MachineNotFound", &["spec.hostID", "4711"]).await;
+    stuck(
+        &world,
+        "unknown",
+        "MachineNotFound",
+        &["spec.hostID", "4711"],
+    )
+    .await;
     // A machine that was ordered.
     let flex = json!({"name": "web"});
     world.simulator.appear(&flex).await;
@@ -472,7 +477,7 @@ async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
         let mut wish = wish;
         wish["revision"] = json!(number + 1);
         edit(&world, json!({"install": wish})).await;
-        says(&world, "db", "Synced", ("False", reason), &words).await;
+        says(&world, "db", "Ready", ("False", reason), &words).await;
     }
     looks(&world, 3).await;
     assert_eq!(sent(&world).await, BTreeMap::new());
@@ -498,7 +503,7 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     let world = with_host("hosthold", Plan::default()).await;
     // Suspended by the object, by its namespace, only looked at: nothing is sent, and the consent stands.
     edit(&world, json!({"suspend": true})).await;
-    says(&world, "db", "Synced", ("False", "Suspended"), &[]).await;
+    says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
     edit(
         &world,
         json!({"power": "Off", "restartToken": "now", "install": {"revision": 2}}),
@@ -510,15 +515,11 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
         json!({"suspend": false, "managementPolicy": "ObserveOnly"}),
     )
     .await;
-    says(&world, "db", "Ready", ("True", "Observed"), &[]).await;
+    says(&world, "db", "Ready", ("False", "ObserveOnly"), &[]).await;
     looks(&world, 3).await;
     label(&world, "flexmetal.dev/suspend", &json!("true")).await;
-    edit(
-        &world,
-        json!({"suspend": null, "managementPolicy": null}),
-    )
-    .await;
-    says(&world, "db", "Synced", ("False", "Suspended"), &[]).await;
+    edit(&world, json!({"suspend": null, "managementPolicy": null})).await;
+    says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
     looks(&world, 3).await;
     assert_eq!(sent(&world).await, BTreeMap::new());
     label(&world, "flexmetal.dev/suspend", &Value::Null).await;
@@ -593,7 +594,11 @@ async fn every_example_of_a_host_is_ready() {
     let mut number = 0;
     for entry in std::fs::read_dir(folder).expect("there are examples") {
         let path = entry.expect("a file").path();
-        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         let manifest = std::fs::read_to_string(&path).expect("text");
         let apply = ["apply", "-n", &world.namespace, "-f", "-"];
         let applied = cluster().kubectl_with_input(&apply, &manifest).await;

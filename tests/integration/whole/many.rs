@@ -274,7 +274,10 @@ async fn five_hundred_hosts_at_rest_cost_nothing_but_the_pages_of_their_list() {
     }
     many.rest().await;
     let calls = many.gone().await;
-    assert!(calls.keys().all(|call| call.starts_with("GET ")), "{calls:?}");
+    assert!(
+        calls.keys().all(|call| call.starts_with("GET ")),
+        "{calls:?}"
+    );
     many.each_was_written_rarely();
     judge(&world).await;
 }

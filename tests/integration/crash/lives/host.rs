@@ -184,7 +184,9 @@ async fn installed_once(proxied: &ProxiedWorld, object: &Value, before: &Value) 
     };
     match is_so {
         true => Findings::new(),
-        false => vec![format!("it ended as {end}, and the host was installed {had} times")],
+        false => vec![format!(
+            "it ended as {end}, and the host was installed {had} times"
+        )],
     }
 }
 
