@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tempfile::TempDir;
 
 /// Worlds that the host can serve.
-const GUESTS: usize = 24;
+const GUESTS: usize = 26;
 
 /// A cluster with an operator for all its namespaces.
 pub(super) struct Host {
