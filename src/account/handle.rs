@@ -207,6 +207,7 @@ impl Account {
             servers: None,
             tags: None,
             ssh_keys: None,
+            hosts: None,
             used_before: settings.used_before,
             uid: self.inner.uid.clone(),
             connection: None,
@@ -231,6 +232,7 @@ impl Account {
             view.servers = contents.servers;
             view.tags = contents.tags;
             view.ssh_keys = contents.ssh_keys;
+            view.hosts = contents.hosts;
             let state = live.core.state();
             key = state.key.state().clone();
             view.proof = state.machines.proof().cloned();

@@ -5,7 +5,7 @@ use super::{
     machines::{Place, orphans::Others},
     room::Held,
     turns::Lane,
-    view::Tags,
+    view::{Hosts, Tags},
     weights::{self, SEEN},
 };
 use crate::{
@@ -198,6 +198,34 @@ impl Core {
         let by_name = others.into_iter().map(|tag| (tag.tag.clone(), tag));
         let by_name = by_name.collect();
         Ok((started, read, (by_name, held)))
+    }
+
+    /// Every host of the account, read to an empty page or to where it says that it ends.
+    pub(crate) async fn every_host(
+        &self,
+        client: &Client,
+    ) -> Result<(Duration, Weighed<Hosts>), Gap> {
+        let read = || {
+            async move {
+                let held = Mutex::new(self.room.nothing());
+                let of_pages = &held;
+                let pages = Listing::of_hosts(move |cursor| {
+                    async move {
+                        let call = client.hosts(None, &cursor);
+                        let page = self.call(Lane::Catalogue, call).await?;
+                        weigh(of_pages, &page.hosts, weights::host)?;
+                        Ok(page)
+                    }
+                    .boxed()
+                });
+                let all = pages.growing().collect().await.map_err(|it| it.gap)?;
+                Ok((all.into_records(), into_inner(held)))
+            }
+            .boxed()
+        };
+        let (started, (all, held)) = started_again(read).await?;
+        let by_number = all.into_iter().map(|host| (host.id.0, host));
+        Ok((started, (by_number.collect(), held)))
     }
 
     async fn page(

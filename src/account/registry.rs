@@ -216,6 +216,16 @@ impl Accounts {
         })
     }
 
+    /// Whether objects of this namespace may take a host of the account. Taken for granted while that is not known.
+    pub fn lets_host(&self, key: &AccountKey, namespace: &str, host: i64) -> bool {
+        let terms = self.get(key).map(|account| account.terms(namespace));
+        terms.is_some_and(|terms| match terms {
+            Terms::Own => key.namespace.as_deref() == Some(namespace),
+            Terms::Unknown(_) => true,
+            Terms::Entry(_) | Terms::Refused(_) => terms.lets_host(host),
+        })
+    }
+
     /// A namespace has these labels.
     pub fn show_namespace(&self, namespace: &str, labels: Labels) {
         let audience = &self.inner.audience;

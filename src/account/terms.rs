@@ -77,6 +77,15 @@ impl Terms {
         }
     }
 
+    /// Whether a host of the account may be taken: shown, switched and installed.
+    pub fn lets_host(&self, id: i64) -> bool {
+        match self {
+            Self::Own => true,
+            Self::Entry(entry) => entry.hosts.contains(&id),
+            Self::Unknown(_) | Self::Refused(_) => false,
+        }
+    }
+
     /// Whether a server may have this deletion policy.
     pub fn allow(&self, policy: DeletionPolicy) -> bool {
         let allowed = self.entry().map(|(_, limits)| &limits.deletion_policies);

@@ -12,6 +12,7 @@ use crate::kinds::{
 use hosting::{
     TagRecord,
     catalogue::{Location, OperatingSystem, Plan},
+    host::Host,
     quota::LocationQuota,
     server::Server,
     ssh_key::SshKey,
@@ -41,6 +42,8 @@ pub struct View {
     pub tags: Option<(Duration, Arc<Tags>)>,
     /// Every SSH key that is stored in the account, with the moment of the look.
     pub ssh_keys: Option<(Duration, Arc<Vec<SshKey>>)>,
+    /// Every host of the account, with the moment of the look.
+    pub hosts: Option<(Duration, Arc<Hosts>)>,
     /// Whether another process has already used this account, as its status showed when this one began to act.
     /// Orders of that process may still be on their way.
     pub used_before: bool,
@@ -91,6 +94,7 @@ impl View {
             servers: None,
             tags: None,
             ssh_keys: None,
+            hosts: None,
             used_before: true,
             uid: "account-1".into(),
             connection: Some("c0ffee".into()),
@@ -200,6 +204,9 @@ pub struct Catalogue {
     /// Quota and its use per place.
     pub quotas: Vec<LocationQuota>,
 }
+
+/// Every host of an account by its number.
+pub type Hosts = HashMap<u64, Host>;
 
 /// Every tag of an account by its name, without the operator's own.
 pub type Tags = HashMap<String, TagRecord>;

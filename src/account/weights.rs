@@ -3,6 +3,7 @@
 use hosting::{
     Server, TagRecord,
     catalogue::{Location, OperatingSystem, Plan},
+    host::Host,
     quota::LocationQuota,
     ssh_key::SshKey,
 };
@@ -53,6 +54,58 @@ pub(crate) fn tag(tag: &TagRecord) -> usize {
 /// A stored key, and what is read of it.
 pub(crate) fn ssh_key(key: &SshKey) -> usize {
     size_of::<SshKey>() + PLACE + key.name.len() + 2 * key.public_key.len() + 64
+}
+
+/// A host with its place.
+pub(crate) fn host(host: &Host) -> usize {
+    let hardware = &host.hardware;
+    let own = [
+        &host.server_name,
+        &host.live_host_name,
+        &host.category,
+        &host.instance_type,
+        &host.status,
+        &hardware.brand,
+        &hardware.model,
+        &hardware.service_tag,
+        &hardware.rack,
+        &hardware.cpu,
+        &hardware.cpu_type,
+    ];
+    let disks = hardware.disks.iter();
+    let disks = disks.map(|disk| {
+        size_of_val(disk)
+            + texts([
+                disk.kind.as_str(),
+                disk.medium.as_str(),
+                disk.model.as_str(),
+            ])
+    });
+    let addresses = host.addresses.iter().map(|at| {
+        let optional = at
+            .gateway
+            .as_deref()
+            .into_iter()
+            .chain(at.netmask.as_deref());
+        size_of_val(at)
+            + texts([
+                at.address.as_str(),
+                at.interface.as_str(),
+                at.mac_address.as_str(),
+                at.reverse_dns.as_str(),
+            ])
+            + texts(optional)
+    });
+    let labels = host.labels.iter();
+    size_of::<Host>()
+        + PLACE
+        + texts(own.into_iter().map(String::as_str))
+        + size_of_val(&*hardware.memory)
+        + disks.sum::<usize>()
+        + addresses.sum::<usize>()
+        + labels
+            .map(|(key, value)| PLACE + key.len() + value.len())
+            .sum::<usize>()
 }
 
 /// A plan with its places.

@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod command;
+pub mod host;
 pub mod server;
 pub mod ssh_key;
 pub mod tag;
@@ -16,6 +17,7 @@ pub mod context;
 pub mod default_account;
 pub mod drive;
 pub mod events;
+pub mod live_account;
 pub mod machine_commands;
 pub mod mark;
 mod namespaces;
@@ -52,6 +54,7 @@ pub struct Controllers {
     ssh_keys: ssh_key::Controller,
     whitelists: whitelist::Controller,
     commands: command::Controller,
+    hosts: host::Controller,
 }
 
 impl Controllers {
@@ -65,6 +68,7 @@ impl Controllers {
             ssh_keys: ssh_key::Controller::new(process),
             whitelists: whitelist::Controller::new(process),
             commands: command::Controller::new(process),
+            hosts: host::Controller::new(process),
         }
     }
 
@@ -76,6 +80,7 @@ impl Controllers {
             && self.ssh_keys.objects.is_ready()
             && self.whitelists.objects.is_ready()
             && self.commands.objects.is_ready()
+            && self.hosts.objects.is_ready()
     }
 
     /// It has changed where this process acts: everything is looked at again. Where it acts anew,
@@ -88,6 +93,7 @@ impl Controllers {
         self.ssh_keys.objects.leadership_changed(is_gain);
         self.whitelists.objects.leadership_changed(is_gain);
         self.commands.objects.leadership_changed(is_gain);
+        self.hosts.objects.leadership_changed(is_gain);
     }
 
     /// Runs every kind until shutdown; passes under way are finished.
@@ -101,14 +107,15 @@ impl Controllers {
             self.tags.run(known.clone()),
             self.ssh_keys.run(known.clone()),
             self.whitelists.run(known.clone()),
-            self.commands.run(known),
+            self.commands.run(known.clone()),
+            self.hosts.run(known),
         );
     }
 }
 
 /// Every case of every kind that tests read, under the heading of its table in `docs/status.md`.
 #[cfg(test)]
-fn readings_of_every_kind() -> [(&'static str, Vec<readings::Reading>); 6] {
+fn readings_of_every_kind() -> [(&'static str, Vec<readings::Reading>); 7] {
     [
         ("Servers", server::decide::tests::readings::every()),
         ("Accounts", account::tests::readings()),
@@ -116,5 +123,6 @@ fn readings_of_every_kind() -> [(&'static str, Vec<readings::Reading>); 6] {
         ("SSH keys", ssh_key::decide::tests::readings::every()),
         ("Whitelists", whitelist::decide::tests::readings::every()),
         ("Commands", command::decide::tests::readings::every()),
+        ("Hosts", host::decide::tests::readings::every()),
     ]
 }

@@ -315,6 +315,7 @@ fn looked(view: &View, list: List) -> Option<Duration> {
         List::Servers => view.servers.as_ref().map(|(at, _)| *at),
         List::Tags => view.tags.as_ref().map(|(at, _)| *at),
         List::SshKeys => view.ssh_keys.as_ref().map(|(at, _)| *at),
+        List::Hosts => view.hosts.as_ref().map(|(at, _)| *at),
     }
 }
 

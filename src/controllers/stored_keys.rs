@@ -1,10 +1,10 @@
-//! Where servers and the keys that they name find each other. Neither kind knows the other's folder: each makes
-//! itself known here, and is asked through a trait.
+//! Where servers, hosts and the keys that they name find each other. No kind knows another's folder: each makes itself known
+//! here, and is asked through a trait.
 
 use crate::{account::AccountKey, kinds::references::PinnedAccount};
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 /// What is known of an SshKey object that somebody names.
@@ -35,15 +35,18 @@ pub struct StoredKey {
     pub lineage: String,
 }
 
-/// A server that refers to a key.
+/// A server or a host that refers to a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyUser {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Whether an order of it may be under way, which names what the keys of its namespace were when it started.
+    /// Whether an order or an installation of it may be under way, which names what the keys of its namespace were when it
+    /// started.
     pub is_ordering: bool,
+    /// Whether it is a host.
+    pub is_host: bool,
 }
 
 /// Who refers to an SshKey object, and to stored keys by their identifiers.
@@ -96,14 +99,14 @@ pub trait Referrers: Send + Sync {
     fn wake_all(&self);
 }
 
-/// Both sides, once they have made themselves known. A clone is the same.
+/// All sides, once they have made themselves known. A clone is the same.
 #[derive(Clone, Default)]
 pub struct StoredKeys(Arc<Sides>);
 
 #[derive(Default)]
 struct Sides {
     keys: OnceLock<Arc<dyn Keys>>,
-    referrers: OnceLock<Arc<dyn Referrers>>,
+    referrers: RwLock<Vec<Arc<dyn Referrers>>>,
 }
 
 impl StoredKeys {
@@ -112,9 +115,16 @@ impl StoredKeys {
         let _ = self.0.keys.set(keys);
     }
 
-    /// The objects that refer to keys. Only the first call counts.
-    pub fn set_referrers(&self, referrers: Arc<dyn Referrers>) {
-        let _ = self.0.referrers.set(referrers);
+    /// The objects of one kind that refer to keys, beside those of others.
+    pub fn add_referrers(&self, referrers: Arc<dyn Referrers>) {
+        let all = self.0.referrers.write();
+        all.unwrap_or_else(PoisonError::into_inner).push(referrers);
+    }
+
+    /// Those of all kinds.
+    fn referrers(&self) -> Vec<Arc<dyn Referrers>> {
+        let all = self.0.referrers.read();
+        all.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What is known of an SshKey object.
@@ -131,20 +141,28 @@ impl StoredKeys {
         uuids: &[String],
         is_same: &dyn Fn(&AccountKey) -> bool,
     ) -> Option<KeyUsers> {
-        let referrers = self.0.referrers.get()?;
-        referrers.users(namespace, name, uuids, is_same)
+        let mut all: Option<KeyUsers> = None;
+        for referrers in self.referrers() {
+            let found = referrers.users(namespace, name, uuids, is_same)?;
+            let all = all.get_or_insert_default();
+            all.by_name.extend(found.by_name);
+            for (uuid, users) in found.by_uuid {
+                all.by_uuid.entry(uuid).or_default().extend(users);
+            }
+        }
+        all
     }
 
     /// An SshKey object shows something else, or is gone.
     pub fn key_changed(&self, namespace: &str, name: &str) {
-        if let Some(referrers) = self.0.referrers.get() {
+        for referrers in self.referrers() {
             referrers.wake(namespace, name);
         }
     }
 
     /// All SshKey objects are known now.
     pub fn keys_known(&self) {
-        if let Some(referrers) = self.0.referrers.get() {
+        for referrers in self.referrers() {
             referrers.wake_all();
         }
     }

@@ -152,6 +152,7 @@ pub struct ClusterProviderAccountSpec {
     /// by neither. Default: none. Mutable; it stops orders, never releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[x_kube(validation = Rule::new("self.map(e, has(e.hosts) ? e.hosts.size() : 0).sum() <= 128").message("the entries list more than 128 hosts together: use several accounts of the cluster, or a ProviderAccount in the namespace of the hosts"))]
     pub allowed_namespaces: Vec<AllowedNamespaces>,
 }
 

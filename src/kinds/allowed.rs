@@ -33,6 +33,11 @@ pub struct AllowedNamespaces {
     /// operator. Without it only one that was retained in the same namespace. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adoption: Option<bool>,
+    /// The dedicated hosts, by the provider's numbers, at most 128, that objects of these namespaces may take: show, switch
+    /// and install, which wipes them. `adoption` grants none. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128), inner(range(min = 1, max = 9_007_199_254_740_991_i64)), extend("x-kubernetes-list-type" = "set"))]
+    pub hosts: Vec<i64>,
     /// Limits on what these namespaces order. Default: none. Mutable; they stop orders, never releases.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub limits: NamespaceLimits,

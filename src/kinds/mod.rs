@@ -18,6 +18,9 @@ pub mod command;
 pub mod conditions;
 pub mod delivery;
 pub mod hardware;
+pub mod host;
+pub mod host_install;
+pub mod host_power;
 pub mod installation;
 pub mod interval;
 pub mod kind;
@@ -43,6 +46,7 @@ pub mod wording;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use command::ServerCommand;
+pub use host::DedicatedHost;
 pub use interval::Interval;
 pub use kind::Kind;
 pub use policies::{
@@ -70,6 +74,7 @@ pub fn all_crds()
         ServerTag::crd(),
         IpWhitelist::crd(),
         ServerCommand::crd(),
+        DedicatedHost::crd(),
     ]
     .into_iter()
     .map(names::with_conventions)

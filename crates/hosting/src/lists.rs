@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use super::client::Client;
 use super::command::Command;
-use super::host::{Host, HostCursor, InstallLogEntry};
+use super::host::{Host, HostCursor, HostPage, InstallLogEntry};
 use super::identity::{ApiKeyId, HostId};
 use super::listing::{Ask, Batch, Gap, Listing};
 use super::page::Page;
@@ -76,6 +76,46 @@ impl<'a> Listing<'a, Command> {
     }
 }
 
+impl<'a> Listing<'a, Host> {
+    /// A list of hosts whose parts the caller fetches: by range, or by the token that the part before came with.
+    pub fn of_hosts(
+        mut fetch: impl FnMut(HostCursor) -> BoxFuture<'a, Result<HostPage, Gap>> + Send + 'a,
+    ) -> Self {
+        let identity = |host: &Host, _| host.id.to_string();
+        Self::new(identity, move |ask| {
+            let page = fetch(match ask {
+                Ask::Range(page) => HostCursor::Range(page),
+                Ask::Token(token) => HostCursor::Token(token),
+            });
+            async move {
+                let page = page.await?;
+                Ok(Batch {
+                    records: page.hosts,
+                    next: page.next,
+                })
+            }
+            .boxed()
+        })
+    }
+}
+
+impl<'a> Listing<'a, InstallLogEntry> {
+    /// The installation log of one host whose pages the caller fetches.
+    pub fn of_install_log(
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<InstallLogEntry>, Gap>> + Send + 'a,
+    ) -> Self {
+        // The same line may be in a log twice.
+        let identity = |entry: &InstallLogEntry, place| match entry.id {
+            Some(id) => id.to_string(),
+            None => format!("{place} {entry:?}"),
+        };
+        Self::new(identity, move |ask| {
+            let page = fetch(range(&ask));
+            async move { Ok(page.await?.into()) }.boxed()
+        })
+    }
+}
+
 impl Client {
     /// All servers that match a filter (4.4-1).
     pub fn all_servers<'a>(&'a self, filter: &'a ServerFilter) -> Listing<'a, Server> {
@@ -109,13 +149,8 @@ impl Client {
 
     /// The whole installation log of a host (4.8-13).
     pub fn all_of_install_log(&self, id: HostId) -> Listing<'_, InstallLogEntry> {
-        // The same line may be in a log twice.
-        let identity = |entry: &InstallLogEntry, place| match entry.id {
-            Some(id) => id.to_string(),
-            None => format!("{place} {entry:?}"),
-        };
-        Listing::new(identity, move |ask| {
-            async move { Ok(self.install_log(id, range(&ask)).await?.into()) }.boxed()
+        Listing::of_install_log(move |page| {
+            async move { Ok(self.install_log(id, page, &[]).await?) }.boxed()
         })
     }
 
@@ -125,20 +160,8 @@ impl Client {
     /// ignored from the second page on (4.8-4), so hosts that do not match may be
     /// included.
     pub fn all_hosts<'a>(&'a self, labels: Option<&'a str>) -> Listing<'a, Host> {
-        let identity = |host: &Host, _| host.id.to_string();
-        Listing::new(identity, move |ask| {
-            async move {
-                let cursor = match ask {
-                    Ask::Range(page) => HostCursor::Range(page),
-                    Ask::Token(token) => HostCursor::Token(token),
-                };
-                let page = self.hosts(labels, &cursor).await?;
-                Ok(Batch {
-                    records: page.hosts,
-                    next: page.next,
-                })
-            }
-            .boxed()
+        Listing::of_hosts(move |cursor| {
+            async move { Ok(self.hosts(labels, &cursor).await?) }.boxed()
         })
     }
 }

@@ -4,6 +4,10 @@
 - apiGroups: ["flexmetal.dev"]
   resources: ["servertags", "sshkeys", "ipwhitelists"]
   verbs: ["get", "list", "watch", "patch"]
+{{- /* Nothing of theirs is ours to end, so they bear no finalizer. */}}
+- apiGroups: ["flexmetal.dev"]
+  resources: ["dedicatedhosts"]
+  verbs: ["get", "list", "watch"]
 {{- /* delete: an object that is past its spec.expiresAt, or its spec.ttlSecondsAfterFinished, deletes itself. */}}
 - apiGroups: ["flexmetal.dev"]
   resources: ["baremetalservers", "servercommands"]
@@ -16,7 +20,7 @@
   resources: ["provideraccounts"]
   verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["flexmetal.dev"]
-  resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status", "sshkeys/status", "ipwhitelists/status", "servercommands/status"]
+  resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status", "sshkeys/status", "ipwhitelists/status", "servercommands/status", "dedicatedhosts/status"]
   verbs: ["patch"]
 {{- /* create, update: what spec.outputs of a server names. */}}
 - apiGroups: [""]

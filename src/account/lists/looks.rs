@@ -76,12 +76,12 @@ impl Core {
         // Whoever searches needs the list of all servers and a proof listing: both in the same rhythm.
         let spacing = match list {
             List::Catalogue => times.active_poll_interval,
-            List::Servers | List::Tags | List::SshKeys => {
+            List::Servers | List::Tags | List::SshKeys | List::Hosts => {
                 let cost = self.turns.time_for(self.calls_for(list));
                 pace::spaced(Duration::ZERO, times, cost)
             }
         };
-        if let List::Tags | List::SshKeys = list {
+        if let List::Tags | List::SshKeys | List::Hosts = list {
             self.lists.answers_early(list, times.idle_poll_interval / 2);
         }
         Some((self.lists.due(list, spacing)?, member, client))
@@ -91,7 +91,7 @@ impl Core {
     fn calls_for(&self, list: List) -> u32 {
         match list {
             List::Catalogue => 4,
-            List::Servers | List::Tags => calls_of(self.lists.read(list)),
+            List::Servers | List::Tags | List::Hosts => calls_of(self.lists.read(list)),
             // It has no pages.
             List::SshKeys => 1,
         }
@@ -125,6 +125,11 @@ impl Core {
                 let all = self.call(Lane::Catalogue, client.ssh_keys()).await?;
                 let all = self.weighed(all, weights::ssh_key)?;
                 self.lists.answer(list, started, all, |c| &mut c.ssh_keys)
+            }
+            List::Hosts => {
+                let (started, hosts) = self.every_host(client).await?;
+                self.lists.has_read(list, hosts.0.len());
+                self.lists.answer(list, started, hosts, |c| &mut c.hosts)
             }
         })
     }

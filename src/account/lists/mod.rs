@@ -8,7 +8,7 @@ mod looks;
 use super::{
     room::Held,
     schedule::explain,
-    view::{Catalogue, Tags},
+    view::{Catalogue, Hosts, Tags},
 };
 use crate::{kinds::Reason, runtime::Backoff};
 use hosting::{Error, Server, listing::Gap, ssh_key::SshKey};
@@ -35,11 +35,19 @@ pub enum List {
     Tags,
     /// Every stored SSH key.
     SshKeys,
+    /// Every host.
+    Hosts,
 }
 
 impl List {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Catalogue, Self::Servers, Self::Tags, Self::SshKeys];
+    pub const ALL: [Self; 5] = [
+        Self::Catalogue,
+        Self::Servers,
+        Self::Tags,
+        Self::SshKeys,
+        Self::Hosts,
+    ];
 }
 
 /// What a look showed, with its moment.
@@ -55,6 +63,7 @@ pub(crate) struct Contents {
     pub(crate) servers: Option<Dated<Vec<Server>>>,
     pub(crate) tags: Option<Dated<Tags>>,
     pub(crate) ssh_keys: Option<Dated<Vec<SshKey>>>,
+    pub(crate) hosts: Option<Dated<Hosts>>,
 }
 
 /// The lists of one live account, and who waits for them.

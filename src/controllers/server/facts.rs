@@ -4,6 +4,7 @@ use super::decide::power;
 use super::memory::Memory;
 use crate::controllers::account_facts::AccountFacts;
 use crate::controllers::cause::Cause;
+pub use crate::controllers::live_account::LiveAccount;
 use crate::controllers::mark::{ClusterId, Mark};
 use crate::controllers::request;
 use crate::controllers::server_commands::UnderWay;
@@ -131,23 +132,6 @@ pub struct ServerKey {
     /// By what an edit is seen. Of a key that is named, what it is: the same key may be stored again under another
     /// identifier.
     pub known_by: String,
-}
-
-/// What an account object says at this moment, and the namespace of the object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveAccount {
-    /// Its UID.
-    pub uid: String,
-    /// Its lineage.
-    pub lineage: Option<String>,
-    /// What its servers do where they do not say it themselves.
-    pub defaults: Policies,
-    /// Whether the labels of the namespace suspend its servers.
-    pub is_namespace_suspended: bool,
-    /// What it offers the namespace of the object.
-    pub terms: Terms,
-    /// The machine without an object whose release may be under way.
-    pub releasing: Option<String>,
 }
 
 /// The limits by which an order is judged.

@@ -91,6 +91,7 @@ impl Referrers for Servers {
             namespace: found.namespace.clone(),
             name: found.name.clone(),
             is_ordering: is_unreadable || is_ordering.contains(&uid),
+            is_host: false,
         };
         let mut named = self.0.referring(&format!("{NAMES}{namespace}/{name}"));
         named.retain(|(uid, _)| !is_ordering.contains(uid));
@@ -235,6 +236,7 @@ mod tests {
             namespace: namespace.into(),
             name: name.into(),
             is_ordering,
+            is_host: false,
         };
         assert_eq!(found.by_name, vec![user("shop", "web", true)]);
         assert_eq!(found.of(STORED_KEY), [user("bank", "door", false)]);

@@ -69,7 +69,7 @@ impl Controller {
             all_namespaces: process.watched.is_all(),
         }));
         let referrers = key_users::Servers(objects.clone());
-        process.stored_keys.set_referrers(Arc::new(referrers));
+        process.stored_keys.add_referrers(Arc::new(referrers));
         Self {
             process: process.clone(),
             objects,

@@ -14,25 +14,21 @@ use crate::{
         account_facts::AccountFacts,
         cause::Cause,
         default_account::Undecided,
+        live_account,
         mark::Mark,
-        namespaces,
         server_commands::UnderWay,
         stored_keys::Found,
         writes::{Failure, bounded},
     },
     kinds::{
-        BareMetalServer, ClusterProviderAccount, Kind as _, ProviderAccount, Reason, ServerCommand,
-        account::{AccountSpec, AccountStatus},
-        allowed::AllowedNamespaces,
+        BareMetalServer, Kind as _, Reason, ServerCommand,
         conditions::{Type, found_true},
         power::{PowerStatus, is_command_of},
-        references::{AccountKind, PinnedAccount},
         server::OrderOutcome,
     },
     runtime::clock,
 };
 use hosting::ServerId;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use std::{sync::Arc, time::Duration};
 
@@ -214,36 +210,8 @@ pub async fn live_account(
     object: &BareMetalServer,
     account: &Account,
 ) -> Result<Option<LiveAccount>, Failure> {
-    let PinnedAccount { kind, name } = account_of(object);
-    let client = ctx.client.clone();
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let is_namespace_suspended = namespaces::is_suspended(ctx, namespace).await?;
-    let terms = |entries: Option<&[AllowedNamespaces]>| account.terms_of(entries, namespace);
-    let live = |meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>, terms| {
-        LiveAccount {
-            uid: meta.uid.clone().unwrap_or_default(),
-            lineage: status.and_then(|s| s.lineage.clone()),
-            defaults: spec.defaults.unwrap_or_default(),
-            is_namespace_suspended,
-            terms,
-            releasing: status.and_then(|s| Some(s.orphan_release.as_ref()?.uuid.clone())),
-        }
-    };
-    Ok(match kind {
-        AccountKind::ProviderAccount => {
-            let api = ProviderAccount::api(client, object.metadata.namespace.as_deref());
-            let found = bounded(api.get_opt(&name)).await?;
-            found.map(|a| live(&a.metadata, &a.spec.account, a.status.as_ref(), terms(None)))
-        }
-        AccountKind::ClusterProviderAccount => {
-            let api = ClusterProviderAccount::api(client, None);
-            let found = bounded(api.get_opt(&name)).await?;
-            found.map(|a| {
-                let terms = terms(Some(&a.spec.allowed_namespaces));
-                live(&a.metadata, &a.spec.account, a.status.as_ref(), terms)
-            })
-        }
-    })
+    live_account::live_account(ctx, namespace, &account_of(object), account).await
 }
 
 /// What a machine is installed with, where it is needed: when the last decision waits for it, and once for each

@@ -10,11 +10,12 @@ use super::render::{rendered, strings};
 use lab::rig::eventually;
 
 /// What each role writes.
-const SERVERS: [&str; 4] = [
+const SERVERS: [&str; 5] = [
     "baremetalservers",
     "servercommands",
     "servertags",
     "sshkeys",
+    "dedicatedhosts",
 ];
 const ACCOUNTS: [&str; 2] = ["provideraccounts", "ipwhitelists"];
 
@@ -27,6 +28,7 @@ fn object(resource: &str) -> Value {
             json!({"serverRef": {"name": "web"}, "action": "Reboot"}),
         ),
         "servertags" => ("ServerTag", json!({})),
+        "dedicatedhosts" => ("DedicatedHost", json!({"hostID": 1001})),
         "sshkeys" => {
             let key = json!({"name": "ssh-key", "key": "id_ed25519.pub"});
             ("SshKey", json!({"valueFrom": {"configMapKeyRef": key}}))

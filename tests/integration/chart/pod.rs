@@ -20,7 +20,7 @@ const SSH_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z chart";
 
 /// The kinds that belong to an account.
-pub(super) const EVERY_KIND: &str = "bms,stag,skey,ipwl";
+pub(super) const EVERY_KIND: &str = "bms,dhost,stag,skey,ipwl";
 
 impl Release<'_> {
     pub(super) async fn order_and_release(&self) {
@@ -44,6 +44,7 @@ impl Release<'_> {
             .kubectl_ok(&[&ready[..], &waits].concat())
             .await;
         self.command(&proxy).await;
+        self.install_host(&simulator).await;
         self.outputs(&simulator).await;
         let forgotten = "--for=jsonpath={.status.rootPassword.deletedAt}";
         let forgotten = ["-n", &self.work, "wait", forgotten, "bms/windows"];
@@ -202,6 +203,22 @@ impl Release<'_> {
         on_kept(&["patch", "--type=merge", free]).await;
     }
 
+    /// A dedicated host is installed once, which takes a read of its object right before.
+    async fn install_host(&self, simulator: &Simulator) {
+        let quick = json!({"installSeconds": 1});
+        simulator.settings(&quick).await;
+        let change = r#"--patch={"spec":{"install":{"revision":1}}}"#;
+        let patch = ["-n", &self.work, "patch", "dhost", "host", "--type=merge"];
+        self.cluster
+            .kubectl_ok(&[&patch[..], &[change]].concat())
+            .await;
+        let done = "--for=jsonpath={.status.install.last.end}=Finished";
+        let wait = ["-n", &self.work, "wait", done, "dhost/host"];
+        self.cluster
+            .kubectl_ok(&[&wait[..], &["--timeout=60s"]].concat())
+            .await;
+    }
+
     /// What others need of a machine, in a ConfigMap and a Secret, and again when the machine is another way.
     async fn outputs(&self, simulator: &Simulator) {
         let outputs = json!({"configMapRef": {"name": "of-own"}, "secretRef": {"name": "of-own"}});
@@ -290,6 +307,10 @@ impl Release<'_> {
         // Deleted with its object, which takes a look at the object first.
         let stored = json!({"publicKey": SSH_KEY, "deletionPolicy": "Delete"});
         items.push(flexmetal("SshKey", "stored", stored));
+        let system = json!({"slug": "debian-13"});
+        let install = json!({"revision": 0, "os": system, "sshKeyRef": {"name": "stored"}});
+        let host = json!({"hostID": 1001, "install": install});
+        items.push(flexmetal("DedicatedHost", "host", host));
         let entries = json!([{"name": "here", "cidr": "127.0.0.0/8"}]);
         let egress = json!(["127.0.0.1/32"]);
         let list = json!({"apiKeyID": 1, "entries": entries, "operatorEgress": egress});

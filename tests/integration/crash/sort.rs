@@ -8,8 +8,8 @@ use super::call_trace::Side;
 /// The sort of a request about the object `subject` (of any of our kinds, or the Secret of its name), with
 /// what varies replaced; `None` for requests that change nothing, or something else.
 ///
-/// At the hosting API a GET of one machine, its root password, one tag or one key, and of the lists of tags, of keys and of a whitelist,
-/// counts as well: effects depend on what it says. One object is in motion at a time, so all of them are the subject's.
+/// At the hosting API a GET of one machine, its root password, one host and what belongs to it, one tag or one key, and of the lists of
+/// tags, of keys and of a whitelist, counts as well: effects depend on what it says. One object is in motion at a time, so all of them are the subject's.
 pub(crate) fn sort(
     side: Side,
     method: &Method,
@@ -40,6 +40,8 @@ fn hosting(method: &Method, parts: &[&str]) -> Option<String> {
         ["v3", "sshKey", _] => Some("sshKey/{uuid}".into()),
         ["v3", "account", "apiKey", _, "whitelist"] => Some("whitelist".into()),
         ["v3", "account", "apiKey", _, "whitelist", _] => Some("whitelist/{id}".into()),
+        ["v3", "host", _] => Some("host/{id}".into()),
+        ["v3", "host", _, rest @ ..] => Some(format!("host/{{id}}/{}", rest.join("/"))),
         ["v3", "flexMetal", "tags"] => Some("tags".into()),
         ["v3", "sshKey"] => Some("sshKey".into()),
         _ if reads => None,
@@ -237,6 +239,21 @@ fn only_effects_on_the_subject_count() {
             r#"{"metadata":{"name":"one"}}"#,
             Some("POST secrets"),
         ),
+        (
+            Side::Hosting,
+            "POST",
+            "/v3/host/1001/os/install",
+            "",
+            Some("POST host/{id}/os/install"),
+        ),
+        (
+            Side::Hosting,
+            "GET",
+            "/v3/host/1001",
+            "",
+            Some("GET host/{id}"),
+        ),
+        (Side::Hosting, "GET", "/v3/host", "", None),
         (
             Side::Hosting,
             "GET",

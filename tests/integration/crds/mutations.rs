@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use flexmetal_operator::kinds::{
-    BareMetalServer, ClusterProviderAccount, IpWhitelist, ProviderAccount, ServerCommand,
-    ServerTag, SshKey,
+    BareMetalServer, ClusterProviderAccount, DedicatedHost, IpWhitelist, ProviderAccount,
+    ServerCommand, ServerTag, SshKey,
 };
 use futures::{StreamExt as _, stream};
 use kube::Api;
@@ -69,7 +69,7 @@ async fn whatever_stands_in_a_field_is_refused_by_its_name_or_can_be_decided_on(
     }
     println!("taken and refused: {tried:?}");
     assert!(bad.is_empty(), "{}", bad.join("\n"));
-    assert_eq!(tried.len(), 7, "every kind");
+    assert_eq!(tried.len(), 8, "every kind");
     for (kind, (taken, refused)) in tried {
         assert!(taken > 10 && refused > 30, "{kind}: {taken}, {refused}");
     }
@@ -248,6 +248,7 @@ fn decode(kind: &str, object: &Value) -> Result<(), String> {
             let decided = catch_unwind(AssertUnwindSafe(|| commanded::in_each_stage(&object)));
             decided.map_err(|_| "it cannot be decided on: a panic".to_owned())
         }
+        "DedicatedHost" => read::<DedicatedHost>(object).map(drop),
         "ServerTag" => read::<ServerTag>(object).map(drop),
         "IpWhitelist" => read::<IpWhitelist>(object).map(drop),
         "SshKey" => read::<SshKey>(object).map(drop),

@@ -4,13 +4,13 @@
 //! an account and a simulator of its own; they run side by side, and the end of
 //! the kind itself comes last.
 
-use super::{disasters, entries, leases, manifests, orphans, policies, stock, tenants};
+use super::{disasters, entries, hosts, leases, manifests, orphans, policies, stock, tenants};
 use lab::rig::{Cluster, Plan, Simulator, World};
 use std::sync::Mutex;
 use tempfile::TempDir;
 
 /// Worlds that the host can serve.
-const GUESTS: usize = 24;
+const GUESTS: usize = 26;
 
 /// A cluster with an operator for all its namespaces.
 pub(super) struct Host {
@@ -80,6 +80,7 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         entries::limits(&host),
         entries::adoption(&host),
         entries::outsiders(&host),
+        hosts::granted(&host),
         stock::raised_entry(&host),
         suspended_namespace(&host),
     );

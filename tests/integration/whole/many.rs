@@ -253,3 +253,31 @@ async fn a_long_whitelist_costs_a_change_an_entry_and_nothing_at_rest_but_its_pa
     );
     judge(&world).await;
 }
+
+#[tokio::test]
+async fn five_hundred_hosts_at_rest_cost_nothing_but_the_pages_of_their_list() {
+    const NUMBER: usize = 500;
+    let world = super::hosts::with_hosts("hosts", NUMBER).await;
+    let many = Many::of(&world, "DedicatedHost", (NUMBER, NUMBER), "/v3/host").await;
+    let host = |number| {
+        let id = super::hosts::HOST + u64::try_from(number).unwrap();
+        super::hosts::host(&format!("host-{number:03}"), id, &json!({}))
+    };
+
+    let calls = many.made(host).await;
+    // What was installed before is looked at once for each, and nothing else.
+    for (call, number) in &calls {
+        let is_first_look = call.ends_with("/v3/host/{hostId}/os/installLog");
+        assert!(call.starts_with("GET "), "{calls:?}");
+        assert!(!is_first_look || *number <= 2 * NUMBER, "{calls:?}");
+        assert!(!call.ends_with("/v3/host/{hostId}"), "{calls:?}");
+    }
+    many.rest().await;
+    let calls = many.gone().await;
+    assert!(
+        calls.keys().all(|call| call.starts_with("GET ")),
+        "{calls:?}"
+    );
+    many.each_was_written_rarely();
+    judge(&world).await;
+}

@@ -19,6 +19,7 @@ mod folder;
 mod hardware;
 mod health;
 mod hostile;
+mod hosts;
 mod installation;
 mod keys;
 mod leases;

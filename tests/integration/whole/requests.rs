@@ -3,14 +3,14 @@
 
 use serde_json::{Value, json};
 
-use super::{SERVERS, SOON, ssh_keys, tags::tag, text, whitelists::whitelist};
+use super::{SERVERS, SOON, hosts, ssh_keys, tags::tag, text, whitelists::whitelist};
 use lab::rig::{Plan, Things, World, cluster, quick_timing, server};
 
 const OURS: &str = "flexmetal.dev/reconcile-requested-at";
 const OF_FLUX: &str = "reconcile.fluxcd.io/requestedAt";
 
 /// A kind, its object, what a look at it is, and a change of its spec that sends nothing.
-fn subjects() -> [(&'static str, &'static str, &'static str, Value); 5] {
+fn subjects() -> [(&'static str, &'static str, &'static str, Value); 6] {
     [
         ("BareMetalServer", "web", SERVERS, json!({"suspend": false})),
         (
@@ -30,6 +30,12 @@ fn subjects() -> [(&'static str, &'static str, &'static str, Value); 5] {
             "me",
             "/v3/account/apiKey/1/whitelist",
             json!({"lockoutGuard": true}),
+        ),
+        (
+            "DedicatedHost",
+            "db",
+            hosts::HOSTS,
+            json!({"suspend": false}),
         ),
         (
             "ProviderAccount",
@@ -74,6 +80,8 @@ async fn at_rest() -> World {
     things("ServerTag").create(&tag("web", &json!({}))).await;
     let key = ssh_keys::ssh_key("ops", &key);
     things("SshKey").create(&key).await;
+    let host = hosts::host("db", hosts::HOST, &json!({}));
+    things("DedicatedHost").create(&host).await;
     let list = whitelist("me", &me);
     things("IpWhitelist").create(&list).await;
     for (kind, name, ..) in subjects() {

@@ -9,6 +9,7 @@ use crate::identity::HostId;
 use crate::page::Page;
 use crate::record;
 use crate::request::InvalidRequest;
+use crate::secret::SecretText;
 
 impl Client {
     /// A part of the list of hosts: `GET /v3/host` (4.8-1). On-demand servers
@@ -137,16 +138,24 @@ impl Client {
     }
 
     /// One page of a host's installation log:
-    /// `GET /v3/host/{hostId}/os/installLog` (4.8-13).
+    /// `GET /v3/host/{hostId}/os/installLog` (4.8-13). What of an installation is `hidden`,
+    /// such as its script, is masked wherever the log repeats it.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`] where the host is not there (4.8-15);
     /// [`Error::Undecodable`] when a record has no field of an entry (2.22).
-    pub async fn install_log(&self, id: HostId, page: Page) -> Result<Vec<InstallLogEntry>, Error> {
+    pub async fn install_log(
+        &self,
+        id: HostId,
+        page: Page,
+        hidden: &[SecretText],
+    ) -> Result<Vec<InstallLogEntry>, Error> {
         let id = id.to_string();
         let path = ["host", id.as_str(), "os", "installLog"];
-        let answer = self.call(Call::new(Method::GET, &path).page(page)).await?;
-        answer.decode_each(decode::log_entry)
+        let call = Call::new(Method::GET, &path)
+            .page(page)
+            .hiding(hidden.iter().cloned());
+        self.call(call).await?.decode_each(decode::log_entry)
     }
 }

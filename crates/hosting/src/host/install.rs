@@ -162,7 +162,8 @@ impl HostInstall {
         params.join(" ")
     }
 
-    pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
+    /// What of it may be a secret: the script, and the values of the kernel parameters.
+    pub fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let params = self.kernel_params.iter();
         let params = params.filter_map(|param| param.value.as_ref());
         self.post_install_script.iter().chain(params).cloned()

@@ -53,7 +53,7 @@ async fn nothing_to_show_is_shown_in_many_ways() {
 async fn a_log_entry_has_a_field_of_one() {
     let log = async |body: &str| {
         let (client, _) = Script::client(vec![Ok(answer(200, body))]);
-        client.install_log(HostId(1), Page::first()).await
+        client.install_log(HostId(1), Page::first(), &[]).await
     };
     for body in [r#"{"status":"x"}"#, "[{}]", r#"[{"id":1},{"message":"x"}]"#] {
         let log = log(body).await;

@@ -156,7 +156,7 @@ async fn no_record_shows_the_key() {
         told(plan, async |it| it.plans().await).await,
         told(system, async |it| it.operating_systems().await).await,
         told(command, async |it| it.commands(&id(), None, page).await).await,
-        told(log, async |it| it.install_log(HostId(1), page).await).await,
+        told(log, async |it| it.install_log(HostId(1), page, &[]).await).await,
         told(tag, async |it| it.tags(page).await).await,
         told(quota, async |it| it.quota_usage().await).await,
         told(json!({"status": "a"}), async |it| it.health().await).await,
@@ -212,4 +212,22 @@ async fn a_success_shows_nothing_of_what_its_own_call_carried() {
     };
     assert!(server.has_tag(ORDER_TAG));
     assert_eq!(server.name, "node-1");
+}
+
+#[tokio::test]
+async fn an_installation_log_shows_nothing_of_what_was_installed() {
+    let shown = json!([{"id": 1, "issueCategory": "install",
+        "issueDescription": "ran echo c4nary-token-of-mine", "issueResolved": "with join=s3cret-of-the-hub"}]);
+    let (client, _) = Script::client(vec![Ok(answer(200, shown.to_string()))]);
+    let hidden = [
+        SecretText::new("#!/bin/sh\necho c4nary-token-of-mine\n"),
+        SecretText::new("s3cret-of-the-hub"),
+    ];
+    let log = client.install_log(HostId(1), Page::first(), &hidden).await;
+    let text = format!("{log:?}");
+    assert!(log.is_ok() && text.contains("ran "), "{text}");
+    assert!(
+        !text.contains("c4nary") && !text.contains("s3cret"),
+        "{text}"
+    );
 }

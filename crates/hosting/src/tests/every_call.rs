@@ -133,7 +133,7 @@ pub(super) async fn call(client: &Client, name: &str) -> Outcome {
             install.ssh_key = Some(ssh_key);
             told(client.install_host(host, &install).await)
         }
-        "install_log" => told(client.install_log(host, page).await),
+        "install_log" => told(client.install_log(host, page, &[]).await),
         "instance_types" => told(client.instance_types(LocationId(6)).await),
         "locations" => told(client.locations().await),
         "operating_systems" => told(client.operating_systems().await),

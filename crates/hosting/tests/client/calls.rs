@@ -139,7 +139,7 @@ impl Operation {
                 checks::nothing,
             ),
             Self::InstallLog => Reply::of(
-                client.install_log(wish.host, page).await,
+                client.install_log(wish.host, page, &[]).await,
                 checks::install_log,
             ),
             Self::OperatingSystems => Reply::of(client.operating_systems().await, checks::systems),

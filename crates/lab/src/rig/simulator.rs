@@ -28,7 +28,16 @@ pub struct Simulator {
 struct Ready {
     api: String,
     control: String,
+    #[serde(default)]
     api_key: String,
+}
+
+/// The first key of a file with accounts.
+fn first_key(file: &str) -> String {
+    let text = std::fs::read_to_string(file).expect("the file of accounts can be read");
+    let accounts: Value = serde_json::from_str(&text).expect("the file of accounts is JSON");
+    let key = accounts["accounts"][0]["keys"][0]["key"].as_str();
+    key.expect("the first account has a key").to_owned()
 }
 
 /// A fault rule, to be built up: which requests, what goes wrong, how often.
@@ -97,8 +106,15 @@ impl Simulator {
         let mut line = String::new();
         // The pipe closes when it ends, so this read ends.
         let read = BufReader::new(output).read_line(&mut line);
-        let ready = serde_json::from_str(&line)
+        let mut ready: Ready = serde_json::from_str(&line)
             .unwrap_or_else(|error| panic!("the simulator said {line:?}: {error} ({read:?})"));
+        // With accounts from a file it names no key: the first one of the file is used.
+        if let Some(file) = flags
+            .iter()
+            .find_map(|flag| flag.strip_prefix("--accounts="))
+        {
+            ready.api_key = first_key(file);
+        }
         Self {
             _program: program,
             http: http_client(),

@@ -103,8 +103,12 @@ pub(super) fn end(facts: &Facts) -> Decision {
     let by_uuid = leaving.iter().flat_map(|key| users.of(&key.uuid));
     let in_use: BTreeSet<&KeyUser> = users.by_name.iter().chain(by_uuid).collect();
     if !in_use.is_empty() {
+        let (who, done) = match in_use.iter().any(|user| user.is_host) {
+            true => ("server or host", "ordered or installed"),
+            false => ("server", "ordered"),
+        };
         let text = format!(
-            "the key is deleted once no server of the namespace refers to it and none is being ordered; {}, wait for what is being ordered, {LET_STAY}",
+            "the key is deleted once no {who} of the namespace refers to it and none is being {done}; {}, wait for what is being {done}, {LET_STAY}",
             still_used(&in_use)
         );
         return hold(facts, Cause::missing(Reason::InUse, text));
@@ -129,23 +133,52 @@ fn is_known_deleted(facts: &Facts, note: Option<&StoredKeyNote>) -> bool {
 
 /// Who still uses the key, and what to do about it.
 fn still_used(users: &BTreeSet<&KeyUser>) -> String {
-    let names: BTreeSet<&str> = users.iter().map(|user| user.name.as_str()).collect();
-    let (noun, use_it, their) = match names.len() {
-        1 => (
-            "BareMetalServer",
-            "still uses it or is being ordered",
-            "its",
-        ),
-        _ => (
-            "BareMetalServers",
-            "still use it or are being ordered",
-            "their",
-        ),
+    let of = |is_host: bool| -> BTreeSet<&str> {
+        let users = users.iter().filter(|user| user.is_host == is_host);
+        users.map(|user| user.name.as_str()).collect()
     };
-    format!(
-        "{noun} {} {use_it}: take it out of {their} spec.sshKeys",
-        named(&names)
-    )
+    let servers = still_used_by(
+        &of(false),
+        [
+            "BareMetalServer",
+            "or is being ordered",
+            "or are being ordered",
+        ],
+        "take it out of KINDS spec.sshKeys",
+    );
+    let hosts = still_used_by(
+        &of(true),
+        [
+            "DedicatedHost",
+            "or is being installed",
+            "or are being installed",
+        ],
+        "name another one in KINDS spec.install.sshKeyRef, or take spec.install out",
+    );
+    let all: Vec<String> = servers.into_iter().chain(hosts).collect();
+    all.join("; ")
+}
+
+/// The same of one kind, where one of it does.
+fn still_used_by(
+    names: &BTreeSet<&str>,
+    [noun, one, many]: [&str; 3],
+    remedy: &str,
+) -> Option<String> {
+    let remedy = |their| remedy.replace("KINDS", their);
+    Some(match names.len() {
+        0 => return None,
+        1 => format!(
+            "{noun} {} still uses it {one}: {}",
+            named(names),
+            remedy("its")
+        ),
+        _ => format!(
+            "{noun}s {} still use it {many}: {}",
+            named(names),
+            remedy("their")
+        ),
+    })
 }
 
 /// The first few by name. All are of the object's own namespace.

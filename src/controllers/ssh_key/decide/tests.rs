@@ -252,6 +252,7 @@ fn user(namespace: &str, name: &str) -> KeyUser {
         namespace: namespace.into(),
         name: name.into(),
         is_ordering: false,
+        is_host: false,
     }
 }
 
@@ -722,6 +723,17 @@ mod ending {
         assert_eq!(reason(&decision), Some(Reason::InUse));
         let words = "BareMetalServer web still uses it or is being ordered: take it out of its spec.sshKeys";
         assert!(message(&decision).contains(words));
+        let by_host = going().facts(|f| {
+            let host = KeyUser {
+                is_host: true,
+                ..user("shop", "db")
+            };
+            f.users.as_mut().unwrap().by_name.push(host);
+        });
+        let decision = by_host.decide();
+        assert_eq!(decision.effect, None);
+        let words = "DedicatedHost db still uses it or is being installed: name another one in its spec.install.sshKeyRef";
+        assert!(message(&decision).contains(words), "{}", message(&decision));
         assert_eq!(going().facts(|f| f.users = None).effect(), None);
     }
 

@@ -4,6 +4,7 @@
 mod account;
 mod adopted;
 mod command;
+mod host;
 mod key;
 mod orphaned;
 mod password;
@@ -27,7 +28,7 @@ use super::proxied_world::{AT_ITS_END, ProxiedWorld};
 use lab::rig::World;
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 11] = [
+pub(crate) const ALL: [&dyn Life; 12] = [
     &server::Server,
     &adopted::Adopted,
     &replaced::Replaced,
@@ -39,6 +40,7 @@ pub(crate) const ALL: [&dyn Life; 11] = [
     &orphaned::Orphaned,
     &reinstalled::Reinstalled,
     &password::Password,
+    &host::Host,
 ];
 
 /// After this time without an effect a recorded trace counts as complete.

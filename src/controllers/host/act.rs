@@ -1,0 +1,115 @@
+//! Carries out one effect, and returns how it ended and what was observed.
+
+use super::{
+    HostContext, commands,
+    decide::Effect,
+    facts::{Facts, Held, Observation},
+    installs, look_around,
+};
+use crate::{
+    account::{Account, Permit},
+    controllers::{cause::Cause, live_account::live_account, pass::Ended, trouble::Trouble},
+    kinds::Reason,
+    runtime::clock,
+};
+use hosting::{Error, HostId, host::Host};
+
+/// How an effect ended, and what it brought to light.
+pub(super) type Done = (Ended, Observation);
+
+/// Carries out an effect.
+pub(super) async fn act(
+    ctx: &HostContext,
+    facts: &Facts,
+    account: Option<&Account>,
+    effect: &Effect,
+    permit: Option<Permit>,
+) -> Done {
+    let _calling = permit.is_some().then(|| ctx.objects.call_provider());
+    let (Some(account), Some(permit)) = (account, permit) else {
+        return failed(Trouble::unexpected("a call without a permit"));
+    };
+    match effect {
+        Effect::Install(new) => Box::pin(installs::install(ctx, facts, account, permit, new)).await,
+        Effect::Command(new) => Box::pin(commands::send(ctx, facts, account, permit, new)).await,
+        Effect::ReadLog { of, pages } => {
+            installs::read_log(ctx, facts, permit, of.as_ref(), *pages).await
+        }
+    }
+}
+
+pub(super) fn failed(trouble: Trouble) -> Done {
+    (Ended::Failed(trouble), Observation::Nothing)
+}
+
+pub(super) fn stale() -> Done {
+    (Ended::Stale, Observation::Nothing)
+}
+
+/// It cannot be sent: that is told, and looked at again later, while all else goes on.
+pub(super) fn held(facts: &Facts, is_install: bool, cause: Cause) -> Done {
+    let held = Held {
+        generation: facts.subject.object.metadata.generation,
+        is_install,
+        at: clock::now().mono,
+        cause,
+    };
+    (Ended::Done, Observation::Held(Box::new(held)))
+}
+
+/// The same where the host is not as it was shown: in words.
+pub(super) fn busy(facts: &Facts, is_install: bool, why: &str) -> Done {
+    let text =
+        format!("{why}, so nothing is sent; looked at again at the next poll of what is in motion");
+    held(facts, is_install, Cause::waits(Reason::ChecksFailed, text))
+}
+
+/// The object, its account and its namespace as they are now.
+pub(super) async fn reread(
+    ctx: &HostContext,
+    facts: &Facts,
+    account: &Account,
+) -> Result<Facts, Done> {
+    let write_failed = |why: String| failed(Trouble::of_write(why));
+    let object = match ctx.read(&facts.subject.object).await {
+        Ok(Some(object)) => object,
+        Ok(None) => return Err(stale()),
+        Err(failure) => return Err(write_failed(failure.explain())),
+    };
+    let mut fresh = facts.clone();
+    fresh.subject.object = object;
+    let reference = fresh.subject.object.account();
+    match live_account(ctx, fresh.subject.namespace(), &reference, account).await {
+        Ok(Some(live)) => fresh.set_live(live),
+        Ok(None) => {
+            let why = "the account that says what the object leaves open is not there";
+            return Err(failed(Trouble::unexpected(why)));
+        }
+        Err(failure) => return Err(write_failed(failure.explain())),
+    }
+    look_around(ctx, &mut fresh);
+    Ok(fresh)
+}
+
+/// The host as it is now.
+pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, Done> {
+    let answer = permit.call(async |client| client.host(id).await);
+    answer.await.map_err(|error| {
+        tracing::debug!(error = error.explain(), "a host could not be read");
+        failed(Trouble::of_provider(&error))
+    })
+}
+
+/// How an effect ended whose request was answered so: what was certainly not sent goes on with growing pauses.
+pub(super) fn ended<T>(answer: &Result<T, Error>) -> Ended {
+    match answer {
+        Err(error @ (Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_))) => {
+            Ended::Failed(Trouble::of_provider(error))
+        }
+        Ok(_) | Err(_) => Ended::Done,
+    }
+}
+
+pub(super) fn nonce() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}

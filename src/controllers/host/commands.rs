@@ -1,0 +1,135 @@
+//! Switching and restarting a host: the note in status, then one request, once.
+
+use super::{
+    HostContext,
+    act::{Done, busy, ended, failed, nonce, read_host, reread, stale},
+    decide::{
+        attempt,
+        power::{self, NewCommand},
+    },
+    facts::{Facts, Observation},
+    note::note,
+};
+use crate::{
+    account::{Account, Permit},
+    controllers::{
+        once::{self, Closed, Stage},
+        pass::Ended,
+        trouble::Trouble,
+    },
+    kinds::{
+        command::CommandOutcome,
+        host_power::{HostAction, HostCommand},
+    },
+    runtime::clock,
+};
+use hosting::{Error, HostId, host::HostResult};
+
+/// Sends a command at most once: on object, account and host as they were read right before.
+pub(super) async fn send(
+    ctx: &HostContext,
+    facts: &Facts,
+    account: &Account,
+    mut permit: Permit,
+    new: &NewCommand,
+) -> Done {
+    let since = clock::now();
+    let window = account.view().times.send_window;
+    let fresh = match reread(ctx, facts, account).await {
+        Ok(fresh) => fresh,
+        Err(done) => return done,
+    };
+    let Some(known) = power::may_start(&fresh, new) else {
+        return stale();
+    };
+    let id = HostId(new.host);
+    let host = match read_host(&mut permit, id).await {
+        Ok(host) => host,
+        Err(done) => return done,
+    };
+    if let Some(why) = attempt::against(&host, new.host, new.server_id) {
+        return busy(&fresh, false, &why);
+    }
+    if !ctx.may_act(Some(fresh.subject.namespace())) {
+        return stale();
+    }
+    if clock::now().since(since.mono) >= window {
+        let why = "the looks at the host right before took too long";
+        return failed(Trouble::unexpected(why));
+    }
+    let command = attempt::command(new, nonce(), (since, window));
+    let status = attempt::commanding(&fresh, known, new, &command);
+    let object = fresh.subject.object.clone();
+    let shown = |object: &_| attempt::shown_command(object, &command);
+    match note(ctx, object, &status, shown).await {
+        Stage::Send => {}
+        Stage::Closed(Closed::NotStarted) => return stale(),
+        _ => {
+            let why = "that it is under way could not be noted in the object's status";
+            return unsent(command, why);
+        }
+    }
+    // One that was lost had its effect after all.
+    if new.attempts > 1 && power::shows(&host, new.action) {
+        let command = HostCommand {
+            outcome: Some(CommandOutcome::Accepted),
+            ..command
+        };
+        return told(Ended::Done, command);
+    }
+    let against = match reread(ctx, &fresh, account).await {
+        Err(_) => Some("object or account could not be read after it was noted"),
+        Ok(last) if !power::may_send(&last, new, &command) => {
+            Some("object or account changed after it was noted")
+        }
+        Ok(_) if !once::may_send(since, command.send_by, clock::now(), window) => {
+            Some("it was started too long ago")
+        }
+        Ok(_) if !account.stands_on(&permit, Some(&new.account.connection)) => {
+            Some("the account has another key or URL since it was started")
+        }
+        Ok(_) if !ctx.may_act(Some(fresh.subject.namespace())) => {
+            Some("this operator does not act there any more")
+        }
+        Ok(_) => None,
+    };
+    if let Some(why) = against {
+        return unsent(command, why);
+    }
+    // The last that is known if this process ends before the answer.
+    tracing::info!(
+        namespace = fresh.subject.namespace(),
+        name = fresh.subject.name(),
+        host = new.host,
+        action = ?new.action,
+        attempt = command.attempt,
+        "sending a command to a host"
+    );
+    let answer = request(&mut permit, id, new.action).await;
+    if let Err(error) = &answer {
+        tracing::warn!(
+            attempt = command.attempt,
+            error = error.explain(),
+            "a command to a host was not taken, or its answer was lost"
+        );
+    }
+    told(ended(&answer), attempt::answered_command(command, &answer))
+}
+
+async fn request(permit: &mut Permit, id: HostId, action: HostAction) -> Result<HostResult, Error> {
+    let call = permit.call(async |client| match action {
+        HostAction::Start => client.start_host(id).await,
+        HostAction::Stop => client.stop_host(id).await,
+        HostAction::Restart => client.restart_host(id).await,
+    });
+    call.await
+}
+
+fn unsent(command: HostCommand, why: &str) -> Done {
+    told(Ended::Stale, attempt::unsent_command(command, why))
+}
+
+fn told(ended: Ended, command: HostCommand) -> Done {
+    let at = clock::now().mono;
+    (ended, Observation::Commanded(Box::new(command), at))
+}

@@ -1,0 +1,106 @@
+//! What status shows of a host: its record in short.
+
+use super::super::facts::Facts;
+use crate::kinds::{
+    address::{Address, AddressType},
+    host::{DedicatedHostStatus, HostDisk, HostHardware},
+};
+use hosting::host::{Host, HostAddress, InstallStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+
+/// Most addresses that status shows.
+const MOST_ADDRESSES: usize = 64;
+/// Most disks that status shows.
+const MOST_DISKS: usize = 32;
+/// By how many seconds the start of a host has to move until that is written: the clock of a list is not exact, and a world
+/// in which nothing happens writes nothing.
+const SLACK: i64 = 300;
+/// The kind of an address of a console.
+const CONSOLE: i64 = 2;
+
+/// Takes in the record, as a look that began then shows it.
+pub(super) fn fill(status: &mut DedicatedHostStatus, facts: &Facts, began: Duration, host: &Host) {
+    status.name = text(&host.server_name);
+    status.hostname = text(&host.live_host_name);
+    status.server_id = host.server_id.or(status.server_id);
+    status.provider_status = text(&host.status);
+    status.install_status = word(&host.install_status).map(str::to_owned);
+    status.up_since = up_since(status.up_since.as_ref(), facts, began, host);
+    status.os_id = host.os_id;
+    status.location_id = host.location_id;
+    status.instance_type = text(&host.instance_type);
+    let addresses = host.addresses.iter();
+    let addresses = addresses.filter(|address| address.kind != Some(CONSOLE));
+    status.addresses = addresses.take(MOST_ADDRESSES).map(address).collect();
+    status.hardware = Some(hardware(host)).filter(|it| *it != HostHardware::default());
+}
+
+/// The provider's word for the last installation.
+pub(super) fn word(status: &InstallStatus) -> Option<&str> {
+    match status {
+        InstallStatus::None => None,
+        InstallStatus::Created => Some("created"),
+        InstallStatus::Installing => Some("installing"),
+        InstallStatus::Finished => Some("finished"),
+        InstallStatus::Failed => Some("failed"),
+        InstallStatus::Other(word) => Some(word),
+    }
+}
+
+fn text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn address(given: &HostAddress) -> Address {
+    let mut address = Address::of(&given.address);
+    if given.is_private && address.kind == AddressType::ExternalIP {
+        address.kind = AddressType::InternalIP;
+    }
+    address
+}
+
+/// Since when it runs, as it stood there before where it moved little.
+fn up_since(before: Option<&Time>, facts: &Facts, began: Duration, host: &Host) -> Option<Time> {
+    let uptime = host.uptime.filter(|seconds| *seconds > 0)?;
+    let age = facts.subject.now.mono.saturating_sub(began).as_secs();
+    let age = i64::try_from(age).unwrap_or(i64::MAX);
+    let since = facts
+        .subject
+        .now
+        .wall
+        .saturating_sub(age)
+        .saturating_sub(uptime);
+    if let Some(before) = before
+        && before.0.as_second().abs_diff(since) <= SLACK.unsigned_abs()
+    {
+        return Some(before.clone());
+    }
+    Timestamp::from_second(since).ok().map(Time)
+}
+
+fn hardware(host: &Host) -> HostHardware {
+    let shown = &host.hardware;
+    let memory = shown.memory.iter().copied().fold(0, i64::saturating_add);
+    let disks = shown.disks.iter().take(MOST_DISKS).map(|disk| {
+        let kinds = [disk.medium.as_str(), disk.kind.as_str()];
+        let kinds: Vec<&str> = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
+        HostDisk {
+            kind: text(&kinds.join(" ")),
+            model: text(&disk.model),
+            size_bytes: disk.size,
+        }
+    });
+    HostHardware {
+        brand: text(&shown.brand),
+        model: text(&shown.model),
+        rack: text(&shown.rack),
+        cpu: text(&shown.cpu),
+        sockets: shown.sockets,
+        cores: shown.cores,
+        threads: shown.threads,
+        memory_bytes: (memory > 0).then_some(memory),
+        disks: disks.collect(),
+    }
+}

@@ -1,0 +1,354 @@
+//! The one effect that wipes a host: the note in status, then the request, once; and the looks at its log.
+
+use super::{
+    HostContext,
+    act::{Done, busy, ended, failed, held, nonce, read_host, reread, stale},
+    decide::{
+        attempt::{self, Before},
+        install::{self, NewInstall},
+    },
+    facts::{Facts, LogSight, MOST_LOG_PAGES, Observation},
+    note::note,
+    texts::{self, Texts},
+};
+use crate::{
+    account::{Account, Permit},
+    controllers::{
+        cause::Cause,
+        once::{self, Closed, Stage},
+        pass::Ended,
+        trouble::Trouble,
+    },
+    kinds::{
+        DedicatedHost, Reason,
+        host_install::{HostInstallRecord, HostLog, RequestForm},
+    },
+    runtime::clock,
+};
+use futures::FutureExt as _;
+use hosting::{
+    HostId, SecretText, SshKeyId,
+    host::{HostInstall, InstallForm, InstallLogEntry},
+    listing::{Gap, Listing},
+};
+use tokio::sync::Mutex;
+
+/// So many lines of a log are shown.
+const LINES: usize = 10;
+/// So many characters of each.
+const LINE: usize = 200;
+
+/// Notes that the host is installed, and sends the request at most once: on object, account, host and log as they were read
+/// right before.
+pub(super) async fn install(
+    ctx: &HostContext,
+    facts: &Facts,
+    account: &Account,
+    mut permit: Permit,
+    new: &NewInstall,
+) -> Done {
+    let since = clock::now();
+    let window = account.view().times.send_window;
+    let fresh = match reread(ctx, facts, account).await {
+        Ok(fresh) => fresh,
+        Err(done) => return done,
+    };
+    let Some(known) = install::may_start(&fresh, new) else {
+        return stale();
+    };
+    let texts = match texts::read(ctx, &fresh.subject.object).await {
+        Ok(texts) => texts,
+        Err(cause) => return held(&fresh, true, cause),
+    };
+    let nonce = nonce();
+    let hash = texts.hash(&nonce);
+    let request = match request(&fresh.subject.object, new, texts) {
+        Ok(request) => request,
+        Err(cause) => return held(&fresh, true, cause),
+    };
+    let id = HostId(new.host);
+    let host = match read_host(&mut permit, id).await {
+        Ok(host) => host,
+        Err(done) => return done,
+    };
+    if let Some(why) = attempt::against(&host, new.host, new.server_id) {
+        return busy(&fresh, true, &why);
+    }
+    let log = match log_of(&mut permit, id, &[], new.pages).await {
+        Ok(entries) => summary(&entries),
+        Err(NoLog::Longer) => return (Ended::Done, Observation::LongLog),
+        Err(NoLog::Failed(why) | NoLog::TooLong(why)) => {
+            let why = format!("the log of host {id} cannot be read ({why})");
+            return busy(&fresh, true, &why);
+        }
+    };
+    let started = (since, window);
+    let intent = attempt::intent(&fresh, new, nonce, started, (&host, log), hash);
+    if let Before::Repeated(why) = attempt::before(&known, &log) {
+        let record = attempt::repeated(intent, why, clock::now().wall);
+        return told(Ended::Done, record);
+    }
+    if !ctx.may_act(Some(fresh.subject.namespace())) {
+        return stale();
+    }
+    if clock::now().since(since.mono) >= window {
+        let why = "the looks at the host right before took too long";
+        return failed(Trouble::unexpected(why));
+    }
+    let record = HostInstallRecord::open(intent);
+    let status = attempt::installing(&fresh, known, &record);
+    let object = fresh.subject.object.clone();
+    let shown = |object: &_| attempt::shown_install(object, &record.intent);
+    match note(ctx, object, &status, shown).await {
+        Stage::Send => {}
+        Stage::Closed(Closed::NotStarted) => return stale(),
+        _ => {
+            let why = "that it is under way could not be noted in the object's status";
+            return unsent(record, why);
+        }
+    }
+    let against = match reread(ctx, &fresh, account).await {
+        Err(_) => Some("object or account could not be read after it was noted"),
+        Ok(last) if !install::may_send(&last, new, &record.intent) => {
+            Some("object, account or SSH key changed after it was noted")
+        }
+        Ok(_) if !once::may_send(since, record.intent.send_by, clock::now(), window) => {
+            Some("it was started too long ago")
+        }
+        Ok(_) if !account.stands_on(&permit, Some(&new.account.connection)) => {
+            Some("the account has another key or URL since it was started")
+        }
+        Ok(_) if !ctx.may_act(Some(fresh.subject.namespace())) => {
+            Some("this operator does not act there any more")
+        }
+        Ok(_) => None,
+    };
+    if let Some(why) = against {
+        return unsent(record, why);
+    }
+    // The last that is known if this process ends before the answer.
+    tracing::info!(
+        namespace = fresh.subject.namespace(),
+        name = fresh.subject.name(),
+        host = new.host,
+        revision = new.revision,
+        attempt = record.intent.attempt,
+        "sending an installation"
+    );
+    let answer = permit.call(async |client| client.install_host(id, &request).await);
+    let answer = answer.await;
+    if let Err(error) = &answer {
+        tracing::warn!(
+            attempt = record.intent.attempt,
+            error = error.explain(),
+            "an installation was not taken, or its answer was lost"
+        );
+    }
+    told(ended(&answer), attempt::answered_install(record, &answer))
+}
+
+/// The request.
+fn request(object: &DedicatedHost, new: &NewInstall, texts: Texts) -> Result<HostInstall, Cause> {
+    let person = |why: String| {
+        let text = format!("spec.install: {why}; correct it");
+        Cause::needs_person(Reason::InvalidSpec, text)
+    };
+    let Some(spec) = &object.spec.install else {
+        return Err(person("there is none any more".to_owned()));
+    };
+    let key = SshKeyId::parse(&new.key);
+    let key = key.map_err(|_| person("the SSH key has no usable identifier".to_owned()))?;
+    let request = HostInstall {
+        os_id: new.os_id,
+        family: new.family,
+        hostname: spec.hostname.clone(),
+        kernel_params: texts.params,
+        post_install_script: texts.script,
+        ssh_key: Some(key),
+        quick_format: spec.quick_format,
+        form: match spec.request_form.unwrap_or_default() {
+            RequestForm::Documented => InstallForm::default(),
+            RequestForm::Observed => InstallForm::OBSERVED,
+        },
+    };
+    request.check().map_err(|why| person(why.to_string()))?;
+    Ok(request)
+}
+
+fn unsent(record: HostInstallRecord, why: &str) -> Done {
+    told(Ended::Stale, attempt::unsent_install(record, why))
+}
+
+fn told(ended: Ended, record: HostInstallRecord) -> Done {
+    let at = clock::now().mono;
+    (ended, Observation::Installed(Box::new(record), at))
+}
+
+/// Reads the log. Its lines are shown where they are of an installation whose texts are known, which are left out of them. That
+/// it cannot be read holds up nothing else.
+pub(super) async fn read_log(
+    ctx: &HostContext,
+    facts: &Facts,
+    mut permit: Permit,
+    of: Option<&(String, String)>,
+    pages: u32,
+) -> Done {
+    let at = clock::now().mono;
+    let object = &facts.subject.object;
+    let secrets: Option<Vec<SecretText>> = match of {
+        None => None,
+        Some((attempt, hash)) => match texts::read(ctx, object).await {
+            Ok(texts) if texts.hash(attempt) == *hash => Some(texts.secrets().cloned().collect()),
+            Ok(_) | Err(_) => None,
+        },
+    };
+    let hidden = secrets.as_deref().unwrap_or_default();
+    let id = HostId(facts.number());
+    let observation = match log_of(&mut permit, id, hidden, pages).await {
+        Ok(entries) => {
+            let open = facts.install().and_then(|known| known.open().cloned());
+            let before = open
+                .filter(|_| secrets.is_some())
+                .map(|open| open.intent.log);
+            Observation::Log(LogSight {
+                at,
+                log: summary(&entries),
+                lines: before.map_or_else(Vec::new, |before| lines(entries, &before)),
+            })
+        }
+        Err(NoLog::Longer) => Observation::LongLog,
+        Err(NoLog::Failed(why)) => Observation::NoLog(clock::now().mono, why, false),
+        Err(NoLog::TooLong(why)) => Observation::NoLog(clock::now().mono, why, true),
+    };
+    (Ended::Done, observation)
+}
+
+/// Why a log cannot be had.
+enum NoLog {
+    /// It is longer than so many pages: more are asked for next time.
+    Longer,
+    /// It is longer than is ever read: in words.
+    TooLong(String),
+    /// Anything else: in words.
+    Failed(String),
+}
+
+/// The whole log, without these texts, by so many calls of the permit at most.
+async fn log_of(
+    permit: &mut Permit,
+    id: HostId,
+    secrets: &[SecretText],
+    pages: u32,
+) -> Result<Vec<InstallLogEntry>, NoLog> {
+    let calls = Mutex::new((permit, pages));
+    let calls = &calls;
+    let list = Listing::of_install_log(move |page| {
+        async move {
+            let mut calls = calls.lock().await;
+            let Some(left) = calls.1.checked_sub(1) else {
+                return Err(Gap::TooMany);
+            };
+            calls.1 = left;
+            let page = calls
+                .0
+                .call(async |client| client.install_log(id, page, secrets).await);
+            Ok(page.await?)
+        }
+        .boxed()
+    });
+    // It grows while the host is installed.
+    match list.growing().collect().await {
+        Ok(all) => Ok(all.into_records()),
+        Err(incomplete) => Err(match incomplete.gap {
+            Gap::Failed(error) => NoLog::Failed(error.explain()),
+            Gap::TooMany if pages < MOST_LOG_PAGES => NoLog::Longer,
+            Gap::TooMany => NoLog::TooLong(format!("it has more entries than {pages} pages hold")),
+            gap => NoLog::Failed(gap.to_string()),
+        }),
+    }
+}
+
+/// How far a log goes.
+fn summary(entries: &[InstallLogEntry]) -> HostLog {
+    HostLog {
+        entries: i64::try_from(entries.len()).unwrap_or(i64::MAX),
+        last_id: entries.iter().filter_map(|entry| entry.id).max(),
+        newest: entries
+            .iter()
+            .filter_map(|entry| entry.written_at)
+            .max()
+            .filter(|at| *at > 0),
+    }
+}
+
+/// The last lines of those that came after.
+fn lines(mut entries: Vec<InstallLogEntry>, before: &HostLog) -> Vec<String> {
+    entries.retain(|entry| match (entry.id, before.last_id) {
+        (Some(id), Some(last)) => id > last,
+        (Some(_), None) => before.entries == 0 || entry.written_at > before.newest,
+        (None, _) => entry.written_at > before.newest,
+    });
+    entries.sort_by_key(|entry| (entry.written_at, entry.id));
+    let skipped = entries.len().saturating_sub(LINES);
+    entries.iter().skip(skipped).map(line).collect()
+}
+
+fn line(entry: &InstallLogEntry) -> String {
+    let at = entry.written_at.filter(|at| *at > 0);
+    let at = at.and_then(|at| jiff::Timestamp::from_second(at).ok());
+    let category = [&entry.category_name, &entry.category];
+    let category = category.into_iter().find(|text| !text.is_empty());
+    let parts = [
+        at.map(|at| at.to_string()),
+        category.map(|text| format!("{text}:")),
+        Some(entry.description.clone()),
+        Some(entry.resolved.clone()),
+    ];
+    let parts = parts.into_iter().flatten().filter(|part| !part.is_empty());
+    let line = parts.collect::<Vec<_>>().join(" ");
+    line.chars()
+        .filter(|letter| !letter.is_control())
+        .take(LINE)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: Option<i64>, at: i64, text: &str) -> InstallLogEntry {
+        InstallLogEntry {
+            id,
+            is_open: false,
+            written_at: Some(at),
+            category: "install".into(),
+            category_name: String::new(),
+            description: text.into(),
+            resolved: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_last_lines_of_this_installation_are_shown_and_they_are_short() {
+        let long = "x".repeat(500);
+        let mut log: Vec<_> = (1..=20).map(|n| entry(Some(n), 100 + n, "step")).collect();
+        log.push(entry(Some(21), 121, &format!("a\u{7}b {long}")));
+        let before = HostLog {
+            entries: 15,
+            last_id: Some(15),
+            newest: Some(115),
+        };
+        let shown = lines(log.clone(), &before);
+        assert_eq!(shown.len(), 6, "{shown:?}");
+        assert_eq!(shown[0], "1970-01-01T00:01:56Z install: step");
+        assert!(shown[5].contains("install: ab x"), "{}", shown[5]);
+        assert_eq!(shown[5].chars().count(), LINE);
+        let all = lines(log.clone(), &HostLog::default());
+        assert_eq!(all.len(), LINES);
+        let told = summary(&log);
+        assert_eq!((told.entries, told.last_id), (21, Some(21)));
+        assert_eq!(told.newest, Some(121));
+        // A date of 0 is none.
+        assert_eq!(summary(&[entry(None, 0, "a")]).newest, None);
+    }
+}

@@ -1,0 +1,51 @@
+//! The one write that notes an attempt in status, before its request.
+//!
+//! The steps are those of [`Stage`]. The note stands in status alone: an object that lost its status counts what it asks for
+//! as performed and sends nothing, so a second trace would stop nothing more.
+
+use super::HostContext;
+use crate::{
+    controllers::{
+        once::{Closed, Reply, Stage},
+        writes::Written,
+    },
+    kinds::{DedicatedHost, host::DedicatedHostStatus},
+};
+use std::sync::Arc;
+
+/// Writes a status with an attempt in it, on the version of the object that was read. `shown`: what a read says of the attempt.
+pub(super) async fn note(
+    ctx: &HostContext,
+    mut object: Arc<DedicatedHost>,
+    status: &DedicatedHostStatus,
+    shown: impl Fn(&DedicatedHost) -> Reply,
+) -> Stage {
+    let mut stage = Stage::WriteStatus;
+    loop {
+        let reply = match stage {
+            Stage::WriteStatus => match ctx.write_status(&object, status).await {
+                Some(Written::Done(written)) => {
+                    object = written;
+                    Reply::Done
+                }
+                // Without a difference, which a new nonce is, nothing was written.
+                Some(Written::Stale) | None => return Stage::Closed(Closed::NotStarted),
+                Some(Written::Unknown(failure)) => {
+                    tracing::warn!(
+                        error = &failure as &dyn std::error::Error,
+                        "the answer to the write that notes a request to a host was lost"
+                    );
+                    Reply::Unknown
+                }
+            },
+            Stage::ReadStatus => match ctx.read(&object).await {
+                Ok(Some(found)) => shown(&found),
+                Ok(None) => Reply::Stale,
+                Err(_) => Reply::Unknown,
+            },
+            Stage::WriteMetadata | Stage::ReadMetadata => Reply::Stale,
+            Stage::Send | Stage::Closed(_) => return stage,
+        };
+        stage = stage.after(reply);
+    }
+}

@@ -1,0 +1,140 @@
+//! The texts that an installation sends, from where the spec says. Read right before it is sent, and when its log is shown,
+//! from which they are left out; never kept.
+
+use crate::{
+    controllers::{
+        cause::Cause,
+        context::Process,
+        values::{ValueError, ValueSource},
+    },
+    kinds::{DedicatedHost, Reason, host_install::HostInstall, references::ValueLocation},
+};
+use hosting::{SecretText, host::InstallParam};
+use sha2::{Digest as _, Sha256};
+
+/// The most bytes of a script that lies elsewhere. The provider takes no body of more than a MiB.
+const LONGEST: usize = 65_536;
+/// The most bytes of the value of a kernel parameter, as in the schema.
+const LONGEST_PARAM: usize = 2048;
+
+/// The texts of an installation.
+pub(super) struct Texts {
+    /// The parameters of the kernel.
+    pub(super) params: Vec<InstallParam>,
+    /// The script.
+    pub(super) script: Option<SecretText>,
+}
+
+impl Texts {
+    /// A hash by which it is seen later whether these are the texts that were sent. `salt`: the nonce of the attempt, so that
+    /// the hashes of two objects say nothing of each other.
+    pub(super) fn hash(&self, salt: &str) -> String {
+        let mut hash = Sha256::new();
+        let mut add = |part: &str| {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part.as_bytes());
+        };
+        add(salt);
+        for secret in self.secrets() {
+            add(secret.expose());
+        }
+        let digest = hash.finalize();
+        digest[..8]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    /// What of them must not be shown.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &SecretText> {
+        let values = self.params.iter().filter_map(|param| param.value.as_ref());
+        self.script.iter().chain(values)
+    }
+}
+
+/// Reads them.
+///
+/// # Errors
+/// Why the first of them cannot be had. Never with the content.
+pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Texts, Cause> {
+    let Some(install) = &object.spec.install else {
+        let text = "spec.install: there is none any more; set it to install the host";
+        return Err(Cause::needs_person(Reason::InvalidSpec, text));
+    };
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let wanted: Vec<_> = places(install).collect();
+    let mut values = process.values(namespace, &wanted).await.into_iter();
+    let mut params = Vec::new();
+    for (index, param) in install.os.kernel_params.iter().enumerate() {
+        let field = format!("os.kernelParams[{index}]");
+        let value = match (&param.value, &param.value_from) {
+            (Some(value), _) => Some(SecretText::new(value.as_str())),
+            (None, Some(at)) => Some(without_line_end(&text(&field, next(at, &mut values))?)),
+            (None, None) => None,
+        };
+        params.push(InstallParam {
+            key: param.key.clone(),
+            value,
+        });
+    }
+    let script = match &install.post_install_script {
+        None => None,
+        Some(source) => Some(match &source.value {
+            Some(value) => SecretText::new(value.as_str()),
+            None => {
+                let at = source.value_from.as_ref();
+                text("postInstallScript", at.and_then(|at| next(at, &mut values)))?
+            }
+        }),
+    };
+    Ok(Texts { params, script })
+}
+
+/// Where the texts lie that are not given, in the order in which they are read.
+fn places(install: &HostInstall) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
+    let params = install.os.kernel_params.iter();
+    let params = params.filter_map(|p| place(p.value.as_deref(), p.value_from.as_ref()));
+    let script = install.post_install_script.iter();
+    let script = script.filter_map(|s| place(s.value.as_deref(), s.value_from.as_ref()));
+    let params = params.map(|place| (place, LONGEST_PARAM));
+    params.chain(script.map(|place| (place, LONGEST)))
+}
+
+fn place<'a>(value: Option<&str>, place: Option<&'a ValueLocation>) -> Option<ValueSource<'a>> {
+    place.filter(|_| value.is_none()).and_then(ValueSource::at)
+}
+
+/// The next of the values, if one was asked for at this place.
+fn next<T>(at: &ValueLocation, values: &mut impl Iterator<Item = T>) -> Option<T> {
+    ValueSource::at(at).and_then(|_| values.next())
+}
+
+fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<SecretText, Cause> {
+    let person = |why: String| {
+        let text = format!("spec.install.{field}: {why}");
+        Cause::needs_person(Reason::InvalidSpec, text)
+    };
+    match value {
+        Some(Ok(bytes)) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(SecretText::new(text)),
+            Err(_) => Err(person(
+                "what it refers to is no text in UTF-8; put text there".to_owned(),
+            )),
+        },
+        Some(Err(error @ ValueError::TooLong { .. })) => Err(person(error.to_string())),
+        Some(Err(error)) => {
+            let text = format!("spec.install.{field}: {error}");
+            Err(Cause::missing(Reason::ReferenceNotFound, text))
+        }
+        None => Err(person(
+            "one of value and valueFrom is needed; set it".to_owned(),
+        )),
+    }
+}
+
+/// Editors and `echo` add one.
+fn without_line_end(text: &SecretText) -> SecretText {
+    let text = text.expose();
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    SecretText::new(text.strip_suffix('\r').unwrap_or(text))
+}

@@ -1,0 +1,75 @@
+//! What an account object and a namespace say at this moment, read live: right before what costs money, a machine or its
+//! data. Their watches may be behind.
+
+use super::{
+    context::Process,
+    namespaces,
+    writes::{Failure, bounded},
+};
+use crate::{
+    account::{Account, Terms},
+    kinds::{
+        ClusterProviderAccount, Kind as _, Policies, ProviderAccount,
+        account::{AccountSpec, AccountStatus},
+        allowed::AllowedNamespaces,
+        references::{AccountKind, PinnedAccount},
+    },
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// What an account object says at this moment, and the namespace of the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveAccount {
+    /// Its UID.
+    pub uid: String,
+    /// Its lineage.
+    pub lineage: Option<String>,
+    /// What its servers and hosts do where they do not say it themselves.
+    pub defaults: Policies,
+    /// Whether the labels of the namespace suspend its objects.
+    pub is_namespace_suspended: bool,
+    /// What it offers the namespace of the object.
+    pub terms: Terms,
+    /// The machine without an object whose release may be under way.
+    pub releasing: Option<String>,
+}
+
+/// What the account object and the namespace say now. None: the account is not there.
+///
+/// # Errors
+/// When the API server does not give it.
+pub async fn live_account(
+    process: &Process,
+    namespace: &str,
+    reference: &PinnedAccount,
+    account: &Account,
+) -> Result<Option<LiveAccount>, Failure> {
+    let client = process.client.clone();
+    let is_namespace_suspended = namespaces::is_suspended(process, namespace).await?;
+    let terms = |entries: Option<&[AllowedNamespaces]>| account.terms_of(entries, namespace);
+    let live = |meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>, terms| {
+        LiveAccount {
+            uid: meta.uid.clone().unwrap_or_default(),
+            lineage: status.and_then(|s| s.lineage.clone()),
+            defaults: spec.defaults.unwrap_or_default(),
+            is_namespace_suspended,
+            terms,
+            releasing: status.and_then(|s| Some(s.orphan_release.as_ref()?.uuid.clone())),
+        }
+    };
+    Ok(match reference.kind {
+        AccountKind::ProviderAccount => {
+            let api = ProviderAccount::api(client, Some(namespace));
+            let found = bounded(api.get_opt(&reference.name)).await?;
+            found.map(|a| live(&a.metadata, &a.spec.account, a.status.as_ref(), terms(None)))
+        }
+        AccountKind::ClusterProviderAccount => {
+            let api = ClusterProviderAccount::api(client, None);
+            let found = bounded(api.get_opt(&reference.name)).await?;
+            found.map(|a| {
+                let terms = terms(Some(&a.spec.allowed_namespaces));
+                live(&a.metadata, &a.spec.account, a.status.as_ref(), terms)
+            })
+        }
+    })
+}

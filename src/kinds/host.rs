@@ -1,0 +1,314 @@
+//! `DedicatedHost`: a host that the account has. It is never ordered and never released.
+
+use super::{
+    address::Address,
+    host_install::{HostInstall, HostInstallStatus},
+    host_power::HostPowerStatus,
+    kind::{Kind, namespaced},
+    policies::{ManagementPolicy, Policies},
+    power::Power,
+    references::{AccountRef, PinnedAccount, account_stays},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{Api, Client, CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A dedicated host that the account has: shown, switched, restarted and installed; never ordered, never released.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "flexmetal.dev",
+    version = "v1alpha1",
+    kind = "DedicatedHost",
+    plural = "dedicatedhosts",
+    singular = "dedicatedhost",
+    shortname = "dhost",
+    category = "flexmetal",
+    namespaced,
+    status = "DedicatedHostStatus",
+    derive = "PartialEq",
+    selectable = ".spec.accountRef.name",
+    selectable = ".status.installStatus",
+    doc = "A dedicated host that the account has: shown, switched, restarted and installed; never ordered, never released.",
+    printcolumn(
+        name = "Host",
+        type_ = "integer",
+        json_path = ".spec.hostID",
+        description = "The provider's number of the host."
+    ),
+    printcolumn(
+        name = "Name",
+        type_ = "string",
+        json_path = ".status.name",
+        description = "The provider's name of the host."
+    ),
+    printcolumn(
+        name = "Status",
+        type_ = "string",
+        json_path = ".status.providerStatus",
+        description = "Whether the host runs, in the provider's word."
+    ),
+    printcolumn(
+        name = "Install",
+        type_ = "string",
+        json_path = ".status.installStatus",
+        description = "The provider's word for the last installation."
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether the host is there, and all that was asked for is done."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why the host is ready or not."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
+    ),
+    printcolumn(
+        name = "Address",
+        type_ = "string",
+        json_path = ".status.addresses[0].address",
+        priority = 1,
+        description = "The first address of the host."
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1,
+        description = "The reason in words."
+    )
+)]
+#[kube(validation = Rule::new("self.spec.hostID == oldSelf.spec.hostID").message("hostID is immutable: create a new object for another host").field_path(".spec.hostID"))]
+#[x_kube(validation = account_stays("object"))]
+#[serde(rename_all = "camelCase")]
+pub struct DedicatedHostSpec {
+    /// The account that has the host. Default: the ProviderAccount `default` of this namespace. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_ref: Option<AccountRef>,
+
+    /// The provider's number of the host, at least 1. Through a ClusterProviderAccount it must stand in `hosts` of the entry
+    /// that allows this namespace. Required. Immutable.
+    #[serde(rename = "hostID")]
+    #[schemars(range(min = 1, max = 9_007_199_254_740_991_i64))]
+    pub host_id: i64,
+
+    /// Whether anything is sent for the host, or it is only shown: `Full` or `ObserveOnly`. Default: what the account says
+    /// (`spec.defaults`), else `Full`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ManagementPolicy")]
+    pub management_policy: Option<ManagementPolicy>,
+
+    /// Whether nothing is sent for the host; looking goes on. Default: what the namespace says (label
+    /// `flexmetal.dev/suspend`), else the account (`spec.defaults`), else false. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+
+    /// Whether the host is to be on or off: `On` or `Off`. A change sends one command; what it says when the host is first
+    /// seen sends none, and nothing brings the state about again. Default: nothing is sent. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Power")]
+    pub power: Option<Power>,
+
+    /// Any word that was not there before restarts the host, once; at most 64 characters. What it says when the host is first
+    /// seen restarts nothing. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[!-~]+$"))]
+    pub restart_token: Option<String>,
+
+    /// Whether a system is installed on the host, and which. Only a higher `revision` does that. Default: never. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install: Option<HostInstall>,
+}
+
+impl DedicatedHostSpec {
+    /// The policies as the object states them.
+    pub fn policies(&self) -> Policies {
+        Policies {
+            management_policy: self.management_policy,
+            suspend: self.suspend,
+            ..Policies::default()
+        }
+    }
+}
+
+/// What is known about the host. Written by the operator only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DedicatedHostStatus {
+    /// Generation of the spec that this status describes; -1 before the first pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// The account that `accountRef` referred to at first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<PinnedAccount>,
+
+    /// The lineage of that account, as it was when the host was last known to be the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<String>,
+
+    /// The policies in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policies: Option<HostPolicies>,
+
+    /// The provider's name of the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+
+    /// The host name that it runs under.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+
+    /// The provider's number of the machine behind the host. With another one it is not the same host any more.
+    #[serde(rename = "serverID", skip_serializing_if = "Option::is_none")]
+    pub server_id: Option<i64>,
+
+    /// Whether the host runs, in the provider's word, unchanged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_status: Option<String>,
+
+    /// The provider's word for the last installation, unchanged: `created`, `installing`, `finished`, `failed`. An unknown
+    /// word counts as under way. Unset where nothing was ever installed through the API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install_status: Option<String>,
+
+    /// Since when the host runs, to some minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up_since: Option<Time>,
+
+    /// The provider's number of its operating system.
+    #[serde(rename = "osID", skip_serializing_if = "Option::is_none")]
+    pub os_id: Option<i64>,
+
+    /// The provider's number of its place.
+    #[serde(rename = "locationID", skip_serializing_if = "Option::is_none")]
+    pub location_id: Option<i64>,
+
+    /// Its instance type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+
+    /// Its addresses, at most 64, without those of its console.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub addresses: Vec<Address>,
+
+    /// Its hardware, in short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<HostHardware>,
+
+    /// The wishes for power and restart that were seen, and the last command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<HostPowerStatus>,
+
+    /// The last installation, and what counts as performed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<HostInstallStatus>,
+
+    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the object was last looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub last_handled_reconcile_at: Option<String>,
+}
+
+/// The policies in force for a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostPolicies {
+    /// Whether anything is sent for the host, or it is only shown: `Full` or `ObserveOnly`.
+    pub management_policy: ManagementPolicy,
+    /// Whether nothing is sent for the host.
+    pub suspend: bool,
+}
+
+/// The hardware of a host, in short. Serial numbers are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostHardware {
+    /// The manufacturer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brand: Option<String>,
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The rack that it stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rack: Option<String>,
+    /// The processors, in the provider's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// How many processors there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<i64>,
+    /// Cores of all processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<i64>,
+    /// Threads of all processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<i64>,
+    /// Its memory, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<i64>,
+    /// Its disks, at most 32.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub disks: Vec<HostDisk>,
+}
+
+/// A disk of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostDisk {
+    /// Its medium and kind, in the provider's words.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Its model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How large it is, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<i64>,
+}
+
+impl DedicatedHost {
+    /// The account that has it.
+    pub fn account(&self) -> PinnedAccount {
+        let pinned = self.status.as_ref().and_then(|s| s.account.as_ref());
+        PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())
+    }
+}
+
+super::references::names_account!(DedicatedHost);
+
+impl Kind for DedicatedHost {
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+        namespaced(client, namespace)
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
+        (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn handled(status: &mut Self::Status) -> &mut Option<String> {
+        &mut status.last_handled_reconcile_at
+    }
+}

@@ -1,0 +1,367 @@
+//! `spec.install` of a host: the word by which a system is installed, with what, and what was last done about it.
+//!
+//! An edit alone never wipes a disk. A higher `revision` is the consent, once for each number; what it says when the host is
+//! first seen counts as performed.
+
+use super::{
+    command::CommandOutcome,
+    installation::TextSource,
+    order::OrderAccount,
+    references::{OBJECT_NAME, ValueLocation},
+    reinstall::{FinishedInstall, InstallEnd},
+    rfc3339,
+};
+use kube::{KubeSchema, core::Rule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of the texts that a spec holds itself, together: it keeps an object below 64 KiB.
+const MOST_TEXT: u32 = 16_384;
+/// A condition of CEL: whether the slug of the system is one of the Kubernetes-focused ones.
+const IS_TALOS: &str = "(has(self.slug) && self.slug.lowerAscii().startsWith('talos'))";
+
+fn texts_fit() -> Rule {
+    Rule::new(format!(
+        "(has(self.os.kernelParams) ? self.os.kernelParams.map(p, has(p.value) ? bytes(p.value).size() : 0).sum() : 0) + (has(self.postInstallScript) && has(self.postInstallScript.value) ? bytes(self.postInstallScript.value).size() : 0) <= {MOST_TEXT}"
+    ))
+    .message(&*format!(
+        "the texts in os.kernelParams and postInstallScript have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom)"
+    ))
+}
+
+fn script_is_run() -> Rule {
+    Rule::new("!has(self.postInstallScript) || !(has(self.os.slug) && self.os.slug.lowerAscii().startsWith('talos'))")
+        .message("postInstallScript is not run by the system of os.slug: leave it out, or choose another system")
+        .field_path(".postInstallScript")
+}
+
+fn params_are_read() -> Rule {
+    Rule::new(format!(
+        "!has(self.slug) || {IS_TALOS} || !has(self.kernelParams) || self.kernelParams.size() == 0"
+    ))
+    .message("kernelParams are read by the systems talos-… alone: leave them out, or choose such a system")
+    .field_path(".kernelParams")
+}
+
+fn image_is_named() -> Rule {
+    Rule::new(format!(
+        "!{IS_TALOS} || (has(self.kernelParams) && self.kernelParams.exists_one(p, p.key == 'siderolink.api' || p.key == 'factoryhash'))"
+    ))
+    .message("this system needs exactly one of the kernel parameters siderolink.api (vanilla image, with the URL of the hub) and factoryhash (factory image): correct kernelParams")
+    .field_path(".kernelParams")
+}
+
+fn image_is_one() -> Rule {
+    Rule::new("!has(self.kernelParams) || self.kernelParams.filter(p, p.key == 'siderolink.api' || p.key == 'factoryhash').size() <= 1")
+        .message("siderolink.api and factoryhash name two images: keep one of them, once")
+        .field_path(".kernelParams")
+}
+
+fn factory_stands_alone() -> Rule {
+    Rule::new("!has(self.kernelParams) || !self.kernelParams.exists(p, p.key == 'factoryhash') || self.kernelParams.size() == 1")
+        .message("factoryhash takes no other kernel parameter beside it: put the others into the factory image, and remove them here")
+        .field_path(".kernelParams")
+}
+
+/// Whether a system is installed on the host, and which.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = texts_fit())]
+#[x_kube(validation = script_is_run())]
+#[serde(rename_all = "camelCase")]
+pub struct HostInstall {
+    /// A higher number than the one that was last performed installs the host, once, with what stands here then: **all data
+    /// of the host is lost**. What it says when the host is first seen counts as performed. At least 0, at most 2147483647.
+    /// Required. Mutable; a lower one sends nothing.
+    #[schemars(range(min = 0, max = 2_147_483_647))]
+    pub revision: i64,
+
+    /// The system. Required. Mutable; counts for the next installation, as all fields here.
+    pub os: HostSystem,
+
+    /// The SshKey of this namespace whose key is installed for root; it is stored in the same account. The provider needs
+    /// one. Required. Mutable.
+    pub ssh_key_ref: SshKeyRef,
+
+    /// Host name. Default: the provider makes one up. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(
+            pattern = r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
+        )
+    )]
+    pub hostname: Option<String>,
+
+    /// A script that bash runs after the installation; not for the systems `talos-…`. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post_install_script: Option<TextSource>,
+
+    /// Whether the disks are formatted quickly before; the provider advises it unless there is nothing to clear. The data is
+    /// lost either way. Default: the provider's, which is true. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quick_format: Option<bool>,
+
+    /// How the request is written, for which there are two descriptions: `Documented` (the key as `sshKeyId`, kernel parameters
+    /// as one text) or `Observed` (the key as `sshKeyUuid`, kernel parameters as a list). Default: `Documented`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RequestForm")]
+    pub request_form: Option<RequestForm>,
+}
+
+/// How an installation is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum RequestForm {
+    /// As the provider's document says.
+    #[default]
+    Documented,
+    /// As machine-readable descriptions say.
+    Observed,
+}
+
+/// Names an SshKey of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct SshKeyRef {
+    /// Name of the SshKey. Required. Mutable.
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
+    pub name: String,
+}
+
+/// The system to install, with its settings: exactly one of `id` and `slug` is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("has(self.id) != has(self.slug)").message("set exactly one of id and slug"))]
+#[x_kube(validation = Rule::new("!has(self.slug) || self.slug.lowerAscii() != 'custom-ipxe'").message("custom-ipxe cannot be installed on a dedicated host: choose another system").field_path(".slug"))]
+#[x_kube(validation = params_are_read())]
+#[x_kube(validation = image_is_named())]
+#[x_kube(validation = image_is_one())]
+#[x_kube(validation = factory_stands_alone())]
+#[serde(rename_all = "camelCase")]
+pub struct HostSystem {
+    /// The provider's number of the system. Default: none, then `slug` names it. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2_147_483_647))]
+    pub id: Option<i64>,
+
+    /// The provider's short name of the system, for example `ubuntu-2404-lts`. Default: none, then `id` names it. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 128),
+        regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    )]
+    pub slug: Option<String>,
+
+    /// Parameters of the kernel, at most 16, for the systems `talos-…` alone, which need one of `siderolink.api` and
+    /// `factoryhash`. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub kernel_params: Vec<HostKernelParam>,
+}
+
+/// A parameter of the kernel. Without `value` and `valueFrom` it is a bare word.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("!(has(self.value) && has(self.valueFrom))").message("set at most one of value and valueFrom"))]
+#[x_kube(validation = Rule::new("self.key != 'siderolink.api' || has(self.valueFrom) || (has(self.value) && self.value.matches('^(https?|grpc)://[^/]'))").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
+#[x_kube(validation = Rule::new("self.key != 'factoryhash' || has(self.valueFrom) || (has(self.value) && self.value != '')").message("factoryhash must have a value: set it"))]
+#[serde(rename_all = "camelCase")]
+pub struct HostKernelParam {
+    /// Its name, for example `siderolink.api`.
+    #[schemars(length(min = 1, max = 255), regex(pattern = r"^[!-<>-~]+$"))]
+    pub key: String,
+    /// Its value, which may be empty. Everybody who may read the object reads it. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
+    pub value: Option<String>,
+    /// Where the value lies in this namespace; a line end behind it is dropped. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<ValueLocation>,
+}
+
+/// What is known of the installations of a host. Written by the operator only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HostInstallStatus {
+    /// UID of the object: what an earlier one of this name had noted is none of this one's.
+    pub uid: String,
+    /// The highest `spec.install.revision` that counts as performed.
+    pub revision: i64,
+    /// The installation log of the host, as far as all of it is accounted for: what comes after it was installed by somebody
+    /// else. Unset until it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "HostLog")]
+    pub log: Option<HostLog>,
+    /// The last installation that was finished. The last one may be a later one, which failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<FinishedInstall>,
+    /// The last installation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<HostInstallRecord>,
+    /// The last lines of the installation log, at most 10 of 200 characters each, without the texts that were sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    pub lines: Vec<String>,
+}
+
+/// An installation log at one moment, as far as it tells a later entry from those of before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct HostLog {
+    /// How many entries it had.
+    pub entries: i64,
+    /// The highest number of an entry.
+    #[serde(rename = "lastID", skip_serializing_if = "Option::is_none")]
+    pub last_id: Option<i64>,
+    /// When the newest was written, in Unix seconds, by the provider's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<i64>,
+}
+
+impl HostLog {
+    /// Whether it has an entry that the one before did not have. An entry may lack its number or its date, so any of the three
+    /// tells.
+    pub fn is_later_than(&self, before: &Self) -> bool {
+        self.entries > before.entries
+            || self.last_id > before.last_id
+            || self.newest > before.newest
+    }
+}
+
+/// One installation as it was started, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HostInstallRecord {
+    /// What is intended.
+    #[serde(flatten)]
+    pub intent: HostInstallIntent,
+    /// What the answer to the request said, or what was seen of it. Unset while that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CommandOutcome")]
+    pub outcome: Option<CommandOutcome>,
+    /// Whether it was seen to be under way.
+    #[serde(default)]
+    pub is_seen: bool,
+    /// How it ended. Unset until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "InstallEnd")]
+    pub end: Option<InstallEnd>,
+    /// When that was seen, by the operator's clock.
+    #[serde(
+        default,
+        with = "rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub ended_at: Option<i64>,
+    /// Details, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The intent to install a host, written to status before the request is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HostInstallIntent {
+    /// UID of the object: one that was restored has sent nothing.
+    pub uid: String,
+    /// The provider's number of the host.
+    #[serde(rename = "hostID")]
+    pub host_id: i64,
+    /// The `spec.install.revision` that asks for it.
+    pub revision: i64,
+    /// The provider's number of the system.
+    #[serde(rename = "osID")]
+    pub os_id: i64,
+    /// Nonce of this attempt.
+    pub attempt: String,
+    /// When the attempt was started.
+    #[serde(with = "rfc3339")]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub started_at: i64,
+    /// Time after which the request is no longer sent.
+    #[serde(with = "rfc3339")]
+    #[schemars(schema_with = "rfc3339::schema")]
+    pub send_by: i64,
+    /// The account that it goes to.
+    pub account: OrderAccount,
+    /// The provider's word for the installation before, right before this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The installation log right before.
+    pub log: HostLog,
+    /// A hash of the texts that are sent, by which lines of the log are known to be free of them.
+    pub texts: String,
+}
+
+impl HostInstallRecord {
+    /// One of which nobody knows yet what came of it.
+    pub fn open(intent: HostInstallIntent) -> Self {
+        Self {
+            intent,
+            outcome: None,
+            is_seen: false,
+            end: None,
+            ended_at: None,
+            message: None,
+        }
+    }
+
+    /// Whether the request was, or may have been, sent.
+    pub fn may_be_sent(&self) -> bool {
+        self.outcome != Some(CommandOutcome::NotSent)
+    }
+
+    /// Whether its end is still to be seen.
+    pub fn is_open(&self) -> bool {
+        self.end.is_none() && self.may_be_sent()
+    }
+}
+
+impl HostInstallStatus {
+    /// Of a host that is seen for the first time.
+    pub fn new(uid: &str, revision: i64) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            revision,
+            log: None,
+            finished: None,
+            last: None,
+            lines: Vec::new(),
+        }
+    }
+
+    /// The highest revision that was performed, or may have been: whatever came of one that may have been sent, nothing is
+    /// sent for it again.
+    pub fn performed(&self) -> i64 {
+        let last = self.last.as_ref().filter(|last| last.may_be_sent());
+        last.map_or(self.revision, |last| {
+            self.revision.max(last.intent.revision)
+        })
+    }
+
+    /// The installation whose end is still to be seen.
+    pub fn open(&self) -> Option<&HostInstallRecord> {
+        self.last.as_ref().filter(|last| last.is_open())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_later_by_number_by_date_or_by_an_entry_that_has_neither() {
+        let log = |entries, last_id, newest| HostLog {
+            entries,
+            last_id,
+            newest,
+        };
+        let before = log(3, Some(7), Some(100));
+        assert!(!before.is_later_than(&before));
+        assert!(!log(2, Some(7), Some(100)).is_later_than(&before));
+        assert!(log(4, Some(7), Some(100)).is_later_than(&before));
+        assert!(log(3, Some(8), Some(100)).is_later_than(&before));
+        assert!(log(1, None, Some(101)).is_later_than(&before));
+        assert!(log(1, None, None).is_later_than(&HostLog::default()));
+    }
+}

@@ -1,0 +1,207 @@
+//! A dedicated host: looked at, installed by a higher revision, restarted, switched off, and let go as it is.
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+
+use super::super::call_trace::{Place, Side};
+use super::super::judge::{self, Findings};
+use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use super::Life;
+
+const OBSERVE: usize = 0;
+const INSTALL: usize = 1;
+const RESTART: usize = 2;
+const SWITCH: usize = 3;
+/// The host of each world.
+const HOST: &str = "/v3/host/1001";
+/// The key that it is installed with, stored before the first life.
+const KEY: &str = "of-hosts";
+const PUBLIC_KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z hosts";
+
+pub(super) struct Host;
+
+impl Life for Host {
+    fn kind(&self) -> &'static str {
+        "DedicatedHost"
+    }
+
+    fn phases(&self) -> &'static [&'static str] {
+        &["Observe", "Install", "Restart", "Switch", "Delete"]
+    }
+
+    fn expected(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("Observe", "cluster PATCH dedicatedhosts/status #1"),
+            ("Install", "cluster PATCH dedicatedhosts/status #1"),
+            ("Install", "hosting POST host/{id}/os/install #1"),
+            ("Install", "cluster PATCH dedicatedhosts/status #2"),
+            ("Restart", "cluster PATCH dedicatedhosts/status #1"),
+            ("Restart", "hosting PUT host/{id}/restart #1"),
+            ("Restart", "cluster PATCH dedicatedhosts/status #2"),
+            ("Switch", "cluster PATCH dedicatedhosts/status #1"),
+            ("Switch", "hosting PUT host/{id}/stop #1"),
+            ("Switch", "cluster PATCH dedicatedhosts/status #2"),
+        ]
+    }
+
+    fn start<'a>(
+        &'a self,
+        proxied: &'a ProxiedWorld,
+        name: &'a str,
+        phase: usize,
+    ) -> LocalBoxFuture<'a, ()> {
+        async move {
+            let things = proxied.world.things(self.kind());
+            let word = match phase {
+                OBSERVE => {
+                    store_key(proxied).await;
+                    things.create(&object(name)).await;
+                    return;
+                }
+                INSTALL => json!({"install": {"revision": 1}}),
+                RESTART => json!({"restartToken": "again"}),
+                SWITCH => json!({"power": "Off"}),
+                _ => return things.delete(name).await,
+            };
+            things.merge(name, &json!({ "spec": word })).await;
+        }
+        .boxed_local()
+    }
+
+    fn end<'a>(
+        &'a self,
+        proxied: &'a ProxiedWorld,
+        name: &'a str,
+        phase: usize,
+        before: &'a Value,
+    ) -> LocalBoxFuture<'a, (Value, Findings)> {
+        async move {
+            let things = proxied.world.things(self.kind());
+            let mut findings = Findings::new();
+            if phase > SWITCH {
+                things.wait_gone(name, AT_ITS_END).await;
+            } else {
+                let look = |object: &Value| is_over(object, phase).then(|| object.clone());
+                let what = self.phases()[phase];
+                let object = things.wait_for(name, what, AT_ITS_END, look).await;
+                if phase == INSTALL {
+                    findings.extend(installed_once(proxied, &object, before).await);
+                }
+            }
+            findings.extend(judge::after_anything(&proxied.world).await);
+            findings.extend(sent_at_most(proxied, phase));
+            if phase == SWITCH && shown(proxied).await["status"] != "stopped" {
+                findings.push("it was to be off, and runs".to_owned());
+            }
+            (json!({"had": had(proxied).await}), findings)
+        }
+        .boxed_local()
+    }
+
+    /// The key is stored once for all lives.
+    fn counts(&self, _phase: usize, seen: &[Place], index: usize) -> bool {
+        !seen[index].is_look() && !seen[index].sort.ends_with(" sshKey")
+    }
+}
+
+fn object(name: &str) -> Value {
+    let system = json!({"slug": "debian-13"});
+    let install = json!({"revision": 0, "os": system, "sshKeyRef": {"name": KEY}});
+    json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
+        "metadata": {"name": name},
+        "spec": {"hostID": 1001, "power": "On", "restartToken": "first", "install": install},
+    })
+}
+
+async fn store_key(proxied: &ProxiedWorld) {
+    let quick = json!({"installSeconds": 1});
+    proxied.world.simulator.settings(&quick).await;
+    let keys = proxied.world.things("SshKey");
+    if keys.get(KEY).await.is_none() {
+        let key = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "SshKey",
+            "metadata": {"name": KEY}, "spec": {"publicKey": PUBLIC_KEY},
+        });
+        keys.create(&key).await;
+    }
+    keys.wait_ready(KEY, AT_ITS_END).await;
+}
+
+/// Whether the phase has come to its end, well or badly.
+fn is_over(object: &Value, phase: usize) -> bool {
+    let status = &object["status"];
+    let power = &status["power"];
+    let is_settled = || power["last"]["outcome"].is_string() || power["last"]["givenUp"] == true;
+    match phase {
+        OBSERVE => {
+            let ready = lab::rig::condition(object, "Ready");
+            let is_noted = !status["install"]["log"].is_null() && power["wish"] == "On";
+            is_noted && ready.is_some_and(|ready| ready["status"] == "True")
+        }
+        INSTALL => {
+            let last = &status["install"]["last"];
+            last["revision"] == 1 && last["end"].is_string()
+        }
+        RESTART => power["restartToken"] == "again" && is_settled(),
+        _ => power["wish"] == "Off" && is_settled() && status["providerStatus"] == "stopped",
+    }
+}
+
+/// What may be sent in each phase, and how often: an installation and a restart never twice, and a stop again only after a
+/// look. At the end nothing.
+fn sent_at_most(proxied: &ProxiedWorld, phase: usize) -> Findings {
+    let (sort, most) = match phase {
+        INSTALL => ("POST host/{id}/os/install", 1),
+        RESTART => ("PUT host/{id}/restart", 1),
+        SWITCH => ("PUT host/{id}/stop", 3),
+        _ => ("", 0),
+    };
+    let seen = proxied.trace.seen();
+    let changes = seen
+        .iter()
+        .filter(|place| place.side == Side::Hosting && !place.is_look())
+        .filter(|place| place.sort.contains("host/"));
+    let (as_asked, others): (Vec<&Place>, Vec<&Place>) =
+        changes.partition(|place| place.sort == sort);
+    let mut findings: Findings = others.iter().map(|it| format!("{it} was sent")).collect();
+    if as_asked.len() > most {
+        findings.push(format!("{sort} was sent {} times", as_asked.len()));
+    }
+    findings
+}
+
+/// What the object says of the end of the installation is so: the host was installed once, or nobody can know.
+async fn installed_once(proxied: &ProxiedWorld, object: &Value, before: &Value) -> Findings {
+    let had = had(proxied).await - before["had"].as_u64().unwrap_or_default();
+    let end = &object["status"]["install"]["last"]["end"];
+    let is_so = match end.as_str() {
+        Some("Finished") => had == 1,
+        Some("Unknown") => had <= 1,
+        _ => false,
+    };
+    match is_so {
+        true => Findings::new(),
+        false => vec![format!(
+            "it ended as {end}, and the host was installed {had} times"
+        )],
+    }
+}
+
+/// How many installations the host has had.
+async fn had(proxied: &ProxiedWorld) -> u64 {
+    let log = format!("{HOST}/os/installLog");
+    let lines = proxied.world.simulator.records(&log).await;
+    let asked = lines
+        .iter()
+        .filter(|line| line["issueDescription"] == "Installation requested");
+    asked.count() as u64
+}
+
+async fn shown(proxied: &ProxiedWorld) -> Value {
+    let (status, answer) = proxied.world.simulator.call("GET", HOST, None).await;
+    assert_eq!(status, 200, "{answer}");
+    answer.get(0).cloned().unwrap_or(answer)
+}

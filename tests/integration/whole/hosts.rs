@@ -1,0 +1,616 @@
+//! Dedicated hosts: observed, switched and installed by a person's word, once for each word, and let go as they are.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::cluster_wide::Host;
+use super::entries::{label, timed_account};
+use super::{SOON, apply, secret, text};
+use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, quick_timing};
+
+/// The first host that a simulator has.
+pub(super) const HOST: u64 = 1001;
+/// Where hosts are listed.
+pub(super) const HOSTS: &str = "/v3/host";
+/// Where a host is installed, as the ledger writes it.
+const INSTALL: &str = "POST /v3/host/{hostId}/os/install";
+const CANARY: &str = "canary-host-9d13b7";
+
+/// A host object with this spec.
+pub(super) fn host(name: &str, id: u64, spec: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
+        "metadata": {"name": name}, "spec": {"hostID": id},
+    });
+    for (field, value) in spec.as_object().expect("fields of a spec") {
+        object["spec"][field] = value.clone();
+    }
+    object
+}
+
+/// What it takes to install a host with Debian.
+fn debian(revision: i64) -> Value {
+    json!({"revision": revision, "os": {"slug": "debian-13"}, "sshKeyRef": {"name": "ops"}})
+}
+
+fn hosts(world: &World) -> Things {
+    world.things("DedicatedHost")
+}
+
+/// The changes of hosts that have reached the hosting API, by method and path.
+async fn sent(world: &World) -> BTreeMap<String, u64> {
+    let mut counts = world.simulator.counts().await;
+    counts.retain(|call, count| {
+        !call.starts_with("GET ") && call.contains("/v3/host/") && *count > 0
+    });
+    counts
+}
+
+async fn installs(world: &World) -> u64 {
+    sent(world).await.get(INSTALL).copied().unwrap_or(0)
+}
+
+/// The host as the provider shows it.
+async fn shown(world: &World, id: u64) -> Value {
+    let path = format!("{HOSTS}/{id}");
+    let (status, answer) = world.simulator.call("GET", &path, None).await;
+    assert_eq!(status, 200, "{answer}");
+    answer.get(0).cloned().unwrap_or(answer)
+}
+
+/// How many installations the log of a host shows.
+pub(super) async fn had(world: &World, id: u64) -> usize {
+    let path = format!("{HOSTS}/{id}/os/installLog");
+    let log = world.simulator.records(&path).await;
+    let began = log
+        .iter()
+        .filter(|line| line["issueDescription"] == "Installation requested");
+    began.count()
+}
+
+/// Flags of a simulator whose account has this many hosts; the file is needed until it has started.
+pub(in super::super) fn accounts(hosts: usize) -> (tempfile::NamedTempFile, String) {
+    let account = json!({"name": "main", "hosts": hosts, "keys": [{"key": "key-of-many-hosts"}]});
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let accounts = json!({"accounts": [account]}).to_string();
+    std::fs::write(file.path(), accounts).expect("it can be written");
+    let flag = format!("--accounts={}", file.path().display());
+    (file, flag)
+}
+
+/// A world whose account has this many hosts.
+pub(super) async fn with_hosts(prefix: &str, number: usize) -> World {
+    let (_file, flag) = accounts(number);
+    let plan = Plan {
+        simulator: vec![flag],
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), prefix, plan).await;
+    world.start_operator();
+    world
+}
+
+/// A world whose hosts are installed within seconds, with the stored key `ops`.
+async fn with_key(prefix: &str, plan: Plan) -> World {
+    let mut world = World::prepare(cluster(), prefix, plan).await;
+    let quick = json!({"installSeconds": 2});
+    world.simulator.settings(&quick).await;
+    world.start_operator();
+    let keys = world.things("SshKey");
+    keys.create(&super::ssh_keys::deleting_key("ops", 'A'))
+        .await;
+    keys.wait_ready("ops", SOON).await;
+    world
+}
+
+/// A world with the host `db`, whose revision 1 counts as performed.
+async fn with_host(prefix: &str, plan: Plan) -> World {
+    let world = with_key(prefix, plan).await;
+    let first = json!({"install": debian(1)});
+    hosts(&world).create(&host("db", HOST, &first)).await;
+    hosts(&world).wait_ready("db", SOON).await;
+    world
+}
+
+async fn edit(world: &World, spec: Value) {
+    hosts(world).merge("db", &json!({"spec": spec})).await;
+}
+
+/// Waits until the installation of this revision has come to this end.
+async fn came_to(world: &World, revision: i64, end: &str) -> Value {
+    let what = format!("{revision} {end}");
+    let look = |object: &Value| {
+        let install = &object["status"]["install"];
+        let last = &install["last"];
+        (last["revision"] == revision && last["end"] == end).then(|| object.clone())
+    };
+    hosts(world).wait_for("db", &what, SOON, look).await
+}
+
+/// Waits until a condition of the object has this status and reason; its message holds all of `words`.
+async fn says(world: &World, name: &str, kind: &str, told: (&str, &str), words: &[&str]) -> Value {
+    let object = hosts(world)
+        .wait_for_condition(name, kind, told.0, Some(told.1), SOON)
+        .await;
+    let message = text(&condition(&object, kind).expect("it is told")["message"]);
+    for word in words {
+        assert!(
+            message.contains(word),
+            "{name}: {word:?} is not in {message:?}"
+        );
+    }
+    object
+}
+
+/// Waits until the object needs a person for this reason.
+async fn stuck(world: &World, name: &str, reason: &str, words: &[&str]) -> Value {
+    says(world, name, "Ready", ("False", reason), words).await
+}
+
+/// Waits until the operator has listed the hosts this often from now on.
+async fn looks(world: &World, times: usize) {
+    let seen = world.simulator.ledger().await.len();
+    eventually(&format!("{times} looks at the hosts"), SOON, async || {
+        let ledger = world.simulator.ledger().await;
+        let lists = ledger
+            .iter()
+            .skip(seen)
+            .filter(|call| call["method"] == "GET" && call["template"] == HOSTS);
+        (lists.count() >= times).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
+    let mut world = World::start(cluster(), "host").await;
+    let all = hosts(&world);
+    let words = json!({"power": "Off", "restartToken": "first", "install": debian(7)});
+    all.create(&host("db", HOST, &words)).await;
+    let ready = all.wait_ready("db", SOON).await;
+    let status = &ready["status"];
+    assert_eq!(status["providerStatus"], "running", "{ready:#}");
+    assert_eq!(status["name"], "host-1001");
+    assert_eq!(status["addresses"].as_array().map(Vec::len), Some(1));
+    assert!(
+        status["hardware"]["memoryBytes"].as_i64() > Some(0),
+        "{ready:#}"
+    );
+    assert_eq!(status["policies"]["managementPolicy"], "Full");
+    assert_eq!(status["account"]["name"], "default");
+    assert_eq!(status["install"]["revision"], 7);
+    assert_eq!(status["power"]["wish"], "Off");
+    assert_eq!(condition(&ready, "Ready").unwrap()["status"], "True");
+    // It was started a moment ago: its first record says that it has been up for no second.
+    let up = |object: &Value| object["status"]["upSince"].is_string().then_some(());
+    all.wait_for("db", "up", SOON, up).await;
+    looks(&world, 3).await;
+    assert_eq!(sent(&world).await, BTreeMap::new());
+
+    // What an object that lost its status says counts as performed again, and so it does for the next process.
+    world.operator().restart();
+    looks(&world, 3).await;
+    let object = all.get("db").await.unwrap();
+    assert_eq!(object["status"]["install"]["revision"], 7, "{object:#}");
+    // What a person does at the portal is shown.
+    let (status, _) = world
+        .simulator
+        .call("PUT", &format!("{HOSTS}/{HOST}/stop"), None)
+        .await;
+    assert_eq!(status, 200);
+    world.simulator.clear_ledger().await;
+    let stopped = |object: &Value| {
+        (object["status"]["providerStatus"] == "stopped" && object["status"]["upSince"].is_null())
+            .then_some(())
+    };
+    all.wait_for("db", "shown as stopped", SOON, stopped).await;
+
+    all.delete("db").await;
+    all.wait_gone("db", SOON).await;
+    assert_eq!(sent(&world).await, BTreeMap::new());
+    assert_eq!(shown(&world, HOST).await["status"], "stopped");
+    super::judge(&world).await;
+}
+
+#[tokio::test]
+async fn each_change_of_power_is_one_call_and_a_restart_is_never_repeated() {
+    let mut world = World::start(cluster(), "hostpower").await;
+    let all = hosts(&world);
+    let first = json!({"power": "On", "restartToken": "first"});
+    all.create(&host("db", HOST, &first)).await;
+    all.wait_ready("db", SOON).await;
+    let call = |word: &str| format!("PUT /v3/host/{{hostId}}/{word}");
+    let counts = |stops, starts, restarts| {
+        let all = [("stop", stops), ("start", starts), ("restart", restarts)];
+        let all = all.into_iter().filter(|(_, count)| *count > 0);
+        BTreeMap::from_iter(all.map(|(word, count)| (call(word), count)))
+    };
+    let becomes = async |word: &'static str| {
+        let look =
+            |object: &Value| (object["status"]["providerStatus"] == word).then(|| object.clone());
+        all.wait_for("db", word, SOON, look).await
+    };
+    let settled = async |wish: &str, token: &str| {
+        let look = |object: &Value| {
+            let power = &object["status"]["power"];
+            let is_it = power["wish"] == wish && power["restartToken"] == token;
+            let synced = condition(object, "Ready")?;
+            (is_it && synced["status"] == "True").then(|| object.clone())
+        };
+        all.wait_for("db", &format!("{wish} {token}"), SOON, look)
+            .await
+    };
+    edit(&world, json!({"power": "Off"})).await;
+    becomes("stopped").await;
+    settled("Off", "first").await;
+    assert_eq!(sent(&world).await, counts(1, 0, 0));
+    edit(&world, json!({"power": "On"})).await;
+    becomes("running").await;
+    settled("On", "first").await;
+    assert_eq!(sent(&world).await, counts(1, 1, 0));
+    edit(&world, json!({"restartToken": "second"})).await;
+    settled("On", "second").await;
+    assert_eq!(sent(&world).await, counts(1, 1, 1));
+    // Neither another process nor another edit sends it again.
+    world.operator().restart();
+    edit(&world, json!({"suspend": false})).await;
+    looks(&world, 3).await;
+    assert_eq!(sent(&world).await, counts(1, 1, 1));
+
+    // Every answer lost once. A stop may be sent again once a look has shown that the host runs; a restart may not.
+    let lose = async |fault: &str, word: &str| {
+        let path = format!("{HOSTS}/{HOST}/{word}");
+        let once = Fault::new(fault).on("PUT", &path).times(1);
+        world.simulator.fault(once).await;
+    };
+    lose("dropAfter", "stop").await;
+    edit(&world, json!({"power": "Off"})).await;
+    becomes("stopped").await;
+    settled("Off", "second").await;
+    lose("dropBefore", "start").await;
+    edit(&world, json!({"power": "On"})).await;
+    becomes("running").await;
+    settled("On", "second").await;
+    let now = sent(&world).await;
+    assert!(now[&call("stop")] <= 3, "{now:?}");
+    assert!((2..=3).contains(&now[&call("start")]), "{now:?}");
+    for (fault, token, restarts) in [("dropAfter", "third", 2), ("dropBefore", "fourth", 3)] {
+        lose(fault, "restart").await;
+        edit(&world, json!({"restartToken": token})).await;
+        says(
+            &world,
+            "db",
+            "Ready",
+            ("False", "OutcomeUnknown"),
+            &["spec.restartToken"],
+        )
+        .await;
+        looks(&world, 3).await;
+        let now = sent(&world).await;
+        assert_eq!(now[&call("restart")], restarts, "{fault}: {now:?}");
+    }
+    // The next word counts again.
+    edit(&world, json!({"restartToken": "fifth"})).await;
+    settled("On", "fifth").await;
+    assert_eq!(sent(&world).await[&call("restart")], 4);
+    super::judge(&world).await;
+}
+
+#[tokio::test]
+async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_secret() {
+    let plan = Plan {
+        log: Some("trace"),
+        ..Plan::default()
+    };
+    let mut world = with_host("hostinstall", plan).await;
+    let script = format!("#!/bin/sh\necho {CANARY}\n");
+    let script = secret("script", "it", &script);
+    apply(&world.client, Some(&world.namespace), &script).await;
+    let lies = json!({"secretKeyRef": {"name": "script", "key": "it"}});
+    let mut wish = debian(1);
+    wish["hostname"] = json!("db.example.com");
+    wish["quickFormat"] = json!(false);
+    wish["postInstallScript"] = json!({ "valueFrom": lies });
+    edit(&world, json!({"install": wish})).await;
+    looks(&world, 3).await;
+    assert_eq!(installs(&world).await, 0, "an edit is no consent");
+
+    // What is sent is what the spec says.
+    let parts = [
+        r#""hostname":"db.example.com""#.to_owned(),
+        r#""quickFormat":false"#.to_owned(),
+        r#""os":{"id":104}"#.to_owned(),
+        format!(r##""postInstallScript":"#!/bin/sh\necho {CANARY}\n""##),
+    ];
+    for part in &parts {
+        let count = Fault::new(json!({"delay": {"ms": 1, "before": true}}));
+        let path = format!("{HOSTS}/{HOST}/os/install");
+        let count = count.on("POST", &path).with_body(part).after(1000);
+        world.simulator.fault(count).await;
+    }
+    edit(&world, json!({"install": {"revision": 2}})).await;
+    let during = stuck(&world, "db", "Reinstalling", &[]).await;
+    assert_eq!(condition(&during, "Reconciling").unwrap()["status"], "True");
+    let done = came_to(&world, 2, "Finished").await;
+    for rule in world.simulator.faults().await {
+        assert_eq!(rule["matched"], 1, "{rule}");
+    }
+    let ready = hosts(&world).wait_ready("db", SOON).await;
+    assert_eq!(ready["status"]["install"]["revision"], 2, "{ready:#}");
+    assert_eq!(ready["status"]["installStatus"], "finished");
+    assert_eq!(ready["status"]["name"], "db.example.com");
+    let log = ready["status"]["install"]["lines"].to_string();
+    assert!(log.contains("Installation finished"), "{log}");
+    assert_eq!(done["status"]["install"]["last"]["revision"], 2);
+
+    // Neither another process nor a lower number sends anything, and a lower one is told.
+    world.operator().restart();
+    edit(&world, json!({"install": {"revision": 1}})).await;
+    says(
+        &world,
+        "db",
+        "Ready",
+        ("False", "InvalidSpec"),
+        &["spec.install.revision"],
+    )
+    .await;
+    looks(&world, 3).await;
+    assert_eq!(installs(&world).await, 1);
+
+    let object = hosts(&world).get("db").await.unwrap();
+    assert!(!object["status"].to_string().contains(CANARY), "{object:#}");
+    let events = ["get", "events", "-n", &world.namespace, "-o", "json"];
+    let events = cluster().kubectl_ok(&events).await;
+    assert!(!events.contains(CANARY), "{events}");
+    assert!(!world.operator().log().contains(CANARY), "it is in the log");
+    super::judge(&world).await;
+}
+
+#[tokio::test]
+async fn lost_answers_failures_and_the_end_of_the_process_install_nothing_twice() {
+    let mut world = with_host("hostlost", Plan::default()).await;
+    let path = format!("{HOSTS}/{HOST}/os/install");
+    let on = |fault: Fault| fault.on("POST", &path).times(1);
+    let to = async |revision: i64| {
+        edit(&world, json!({"install": {"revision": revision}})).await;
+    };
+    world.simulator.fault(on(Fault::new("dropAfter"))).await;
+    to(2).await;
+    came_to(&world, 2, "Finished").await;
+    assert_eq!(had(&world, HOST).await, 1);
+
+    // One that never arrived is not sent again either: nobody knows.
+    world.simulator.fault(on(Fault::new("dropBefore"))).await;
+    to(3).await;
+    came_to(&world, 3, "Unknown").await;
+    let words = ["spec.install.revision"];
+    says(&world, "db", "Stalled", ("True", "OutcomeUnknown"), &words).await;
+    looks(&world, 3).await;
+    assert_eq!((had(&world, HOST).await, installs(&world).await), (1, 2));
+
+    // A refusal wipes nothing.
+    let no = json!({"refuse": {"status": 422, "message": "no such system"}});
+    world.simulator.fault(on(Fault::new(no))).await;
+    to(4).await;
+    came_to(&world, 4, "Refused").await;
+    assert_eq!((had(&world, HOST).await, installs(&world).await), (1, 3));
+
+    let fails = Fault::new(json!({"fail": {"message": "no disk"}}));
+    world.simulator.fault(on(fails)).await;
+    to(5).await;
+    let failed = came_to(&world, 5, "Failed").await;
+    let log = failed["status"]["install"]["lines"].to_string();
+    assert!(log.contains("no disk"), "{log}");
+    assert_eq!((had(&world, HOST).await, installs(&world).await), (2, 4));
+
+    // The operator ends while the answer is on its way.
+    let slow = Fault::new(json!({"delay": {"ms": 20_000, "before": false}}));
+    world.simulator.fault(on(slow)).await;
+    to(6).await;
+    let noted =
+        |object: &Value| (object["status"]["install"]["last"]["revision"] == 6).then_some(());
+    hosts(&world).wait_for("db", "noted", SOON, noted).await;
+    world.operator().kill9();
+    world.operator().restart();
+    world.simulator.clear_faults().await;
+    let settled = |object: &Value| {
+        let last = &object["status"]["install"]["last"];
+        (last["revision"] == 6 && last["end"].is_string()).then_some(())
+    };
+    hosts(&world).wait_for("db", "settled", SOON, settled).await;
+    assert!(had(&world, HOST).await <= 3);
+    assert!(installs(&world).await <= 5);
+    super::judge(&world).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
+    let world = with_key("hostbad", Plan::default()).await;
+    let all = hosts(&world);
+    // Not of this account.
+    all.create(&host("unknown", 4711, &json!({}))).await;
+    stuck(
+        &world,
+        "unknown",
+        "MachineNotFound",
+        &["spec.hostID", "4711"],
+    )
+    .await;
+    // A machine that was ordered.
+    let flex = json!({"name": "web"});
+    world.simulator.appear(&flex).await;
+    all.create(&host("flex", 100_001, &json!({}))).await;
+    let words = ["spec.hostID", "BareMetalServer"];
+    stuck(&world, "flex", "InvalidSpec", &words).await;
+    // Two objects for one host. A time stamp has whole seconds.
+    all.create(&host("db", HOST, &json!({"install": debian(0)})))
+        .await;
+    all.wait_ready("db", SOON).await;
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    all.create(&host("rival", HOST, &json!({"install": debian(0)})))
+        .await;
+    let owner = format!("{}/db", world.namespace);
+    stuck(&world, "rival", "OwnershipConflict", &[&owner]).await;
+    edit_of(&world, "rival", json!({"install": {"revision": 1}})).await;
+
+    // Each wish that cannot be carried out is told, and used up by nothing.
+    for (number, (wish, reason, words)) in [
+        (
+            json!({"sshKeyRef": {"name": "nobody"}}),
+            "ReferenceNotFound",
+            ["spec.install.sshKeyRef", "nobody"],
+        ),
+        (
+            json!({"sshKeyRef": {"name": "ops"}, "os": {"slug": "plan-9"}}),
+            "InvalidSpec",
+            ["spec.install.os.slug", "plan-9"],
+        ),
+        (
+            json!({"os": {"slug": "debian-13"}, "postInstallScript": {"valueFrom":
+                {"secretKeyRef": {"name": "missing", "key": "it"}}}}),
+            "ReferenceNotFound",
+            ["spec.install.postInstallScript", "missing"],
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut wish = wish;
+        wish["revision"] = json!(number + 1);
+        edit(&world, json!({"install": wish})).await;
+        says(&world, "db", "Ready", ("False", reason), &words).await;
+    }
+    looks(&world, 3).await;
+    assert_eq!(sent(&world).await, BTreeMap::new());
+    // Mended, the consent that stands is carried out, once.
+    edit(&world, json!({"install": {"postInstallScript": null}})).await;
+    came_to(&world, 3, "Finished").await;
+    assert_eq!(installs(&world).await, 1);
+    // What the older one leaves, the younger one has; what it asked for meanwhile counts as performed.
+    all.delete("db").await;
+    all.wait_gone("db", SOON).await;
+    all.wait_ready("rival", SOON).await;
+    looks(&world, 3).await;
+    assert_eq!(installs(&world).await, 1);
+    super::judge(&world).await;
+}
+
+async fn edit_of(world: &World, name: &str, spec: Value) {
+    hosts(world).merge(name, &json!({"spec": spec})).await;
+}
+
+#[tokio::test]
+async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
+    let world = with_host("hosthold", Plan::default()).await;
+    // Suspended by the object, by its namespace, only looked at: nothing is sent, and the consent stands.
+    edit(&world, json!({"suspend": true})).await;
+    says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
+    edit(
+        &world,
+        json!({"power": "Off", "restartToken": "now", "install": {"revision": 2}}),
+    )
+    .await;
+    looks(&world, 3).await;
+    edit(
+        &world,
+        json!({"suspend": false, "managementPolicy": "ObserveOnly"}),
+    )
+    .await;
+    says(&world, "db", "Ready", ("False", "ObserveOnly"), &[]).await;
+    looks(&world, 3).await;
+    label(&world, "flexmetal.dev/suspend", &json!("true")).await;
+    edit(&world, json!({"suspend": null, "managementPolicy": null})).await;
+    says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
+    looks(&world, 3).await;
+    assert_eq!(sent(&world).await, BTreeMap::new());
+    label(&world, "flexmetal.dev/suspend", &Value::Null).await;
+    came_to(&world, 2, "Finished").await;
+    assert_eq!(installs(&world).await, 1);
+
+    // The key stays as long as the object names it.
+    let keys = world.things("SshKey");
+    keys.delete("ops").await;
+    let named = |key: &Value| {
+        let ready = condition(key, "Ready")?;
+        let message = text(&ready["message"]);
+        (ready["reason"] == "InUse" && message.contains("db")).then_some(())
+    };
+    keys.wait_for("ops", "in use by db", SOON, named).await;
+    assert_eq!(super::ssh_keys::stored(&world).await.len(), 1);
+    hosts(&world).delete("db").await;
+    keys.wait_gone("ops", SOON).await;
+    assert_eq!(super::ssh_keys::stored(&world).await.len(), 0);
+    super::judge(&world).await;
+}
+
+/// Through an account of the cluster a host is taken only where the entry lists it, whatever else it allows: who takes one
+/// may wipe it.
+pub(super) async fn granted(all: &Host) -> World {
+    let world = all.guest("hosts").await;
+    let account = async |numbers: Value| {
+        let entries = json!([{
+            "name": "team", "names": [world.namespace], "adoption": true, "hosts": numbers,
+        }]);
+        timed_account(all, &world, &entries, &quick_timing()).await
+    };
+    account(json!([HOST + 1])).await;
+    let of_cluster = json!({
+        "accountRef": {"kind": "ClusterProviderAccount", "name": world.namespace}, "power": "On",
+    });
+    hosts(&world).create(&host("db", HOST, &of_cluster)).await;
+    let words = ["spec.hostID", "hosts", "\"team\""];
+    stuck(&world, "db", "NotAllowed", &words).await;
+    let ledger = world.simulator.ledger().await;
+    let of_hosts = ledger.iter().filter(|call| {
+        let path = text(&call["path"]);
+        path.starts_with(HOSTS)
+    });
+    assert_eq!(of_hosts.count(), 0, "{ledger:?}");
+
+    account(json!([HOST])).await;
+    hosts(&world).wait_ready("db", SOON).await;
+    edit(&world, json!({"power": "Off"})).await;
+    let stopped = |object: &Value| (object["status"]["providerStatus"] == "stopped").then_some(());
+    hosts(&world).wait_for("db", "stopped", SOON, stopped).await;
+
+    // Taken back, it is let alone at once.
+    account(json!([])).await;
+    stuck(&world, "db", "NotAllowed", &words).await;
+    edit(&world, json!({"power": "On", "restartToken": "now"})).await;
+    let seen = |object: &Value| {
+        let generation = &object["metadata"]["generation"];
+        (object["status"]["observedGeneration"] == *generation).then_some(())
+    };
+    hosts(&world).wait_for("db", "seen", SOON, seen).await;
+    let stop = "PUT /v3/host/{hostId}/stop".to_owned();
+    assert_eq!(sent(&world).await, BTreeMap::from([(stop, 1)]));
+    super::judge(&world).await;
+    world
+}
+
+#[tokio::test]
+async fn every_example_of_a_host_is_ready() {
+    let world = World::start(cluster(), "hostexample").await;
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hosts");
+    let mut number = 0;
+    for entry in std::fs::read_dir(folder).expect("there are examples") {
+        let path = entry.expect("a file").path();
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let manifest = std::fs::read_to_string(&path).expect("text");
+        let apply = ["apply", "-n", &world.namespace, "-f", "-"];
+        let applied = cluster().kubectl_with_input(&apply, &manifest).await;
+        assert!(applied.status.success(), "{path:?}: {applied:?}");
+        // One at a time: there are fewer hosts than examples.
+        hosts(&world).wait_ready(&name, SOON).await;
+        hosts(&world).delete(&name).await;
+        hosts(&world).wait_gone(&name, SOON).await;
+        number += 1;
+    }
+    assert!(number >= 2, "{number} examples");
+    assert_eq!(sent(&world).await, BTreeMap::new());
+}
