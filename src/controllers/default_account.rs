@@ -96,15 +96,17 @@ impl<K: NamesAccount, M: Clone + Default + Send> Context<K, M> {
         let mut status = object.status().cloned().unwrap_or_default();
         K::pin(&mut status, account);
         // On the version that was judged: whoever wrote meanwhile is heard first.
-        Err(match self.report(object, &status, |_, _| Vec::new()).await {
-            Reported::Stands | Reported::Written => {
-                let uid = meta.uid.as_deref().unwrap_or_default();
-                self.accounts.waits_no_more(uid);
-                Again::AtOnce
-            }
-            Reported::Stale => Again::AtOnce,
-            Reported::Later(rest) => Again::After(rest),
-        })
+        Err(
+            match self.report(object, &status, |_, _| Vec::new()).await {
+                Reported::Stands | Reported::Written => {
+                    let uid = meta.uid.as_deref().unwrap_or_default();
+                    self.accounts.waits_no_more(uid);
+                    Again::AtOnce
+                }
+                Reported::Stale => Again::AtOnce,
+                Reported::Later(rest) => Again::After(rest),
+            },
+        )
     }
 
     async fn step(&self, object: &Arc<K>) -> Step {
@@ -182,7 +184,8 @@ fn is_open<K: NamesAccount>(object: &K) -> bool {
 }
 
 /// What an object is called that names none.
-const NAMES_NONE: &str = "spec.accountRef: it names no account, and its namespace has no ProviderAccount default";
+const NAMES_NONE: &str =
+    "spec.accountRef: it names no account, and its namespace has no ProviderAccount default";
 
 fn unknown(why: &str) -> Undecided {
     let message = format!(

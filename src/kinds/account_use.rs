@@ -45,9 +45,7 @@ pub struct Capacity {
 }
 
 /// One quota.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaUse {
     /// The location.
@@ -55,7 +53,11 @@ pub struct QuotaUse {
     /// The instance type.
     pub instance_type: String,
     /// The contract that pays. Unset: on demand.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "contractID",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub contract_id: Option<String>,
     /// How many servers the provider allows. Unset where it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
 //! Places, grants and calls in flight of one live account. Pure, on tokio's time.
 
 use super::{
-    Calls, Caller, Lane, Rate,
+    Caller, Calls, Lane, Rate,
     bucket::Bucket,
     queue::{Group, Place, Queue},
 };

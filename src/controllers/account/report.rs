@@ -20,7 +20,10 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         observed_generation: generation,
         conditions: conditions::merge(&before.conditions, &decision.conditions, generation, now),
         servers: decision.servers.clone().or_else(|| before.servers.clone()),
-        users: decision.users.clone().unwrap_or_else(|| before.users.clone()),
+        users: decision
+            .users
+            .clone()
+            .unwrap_or_else(|| before.users.clone()),
         capacity: (decision.capacity.clone()).or_else(|| before.capacity.clone()),
         calls: decision.calls.clone().or_else(|| before.calls.clone()),
         orphans: decision

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     account::{
-        AccountKey, AccountReport, Calls, Counts, KeyState, OnRecord, RecordedMachine, orphans::Verdict,
-        view::Proof,
+        AccountKey, AccountReport, Calls, Counts, KeyState, OnRecord, RecordedMachine,
+        orphans::Verdict, view::Proof,
     },
     controllers::{
         mark::ClusterId,

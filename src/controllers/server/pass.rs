@@ -12,9 +12,7 @@ use super::{
 };
 use crate::{
     account::{Account, Caller, List, view::Proof},
-    controllers::{
-        again::Again, default_account::Undecided, objects::Seen, report::Reported,
-    },
+    controllers::{again::Again, default_account::Undecided, objects::Seen, report::Reported},
     kinds::{BareMetalServer, references::PinnedAccount},
     runtime::clock,
 };

@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     account::Lane,
-    controllers::{again::Again, default_account::Undecided, events::Severity, objects::Seen, pass::Next},
+    controllers::{
+        again::Again, default_account::Undecided, events::Severity, objects::Seen, pass::Next,
+    },
     kinds::{SshKey, conditions::Type},
 };
 use std::sync::Arc;

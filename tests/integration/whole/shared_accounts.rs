@@ -26,7 +26,10 @@ async fn shared_account(host: &Host, name: &str, namespaces: &[&str], mark: Opti
             "allowedNamespaces": [{"name": "teams", "names": namespaces}],
         },
     });
-    let exists = world.cluster_things("ClusterProviderAccount").get(name).await;
+    let exists = world
+        .cluster_things("ClusterProviderAccount")
+        .get(name)
+        .await;
     if exists.is_none() {
         world.simulator.add_account(name, &key).await;
         assert_eq!(world.simulator.keys().await.len(), has_key, "of the first");

@@ -3,8 +3,7 @@
 use super::{super::world::*, *};
 use flexmetal_operator::{
     account::{
-        AccountKey, AccountReport, Calls, Counts, KeyState, OnRecord, orphans::Verdict,
-        view::Proof,
+        AccountKey, AccountReport, Calls, Counts, KeyState, OnRecord, orphans::Verdict, view::Proof,
     },
     controllers::{
         account::{

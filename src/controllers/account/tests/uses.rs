@@ -131,7 +131,9 @@ fn who_uses_it_is_counted_by_kind_and_named_while_it_ends() {
     };
     let expected = [counted("BareMetalServer", 7), counted("ServerTag", 1)];
     assert_eq!(next(&facts).users, expected);
-    let servers = ["n/a", "n/b", "n/c", "n/d", "n/e"].map(String::from).to_vec();
+    let servers = ["n/a", "n/b", "n/c", "n/d", "n/e"]
+        .map(String::from)
+        .to_vec();
     facts.named_users = vec![
         ("BareMetalServer".into(), servers),
         ("ServerTag".into(), vec!["n/team".into()]),
