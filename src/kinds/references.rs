@@ -48,8 +48,7 @@ impl AccountKind {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct AccountRef {
-    /// Kind of the account: `ProviderAccount` (in the same namespace) or `ClusterProviderAccount`. Default:
-    /// `ProviderAccount`. Immutable.
+    /// Kind of the account: `ProviderAccount` (in the same namespace) or `ClusterProviderAccount`. Default: `ProviderAccount`. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AccountKind")]
     pub kind: Option<AccountKind>,
