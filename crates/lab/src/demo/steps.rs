@@ -51,7 +51,7 @@ A place that is sold out: the object waits, and is ordered once there is one aga
   kubectl wait bms/sold-out --for=condition=Ready --timeout=120s
   kubectl delete bms sold-out
 
-Ten tasks for a first day, to be typed in the same shell: docs/tasks/README.md
+Tasks for a first day, to be typed in the same shell: docs/tasks/README.md
 
 And then:
 
