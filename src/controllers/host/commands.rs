@@ -117,7 +117,7 @@ pub(super) async fn send(
 }
 
 async fn request(permit: &mut Permit, id: HostId, action: HostAction) -> Result<HostResult, Error> {
-    let call = permit.call(async |client| match action {
+    let call = permit.call_maybe_forbidden(async |client| match action {
         HostAction::Start => client.start_host(id).await,
         HostAction::Stop => client.stop_host(id).await,
         HostAction::Restart => client.restart_host(id).await,

@@ -144,7 +144,12 @@ impl HostMemory {
         }
         let status = subject.status();
         let known = status.install.as_ref();
-        self.is_first |= !known.is_some_and(|known| is_own(&known.uid, facts));
+        let noted = known.filter(|known| is_own(&known.uid, facts));
+        // Over once the log is on record: a status that has lost it later was restored.
+        self.is_first = match noted {
+            None => true,
+            Some(noted) => self.is_first && noted.log.is_none(),
+        };
         if let (Some(own), Some(known)) = (&self.install, status.install.as_ref())
             && is_own(&known.uid, facts)
             && is_told(own, known)

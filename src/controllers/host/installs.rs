@@ -35,6 +35,8 @@ use tokio::sync::Mutex;
 
 /// So many lines of a log are shown.
 const LINES: usize = 10;
+/// Of texts with more words than that no line is shown.
+const MOST_WORDS: usize = 2_000;
 /// So many characters of each.
 const LINE: usize = 200;
 
@@ -135,7 +137,8 @@ pub(super) async fn install(
         attempt = record.intent.attempt,
         "sending an installation"
     );
-    let answer = permit.call(async |client| client.install_host(id, &request).await);
+    let answer =
+        permit.call_maybe_forbidden(async |client| client.install_host(id, &request).await);
     let answer = answer.await;
     if let Err(error) = &answer {
         tracing::warn!(
@@ -198,7 +201,11 @@ pub(super) async fn read_log(
     let secrets: Option<Vec<SecretText>> = match of {
         None => None,
         Some((attempt, hash)) => match texts::read(ctx, object).await {
-            Ok(texts) if texts.hash(attempt) == *hash => Some(texts.secrets().cloned().collect()),
+            Ok(texts) if texts.hash(attempt) == *hash => {
+                let words = texts.words();
+                // Each is looked for in each line.
+                (words.len() <= MOST_WORDS).then(|| texts.secrets().cloned().chain(words).collect())
+            }
             Ok(_) | Err(_) => None,
         },
     };
@@ -251,7 +258,7 @@ async fn log_of(
             calls.1 = left;
             let page = calls
                 .0
-                .call(async |client| client.install_log(id, page, secrets).await);
+                .call_maybe_forbidden(async |client| client.install_log(id, page, secrets).await);
             Ok(page.await?)
         }
         .boxed()

@@ -11,6 +11,7 @@ use crate::{
 };
 use hosting::{SecretText, host::InstallParam};
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
 
 /// The most bytes of a script that lies elsewhere. The provider takes no body of more than a MiB.
 const LONGEST: usize = 65_536;
@@ -43,6 +44,16 @@ impl Texts {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect()
+    }
+
+    /// Their words, from eight characters on: a shell that tells what it does shows them one by one.
+    pub(super) fn words(&self) -> Vec<SecretText> {
+        let is_between = |c: char| c.is_whitespace() || "\"'`=;,|&<>(){}[]$".contains(c);
+        let words = self
+            .secrets()
+            .flat_map(|text| text.expose().split(is_between));
+        let words: BTreeSet<&str> = words.filter(|word| word.len() >= 8).collect();
+        words.into_iter().map(SecretText::new).collect()
     }
 
     /// What of them must not be shown.
@@ -137,4 +148,20 @@ fn without_line_end(text: &SecretText) -> SecretText {
     let text = text.expose();
     let text = text.strip_suffix('\n').unwrap_or(text);
     SecretText::new(text.strip_suffix('\r').unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_long_words_of_a_script_are_known_one_by_one() {
+        let texts = Texts {
+            params: Vec::new(),
+            script: Some(SecretText::new("export DB_PW=\"hunter2secret\"\necho done")),
+        };
+        let words = texts.words();
+        let words: Vec<&str> = words.iter().map(SecretText::expose).collect();
+        assert_eq!(words, ["hunter2secret"]);
+    }
 }

@@ -50,6 +50,10 @@ pub fn before(known: &HostInstallStatus, log: &HostLog) -> Before {
         Some(accounted) if log.is_later_than(accounted) => Before::Repeated(
             "its log shows an installation that this object cannot account for: by somebody else, or sent by an operator that ended meanwhile, or whose record is lost".to_owned(),
         ),
+        // A list that lost entries says nothing of what came after them.
+        Some(accounted) if accounted.is_later_than(log) => Before::Repeated(
+            "its log shows less than it did before, so nobody can tell what was installed since".to_owned(),
+        ),
         Some(_) => Before::Free,
         None => Before::Repeated("it is not known what its log showed before".to_owned()),
     }
@@ -234,6 +238,8 @@ fn outcome<T>(answer: &Result<T, Error>) -> (Option<CommandOutcome>, Option<Stri
         return (None, None);
     }
     let outcome = match error {
+        // The host was read with this key right before: it has no right to this, and no try changes that.
+        Error::AccessDenied(refusal) if refusal.status == 403 => CommandOutcome::Refused,
         // It goes on when the key works, or there is room, or there is a connection.
         Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
             CommandOutcome::NotSent

@@ -458,7 +458,8 @@ fn start(
     let (os_id, family) = system;
     let new = account.map(|account| NewInstall {
         host: number.0,
-        server_id: host.server_id,
+        // The machine on record, also where a list leaves it out.
+        server_id: subject.status().server_id.or(host.server_id),
         revision: wished,
         generation: subject.object.metadata.generation,
         os_id,

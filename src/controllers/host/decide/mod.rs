@@ -244,7 +244,11 @@ fn shown(
         })
     });
     let install = install::step(facts, view, began, host, &mut status);
-    let is_busy = install.is_moving;
+    // One that cannot start holds nothing up.
+    let open = status.install.as_ref().and_then(HostInstallStatus::open);
+    let is_busy = host.install_status.is_under_way()
+        || open.is_some()
+        || matches!(install.effect, Some(Effect::Install(_)));
     let power = power::step(facts, view, began, host, is_busy, &mut status);
     // What is sent rests on what stands in status, and not on what only this process knows.
     let stands = {

@@ -113,7 +113,7 @@ pub(super) fn step(
     };
     let new = account.map(|account| NewCommand {
         host: host.id.0,
-        server_id: host.server_id,
+        server_id: facts.subject.status().server_id.or(host.server_id),
         action,
         wish: spec.power,
         restart_token: match action {

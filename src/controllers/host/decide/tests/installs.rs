@@ -493,3 +493,17 @@ fn what_this_process_remembers_goes_with_its_lease_and_with_what_status_tells() 
     assert_eq!(late.0.install().unwrap().performed(), 1);
     assert_eq!(due(&late), None);
 }
+
+#[test]
+fn a_log_that_shows_less_than_before_frees_nothing() {
+    let of = |entries| HostLog {
+        entries,
+        last_id: Some(entries),
+        newest: Some(entries),
+    };
+    let mut known = HostInstallStatus::new("uid-1", 3);
+    known.log = Some(of(6));
+    assert!(matches!(before(&known, &of(6)), Before::Free));
+    assert!(matches!(before(&known, &of(0)), Before::Repeated(_)));
+    assert!(matches!(before(&known, &of(9)), Before::Repeated(_)));
+}
