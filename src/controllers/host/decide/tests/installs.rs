@@ -1,7 +1,10 @@
 //! A host is installed by a higher revision, once, and what came of it is found by looking.
 
 use super::*;
-use crate::controllers::{cause::Standing, host::decide::attempt::Before};
+use crate::controllers::{
+    cause::Standing,
+    host::decide::attempt::{Before, before},
+};
 
 fn due(case: &Case) -> Option<NewInstall> {
     match case.effect() {
