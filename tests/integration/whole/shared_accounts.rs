@@ -98,7 +98,7 @@ async fn default_account() {
     let tags = world.things_in(&one, "ServerTag");
     tags.create(&tag).await;
     assert_eq!(bound(&tags.wait_ready("team", SOON).await), of_shared);
-    let key = super::ssh_keys::public_key('d');
+    let key = super::ssh_keys::public_key('D');
     let key = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "SshKey", "metadata": {"name": "laptop"},
         "spec": {"publicKey": key},
