@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{sync::Arc, time::Duration};
 
 /// How soon it is looked again where nobody can say yet.
-const UNKNOWN: Duration = Duration::from_secs(2);
+const UNKNOWN: Duration = Duration::from_secs(10);
 /// How soon what could not be read is read again.
 const UNREADABLE: Duration = Duration::from_secs(10);
 /// The backstop of an object that is woken when accounts change.
@@ -189,7 +189,7 @@ const NAMES_NONE: &str =
 
 fn unknown(why: &str) -> Undecided {
     let message = format!(
-        "{NAMES_NONE}; which account stands in is not known yet: {why}; looked at again every 2s"
+        "{NAMES_NONE}; which account stands in is not known yet: {why}; looked at again every 10s"
     );
     Undecided {
         cause: Cause::waits(Reason::AccountNotFound, message),

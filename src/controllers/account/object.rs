@@ -41,7 +41,9 @@ pub fn announce<K: AccountObject>(accounts: &Accounts, shown: &Shown<K>) {
     let uid = meta.uid.as_deref().unwrap_or_default();
     let key = key::<K>(meta);
     accounts.announce(&key, uid);
-    accounts.note_default(&key, uid, is_default(meta));
+    // One that is being deleted is nobody's default any more.
+    let is_marked = is_default(meta) && meta.deletion_timestamp.is_none();
+    accounts.note_default(&key, uid, is_marked);
 }
 
 impl AccountObject for ProviderAccount {

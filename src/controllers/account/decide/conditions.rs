@@ -27,6 +27,16 @@ pub(super) fn conditions(
         facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
     let users = facts.users.unwrap_or_default();
     let cause = match trouble {
+        // Whoever waits for its end reads beside the trouble what it waits for.
+        Some(trouble) if deleting && users > 0 => Cause {
+            message: format!(
+                "{}; the account or its Secret is being deleted, and used by {}{}",
+                trouble.message,
+                counted(users, "object"),
+                super::uses::named(facts),
+            ),
+            ..trouble.clone()
+        },
         Some(trouble) => trouble.clone(),
         None if deleting => Cause::waits(
             Reason::InUse,
