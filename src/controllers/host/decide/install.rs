@@ -64,7 +64,13 @@ pub(super) fn step(
     status: &mut DedicatedHostStatus,
 ) -> Step {
     let Some(known) = &mut status.install else {
+        // Not ready before that: whoever waits for it may raise the number right after, and is to be heard.
+        let text = format!(
+            "host {} is seen for the first time; its installation log is read within seconds, and nothing is sent before",
+            host.id
+        );
         return Step {
+            cause: Some(Cause::waits(Reason::Progressing, text)),
             effect: read_log(facts, view, None),
             is_moving: true,
             ..Step::default()

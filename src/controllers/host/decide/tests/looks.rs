@@ -12,6 +12,7 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
     let (status, _) = first.status(&new.0.subject, jiff::Timestamp::UNIX_EPOCH);
     let seen = new.object(|o| o.status = Some(status));
     assert_eq!(seen.effect(), Some(Effect::ReadLog { of: None, pages: 3 }));
+    assert_eq!(seen.reason(), Some(Reason::Progressing));
     // A process that ends here has noted nothing: the next one sees the host first, and not as one with an empty log.
     assert_eq!(seen.0.subject.status().install, None);
     let known = seen.log(HostLog::default()).written();
