@@ -19,6 +19,7 @@ pub mod delivery;
 pub mod hardware;
 pub mod installation;
 pub mod interval;
+pub mod key_in_use;
 pub mod kind;
 pub mod lifetime;
 pub mod names;

@@ -2,6 +2,7 @@
 
 mod brake;
 mod lineage;
+mod next_key;
 mod orphan_release;
 mod orphans;
 mod request;
@@ -9,7 +10,7 @@ mod same_identity;
 mod sharing;
 
 use super::{
-    decide::{Effect, decide},
+    decide::{Effect, decide, next_key::Keys},
     facts::{Facts, KeyFault, SecretFact},
     memory::Memory,
     orphan_memory::OrphanMemory,
@@ -184,6 +185,7 @@ fn facts() -> Facts {
             ..AccountStatus::default()
         },
         secret_namespace: "n".into(),
+        keys: Keys::default(),
         secret: SecretFact::Found {
             key: Ok("a".into()),
             deleting: false,

@@ -41,6 +41,7 @@ mod replaced;
 mod requests;
 mod retained;
 mod root_password;
+mod rotation;
 mod scale;
 mod server_tags;
 mod ssh_keys;

@@ -246,6 +246,13 @@ impl Simulator {
         self.control("POST", "/_simulator/keys", Some(&body)).await;
     }
 
+    /// One more account, with this key.
+    pub async fn account(&self, name: &str, key: &str) {
+        let body = json!({"name": name, "key": key});
+        self.control("POST", "/_simulator/accounts", Some(&body))
+            .await;
+    }
+
     /// All API keys, without their text, each with its `apiKeyId` and `whitelist`.
     pub async fn keys(&self) -> Vec<Value> {
         self.list("/_simulator/keys").await
