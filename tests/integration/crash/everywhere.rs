@@ -96,6 +96,10 @@ async fn inject_everywhere() {
         let (kind, well, all) = (chapter.life.kind(), chapter.well, chapter.all);
         say(&format!("crash points of {kind}: {well} of {all}"));
     }
+    // Past all that the worlds show when they fall.
+    for failure in &book.failures {
+        say(failure);
+    }
     assert!(book.failures.is_empty(), "{:#?}", book.failures);
     assert!(book.chapters.iter().all(|it| it.well == it.all));
 }

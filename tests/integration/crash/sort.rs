@@ -72,7 +72,13 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Optio
             kind,
             name,
             rest @ ..,
-        ] => (*name == subject).then(|| [&[*kind], rest].concat().join("/") + said(body)),
+        ] => {
+            let said = match *kind {
+                "dedicatedhosts" => said_of_host(body),
+                _ => said(body),
+            };
+            (*name == subject).then(|| [&[*kind], rest].concat().join("/") + said)
+        }
         ["api", "v1", "namespaces", _, "secrets", name] => {
             (*name == subject).then(|| "secrets".into())
         }
@@ -91,6 +97,26 @@ fn said(body: &[u8]) -> &'static str {
         None => "",
         Some(Value::Null) => " (over)",
         Some(_) => " (noted)",
+    }
+}
+
+/// What a write of a host's status says of an installation or a command: how often it is written beside that depends on when
+/// the host is looked at.
+fn said_of_host(body: &[u8]) -> &'static str {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let (install, power) = (&body["status"]["install"], &body["status"]["power"]);
+    let has = |word: &str| {
+        [install, power]
+            .iter()
+            .any(|it| it["last"][word].is_string())
+    };
+    match () {
+        () if has("end") => " (ended)",
+        () if has("attempt") => " (noted)",
+        () if has("outcome") => " (answered)",
+        () if install["uid"].is_string() => " (installation seen)",
+        () if power["uid"].is_string() => " (power seen)",
+        () => "",
     }
 }
 
