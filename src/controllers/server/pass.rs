@@ -3,8 +3,9 @@
 use super::{
     ServerContext,
     act::act,
+    claims::own_order,
     decide::{Decision, Effect, decide},
-    facts::{Facts, order_annotation},
+    facts::Facts,
     memory::Observation,
     observe::{Gathered, observe},
     report, root_password, steps,
@@ -63,19 +64,16 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
 }
 
 /// Why a server that names no account has none yet. One whose status was lost is bound again to the account of its own
-/// order, whatever stands in by now. What a copy or a restored object brings along is not its own.
+/// order, whatever stands in by now.
 async fn stands_in(
     ctx: &ServerContext,
     object: &Arc<BareMetalServer>,
 ) -> Result<Option<Undecided>, Again> {
-    let own = super::mark(&ctx.cluster, &object.metadata);
-    let note = order_annotation(object).and_then(Result::ok);
-    let intent = note.map(|note| note.intent).filter(|intent| {
-        intent.cluster == ctx.cluster.as_str()
-            && object.metadata.uid.as_deref() == Some(&intent.uid)
-            && own.is_some_and(|own| own.as_str() == intent.mark)
-    });
-    let Some(intent) = intent else {
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    // What this process knows outlasts what is taken off the object.
+    let remembered = ctx.objects.memory(uid).order.map(|order| order.intent);
+    let has_record = ctx.objects.has_record(object);
+    let Some(intent) = own_order(&ctx.cluster, object, has_record, remembered) else {
         return ctx.settle_account(object, None).await;
     };
     let noted = intent.account.map(|account| PinnedAccount {
