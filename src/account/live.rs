@@ -15,7 +15,10 @@ use super::{
 };
 use crate::runtime::clock;
 use hosting::{Error, Page, ServerId};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU32, Ordering},
+};
 use tokio::{sync::Notify, task::JoinSet};
 
 /// A live account. A clone is the same one; with the last clone its tasks end.
@@ -90,6 +93,27 @@ impl Live {
 impl Core {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Comes after a live account of the same account of the provider, by a key that showed it: what is known, and how
+    /// often it may be called, goes on. One that others still stand on keeps its own.
+    pub(crate) fn succeed(&self, former: &Self, is_left: bool) -> bool {
+        let part = (!is_left).then_some(&self.room);
+        let machines = former.state().machines.hand_over(part);
+        let mut state = self.state();
+        state.key.accepted();
+        let is_known = machines.is_some();
+        if let Some(machines) = machines {
+            state.machines = machines;
+        }
+        drop(state);
+        if is_left {
+            self.lists.succeed(&former.lists);
+        }
+        self.turns.succeed(&former.turns);
+        let limit = former.page_limit.load(Ordering::Relaxed);
+        self.page_limit.store(limit, Ordering::Relaxed);
+        is_known
     }
 
     /// Makes a call of the account's own when its turn has come. While the key is refused no call goes

@@ -66,6 +66,11 @@ impl Members {
         self.all.is_empty()
     }
 
+    /// Whether this account object is the only one.
+    pub(crate) fn is_only(&self, key: &AccountKey) -> bool {
+        self.all.len() == 1 && self.all.contains_key(key)
+    }
+
     pub(crate) fn keys(&self) -> Vec<AccountKey> {
         self.all.keys().cloned().collect()
     }

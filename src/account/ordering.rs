@@ -16,7 +16,7 @@ use crate::{
     runtime::clock,
 };
 use hosting::{Order, OrderOutcome};
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 /// Why an order may not go out now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -246,7 +246,10 @@ impl OrderPermit {
     /// on another one says nothing of it.
     pub fn is_of(&self, account: &Account) -> bool {
         let connected = account.connected_as();
-        connected.is_some_and(|(_, word)| word == self.connection)
+        connected.is_some_and(|((live, _), word)| {
+            // A key that came back has another snapshot than it had before.
+            word == self.connection && Arc::ptr_eq(&live.core, &self.permit.live().core)
+        })
     }
 }
 

@@ -1,5 +1,9 @@
 //! All account objects, and the live accounts that they stand on.
 
+mod beside;
+
+pub use beside::{Evidence, Tried};
+
 use super::{
     Account, AccountKey, AccountReport, Claims, OnRecord, Rate, Settings, Terms, UsedBy, Users,
     Wake,
@@ -12,10 +16,11 @@ use super::{
     view::Sighting,
 };
 use crate::kinds::{account::KnownMachine, policies, selector::Labels};
+use beside::Trial;
 use hosting::{ApiKey, BaseUrl, Client};
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -40,6 +45,10 @@ struct Entry {
     account: Account,
     /// Where it leads to. Equal URL, key and roots, of objects of one kind: the same live account.
     place: Option<Place>,
+    /// What it led to before, until the last call over that has ended.
+    former: Weak<Core>,
+    /// A key that is tried beside the one in use.
+    trial: Option<Trial>,
 }
 
 struct Place {
@@ -294,6 +303,8 @@ impl Accounts {
         let entry = Entry {
             account,
             place: None,
+            former: Weak::new(),
+            trial: None,
         };
         entries.insert(key.clone(), entry);
         drop(entries);
@@ -310,31 +321,48 @@ impl Accounts {
         settings: Settings,
         connection: Option<Connection>,
     ) {
+        let connection = connection.map(|connection| (connection, false));
+        self.put_into_force(key, uid, settings, connection);
+    }
+
+    /// The same, with a connection of which is said whether it has shown the account that there was before.
+    fn put_into_force(
+        &self,
+        key: &AccountKey,
+        uid: &str,
+        settings: Settings,
+        connection: Option<(Connection, bool)>,
+    ) {
         let mut entries = self.entries();
         let is_present = |e: &&mut Entry| e.account.uid() == uid;
         if entries.get_mut(key).filter(is_present).is_none() {
             return;
         }
-        let live = connection.as_ref().map(|c| self.live(&entries, key, c));
-        if let Some(connection) = &connection {
+        let live =
+            (connection.as_ref()).map(|(c, is_shown)| self.live(&entries, key, c, *is_shown));
+        if let Some((connection, is_shown)) = &connection {
             let destination = Destination {
                 base_url: connection.base_url.clone(),
                 key: connection.key.clone(),
             };
-            self.inner.audience.siblings.note(key, destination);
+            let siblings = &self.inner.audience.siblings;
+            match is_shown {
+                true => siblings.note_another(key, destination),
+                false => siblings.note(key, destination),
+            }
         }
         let Some(entry) = entries.get_mut(key) else {
             return;
         };
-        let (connected, former) = match connection.zip(live) {
-            Some((connection, live)) => {
+        let (connected, goes_on, former) = match connection.zip(live) {
+            Some(((connection, _), (live, goes_on))) => {
                 let word = connection.word.clone();
                 let (connected, former) = entry.connect(connection, live);
-                (Some((connected, word)), former)
+                (Some((connected, word)), goes_on, former)
             }
-            None => (None, Former::default()),
+            None => (None, false, Former::default()),
         };
-        let is_news = entry.account.configure(settings, connected);
+        let is_news = entry.account.configure(settings, connected, goes_on);
         drop(entries);
         // Whoever left a connection has another one, which is news.
         if is_news {
@@ -441,13 +469,15 @@ impl Accounts {
 
     /// The live account with this URL and key: one that another object of the kind stands on, or a new one. Those of
     /// the cluster are kept apart from those of namespaces, and those that trust other roots from each other: nobody
-    /// else decides for an account what is believed or how often it is called.
+    /// else decides for an account what is believed or how often it is called. A new one goes on with what was known
+    /// before where the connection has shown that account; returns whether it does.
     fn live(
         &self,
         entries: &HashMap<AccountKey, Entry>,
         key: &AccountKey,
         connection: &Connection,
-    ) -> Live {
+        is_shown: bool,
+    ) -> (Live, bool) {
         let of_kind = entries.iter().filter(|(other, _)| other.kind == key.kind);
         let mut same = of_kind
             .filter_map(|(_, e)| e.place.as_ref())
@@ -456,12 +486,15 @@ impl Accounts {
                     && place.roots == connection.roots
                     && place.key.is_same_as(&connection.key)
             });
-        let found = same.next().map(|place| place.live.clone());
-        found.unwrap_or_else(|| {
-            let audience = self.inner.audience.clone();
-            let room = self.inner.room.part(key.namespace.as_deref());
-            Live::start(self.inner.cluster.clone(), self.inner.rate, &room, audience)
-        })
+        if let Some(place) = same.next() {
+            return (place.live.clone(), false);
+        }
+        let audience = self.inner.audience.clone();
+        let room = self.inner.room.part(key.namespace.as_deref());
+        let live = Live::start(self.inner.cluster.clone(), self.inner.rate, &room, audience);
+        let former = entries.get(key).filter(|_| is_shown);
+        let goes_on = former.is_some_and(|entry| entry.hand_over(&live.core));
+        (live, goes_on)
     }
 
     /// Every live account once or more often.
@@ -498,14 +531,20 @@ impl Entry {
             roots,
             live: live.clone(),
         };
+        // It was tried beside what there was before.
+        self.trial = None;
         let former = match self.place.replace(place) {
-            Some(former) if !Arc::ptr_eq(&former.live.core, &live.core) => self.left(former),
+            Some(former) if !Arc::ptr_eq(&former.live.core, &live.core) => {
+                self.former = Arc::downgrade(&former.live.core);
+                self.left(former)
+            }
             _ => Former::default(),
         };
         ((live, client), former)
     }
 
     fn disconnect(&mut self) -> Former {
+        self.trial = None;
         let former = self.place.take();
         self.account.disconnect();
         former.map(|place| self.left(place)).unwrap_or_default()

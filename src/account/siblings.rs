@@ -21,14 +21,37 @@ impl Destination {
     }
 }
 
-/// Where every account object leads to. A clone is the same.
+/// Whether any of these is one of the others.
+fn are_same(one: &[Destination], other: &[Destination]) -> bool {
+    one.iter().any(|a| other.iter().any(|b| a.is_same_as(b)))
+}
+
+/// Where every account object leads to, and what was known to be the same account before. A clone is the same.
 #[derive(Clone, Default)]
-pub(crate) struct Siblings(Arc<Mutex<HashMap<AccountKey, Destination>>>);
+pub(crate) struct Siblings(Arc<Mutex<HashMap<AccountKey, Vec<Destination>>>>);
+
+/// Most destinations that are remembered of one account object, the last ones.
+const MOST: usize = 4;
 
 impl Siblings {
     /// The account object leads there from here on.
     pub(crate) fn note(&self, key: &AccountKey, destination: Destination) {
-        self.lock().insert(key.clone(), destination);
+        let mut all = self.lock();
+        let known = all.entry(key.clone()).or_default();
+        // The same again forgets none of those that are known to be the same account.
+        if !known.iter().any(|other| other.is_same_as(&destination)) {
+            *known = vec![destination];
+        }
+    }
+
+    /// The account object leads there from here on, and that is known to be the account that it led to before.
+    pub(crate) fn note_another(&self, key: &AccountKey, destination: Destination) {
+        let mut all = self.lock();
+        let known = all.entry(key.clone()).or_default();
+        known.retain(|other| !other.is_same_as(&destination));
+        known.push(destination);
+        let beyond = known.len().saturating_sub(MOST);
+        known.drain(..beyond);
     }
 
     /// The account object is gone.
@@ -40,7 +63,7 @@ impl Siblings {
     pub(crate) fn of(&self, key: &AccountKey) -> Vec<AccountKey> {
         let all = self.lock();
         let own = all.get(key);
-        let is_same = |other: &Destination| own.is_some_and(|own| own.is_same_as(other));
+        let is_same = |other: &Vec<Destination>| own.is_some_and(|own| are_same(own, other));
         let same = all.iter().filter(|(_, other)| is_same(other));
         let mut names: Vec<AccountKey> = same.map(|(name, _)| name.clone()).collect();
         if !names.contains(key) {
@@ -65,10 +88,10 @@ impl Siblings {
     pub(crate) fn are_same(&self, one: &AccountKey, other: &AccountKey) -> bool {
         let all = self.lock();
         let both = all.get(one).zip(all.get(other));
-        one == other || both.is_some_and(|(one, other)| one.is_same_as(other))
+        one == other || both.is_some_and(|(one, other)| are_same(one, other))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<AccountKey, Destination>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<AccountKey, Vec<Destination>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

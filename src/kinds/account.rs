@@ -5,6 +5,7 @@ use super::{
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
     delivery::DeliveryTimes,
+    key_in_use::KeyInUse,
     kind::{Kind, namespaced},
     orphan::{Orphan, OrphanPolicy, OrphanRelease, releases_are_braked},
     policies::Policies,
@@ -172,8 +173,9 @@ pub struct AccountSpec {
     #[schemars(length(max = 32768))]
     pub ca_bundle: Option<String>,
 
-    /// The Secret that holds the API key, of the type `flexmetal.dev/api-key`: the key in the entry `apiKey`, and in
-    /// `baseURL` the only URL that it may be sent to. It is read by name and never listed. Mutable.
+    /// The Secret that holds the API key, of the type `flexmetal.dev/api-key`: the key in the entry `apiKey`, in
+    /// `apiKeyNext` the one that is to take its place, and in `baseURL` the only URL that they may be sent to. It is read
+    /// by name and never listed. Mutable.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub api_key_secret_ref: ApiKeySecretRef,
 
@@ -244,7 +246,8 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled, KeyAccepted, OrphansFound and, with a brake, ReleasesHeld.
+    /// Ready, Reconciling, Stalled, KeyAccepted, OrphansFound; with the entry `apiKeyNext` in the key Secret
+    /// NextKeyAccepted; with a brake ReleasesHeld.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -288,6 +291,10 @@ pub struct AccountStatus {
     /// The URL and key (as a short hash) that were last seen to lead to this account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Endpoint>,
+
+    /// The key that all calls are made with. Unset before the first one was accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_in_use: Option<KeyInUse>,
 
     /// Up to three machines that identify this account. They show that a listing is of the right account and complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]

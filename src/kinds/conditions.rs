@@ -17,6 +17,8 @@ pub enum Type {
     Synced,
     /// The provider accepts the account's key.
     KeyAccepted,
+    /// The key that is to take the place of the account's own is in use.
+    NextKeyAccepted,
     /// Marked machines without an object exist (True: bad).
     OrphansFound,
     /// The release brake of the account holds releases (True: bad).
@@ -42,6 +44,7 @@ impl Type {
             Self::Stalled => "Stalled",
             Self::Synced => "Synced",
             Self::KeyAccepted => "KeyAccepted",
+            Self::NextKeyAccepted => "NextKeyAccepted",
             Self::OrphansFound => "OrphansFound",
             Self::ReleasesHeld => "ReleasesHeld",
             Self::SelfCovered => "SelfCovered",

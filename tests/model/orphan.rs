@@ -9,7 +9,10 @@ use flexmetal_operator::{
     account::{AccountKey, Terms, marks},
     controllers::{
         account::{
-            decide::orphan_release::{Start, is_in_time, is_unchanged, note, speaks_of, start},
+            decide::{
+                next_key::Keys,
+                orphan_release::{Start, is_in_time, is_unchanged, note, speaks_of, start},
+            },
             facts::{Facts, SecretFact},
             orphan_memory::OrphanMemory,
         },
@@ -195,6 +198,7 @@ impl Scene {
                 ..AccountStatus::default()
             },
             secret_namespace: "shop".into(),
+            keys: Keys::default(),
             secret: SecretFact::Missing,
             endpoint: Ok(()),
             users: None,

@@ -13,7 +13,7 @@ pub(crate) use snapshot::{Place, Put, Snapshot, Touched};
 use super::{
     pace,
     report::Counts,
-    room::Held,
+    room::{Held, Part},
     view::{Proof, Sighting, Times},
 };
 use crate::{
@@ -61,6 +61,21 @@ impl Machines {
             others: None,
             counting: None,
         }
+    }
+
+    /// All that is known, for the live account that comes after this one, as [`Snapshot::hand_over`] does it.
+    pub(crate) fn hand_over(&mut self, part: Option<&Part>) -> Option<Self> {
+        Some(Self {
+            snapshot: self.snapshot.hand_over(part)?,
+            proof: self.proof.clone(),
+            verdict: self.verdict.clone(),
+            deliveries: self.deliveries.clone(),
+            motion: self.motion,
+            leaving: self.leaving.clone(),
+            duplicates: self.duplicates,
+            others: self.others,
+            counting: self.counting,
+        })
     }
 
     pub(crate) fn snapshot(&self) -> &Snapshot {

@@ -7,7 +7,7 @@ use hosting::Server;
 use std::collections::BTreeMap;
 
 /// How many machines there are, and when they were made.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     counts: Counts,
     /// By the second in which they were made.

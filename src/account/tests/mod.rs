@@ -17,5 +17,6 @@ mod searches;
 mod secrecy;
 mod siblings;
 mod simulated;
+mod succession;
 mod turns;
 mod users;

@@ -36,6 +36,8 @@ pub(super) struct World {
     pub(super) capitals: bool,
     /// The key that is refused.
     pub(super) refused_key: Option<String>,
+    /// The key that may not read servers.
+    pub(super) blind_key: Option<String>,
     /// Whether connections fail.
     pub(super) down: bool,
     /// Whether it asks for fewer calls, with a pause of seven seconds.
@@ -121,7 +123,9 @@ impl Provider {
             return Err(TransportError::Connect("no route".into()));
         }
         let key = request.headers["private-token"].to_str().unwrap();
-        if world.refused_key.as_deref() == Some(key) {
+        let is_blind =
+            world.blind_key.as_deref() == Some(key) && path.starts_with("/v3/flexMetal/servers");
+        if world.refused_key.as_deref() == Some(key) || is_blind {
             let refusal =
                 json!({"errorCode": 1, "errorMessage": format!("bad key {key}"), "errors": []});
             return Ok((403, refusal));

@@ -34,6 +34,7 @@ const ONE_SIGN: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The calls that one account may make.
+#[derive(Clone)]
 pub(super) struct Bucket {
     full: Rate,
     per_second: f64,

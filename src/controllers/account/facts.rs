@@ -1,6 +1,6 @@
 //! What a decision on an account rests on, as plain data.
 
-use super::orphan_memory::OrphanMemory;
+use super::{decide::next_key::Keys, orphan_memory::OrphanMemory};
 use crate::{
     account::{AccountKey, AccountReport, OnRecord, UsedBy, view::Times},
     controllers::{mark::ClusterId, patience::Patience, request::Asked},
@@ -37,6 +37,8 @@ pub struct Facts {
     pub secret_namespace: String,
     /// The key Secret, as last read.
     pub secret: SecretFact,
+    /// The keys in it: which is in use, and which is tried beside that.
+    pub keys: Keys,
     /// Base URL and CA bundle: whether they can be used, or what is wrong.
     pub endpoint: Result<(), String>,
     /// Objects that use the account; None while nobody knows, or not every account object has been seen.
@@ -95,7 +97,7 @@ pub enum SecretFact {
     Missing,
     /// There is one.
     Found {
-        /// Short hash of the key, or why there is no usable one.
+        /// Short hash of the key that counts, or why there is no usable one.
         key: Result<String, KeyFault>,
         /// Whether it is being deleted.
         deleting: bool,

@@ -1,6 +1,6 @@
 //! What is remembered of an account object between two passes.
 
-use super::{orphan_memory::OrphanMemory, secret::Reading};
+use super::{beside::Beside, orphan_memory::OrphanMemory, secret::Reading};
 use crate::{
     controllers::{patience::Patience, request::Asked},
     kinds::{Reason, account::Endpoint},
@@ -22,6 +22,8 @@ pub struct Memory {
     pub(super) troubled: Option<(Reason, Duration)>,
     /// What the present connection was made of.
     pub(super) connected: Option<Ingredients>,
+    /// The key beside the one in use.
+    pub(super) beside: Beside,
     /// The generation that was last looked at.
     pub(super) generation: Option<i64>,
     /// When a status was last written.

@@ -16,6 +16,7 @@ pub mod object;
 pub mod orphan_memory;
 
 mod act;
+mod beside;
 mod memory;
 mod observe;
 mod pass;

@@ -1,7 +1,11 @@
 //! Gathers the facts about an account, and makes the client that they allow.
 
 use super::{
-    decide::lineage,
+    beside::{self, Candidate, Of, Under},
+    decide::{
+        lineage,
+        next_key::{self, Entries, InForce, Keys, Roles, Step},
+    },
     destination::Destination,
     facts::{Facts, SecretFact},
     memory::{Ingredients, Memory},
@@ -16,11 +20,12 @@ use crate::{
     controllers::{context::Process, request},
     kinds::{
         account::{AccountSpec, AccountStatus, Endpoint},
+        key_in_use::KeyEntry,
         names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
     },
     runtime::clock,
 };
-use hosting::{ApiKey, Client, ClientOptions, Dial, Server};
+use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Server};
 use kube::ResourceExt as _;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -57,12 +62,21 @@ pub async fn observe<K: AccountObject>(
     );
     disconnect(ctx, memory, &destination, &key, &uid);
     let timing = spec.timing.in_force(ctx.minimum);
-    let way = (destination, ctx.reach.dial(key.namespace.as_deref()));
-    let (endpoint, connection) = connect(memory, spec, &uid, Times::from(timing), reading.key, way);
+    let status = object.status().cloned().unwrap_or_default();
+    let now = clock::now().mono;
+    let keys = Found {
+        key: &key,
+        uid: &uid,
+        spec,
+        status: &status,
+        times: Times::from(timing),
+        destination,
+    };
+    let (endpoint, connection) = connect(ctx, memory, &keys, &reading, now);
+    let keys = keys_fact(ctx, memory, &keys, reading.entries.clone(), now);
     let is_new = connection.is_some();
     secrets.note(&uid, &key, &secret_namespace, name);
     let held = object.annotations().get(HELD_SECRET).unwrap_or(name);
-    let status = object.status().cloned().unwrap_or_default();
     let report = match is_new {
         true => None,
         // A person says that those of before are over.
@@ -71,7 +85,6 @@ pub async fn observe<K: AccountObject>(
     };
     let failures = memory.backoff.failures();
     let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
-    let now = clock::now().mono;
     let on_record = on_record(ctx, memory, &key, &status, in_force.as_ref(), now);
     let open_elsewhere = open_elsewhere(memory, on_record.as_ref(), &status, now);
     let used_before = used_before(ctx, memory, &key, &status);
@@ -107,7 +120,8 @@ pub async fn observe<K: AccountObject>(
         spec: spec.clone(),
         timing,
         status,
-        secret: reading.fact,
+        secret: counting(reading.fact, &keys),
+        keys,
         endpoint,
         users: (used_by.as_ref()).map(|all| all.iter().map(|kind| kind.count).sum()),
         used_by: used_by.unwrap_or_default(),
@@ -297,51 +311,210 @@ fn disconnect<K: AccountObject>(
     }
 }
 
-/// Makes a client where something that it is made of has changed.
-fn connect(
-    memory: &mut Memory,
-    spec: &AccountSpec,
-    uid: &str,
+/// An account object, and where its keys may go.
+struct Found<'a> {
+    key: &'a AccountKey,
+    uid: &'a str,
+    spec: &'a AccountSpec,
+    status: &'a AccountStatus,
     times: Times,
-    key: Option<ApiKey>,
-    (destination, dial): (Destination, Dial),
+    destination: Destination,
+}
+
+impl Found<'_> {
+    /// What the entries of the Secret are to the account.
+    fn roles(&self, ctx: &Process, memory: &Memory, entries: Option<&Entries>) -> Roles {
+        let Some(entries) = entries else {
+            return Roles::default();
+        };
+        let there = |base_url: &str| self.destination.permits(base_url);
+        let recorded = self.status.endpoint.as_ref();
+        let recorded = recorded.filter(|endpoint| there(&endpoint.base_url));
+        let in_force = InForce {
+            connected: memory.connected.as_ref().map(|of| &*of.key_hash),
+            recorded: recorded.map(|endpoint| &*endpoint.key_hash),
+            is_refused: ctx.accounts.is_refused(self.key),
+            given_up: memory.beside.given_up.as_deref(),
+            left: memory.beside.left.as_deref(),
+        };
+        next_key::roles(entries, in_force)
+    }
+
+    /// For whom a key is tried beside the one in use.
+    fn of(&self, ctx: &Process, memory: &Memory) -> Of<'_> {
+        let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
+        Of {
+            key: self.key,
+            uid: self.uid,
+            status: self.status,
+            is_refused: ctx.accounts.is_refused(self.key),
+            under: Under::of(self.status, in_use),
+        }
+    }
+
+    /// A connection with this key.
+    fn connection(
+        &self,
+        ctx: &Process,
+        base_url: &BaseUrl,
+        key: &ApiKey,
+    ) -> Result<Candidate, String> {
+        let ingredients = Ingredients {
+            base_url: base_url.as_str().to_owned(),
+            key_hash: key.fingerprint(),
+            ca_bundle: self.spec.ca_bundle.clone(),
+            order_timeout: self.times.order_timeout,
+        };
+        let mut options = ClientOptions::new(base_url.clone(), key.clone());
+        options.dial = ctx.reach.dial(self.key.namespace.as_deref());
+        options.ca_bundle = self.spec.ca_bundle.clone().map(String::into_bytes);
+        options.order_timeout = self.times.order_timeout;
+        let client = Client::new(options).map_err(|error| format!("spec.{}", explain(&error)))?;
+        let connection = Connection {
+            base_url: base_url.clone(),
+            key: key.clone(),
+            roots: self.spec.ca_bundle.clone(),
+            client,
+            word: ingredients.endpoint().connection(self.uid),
+        };
+        Ok(Candidate {
+            ingredients,
+            connection,
+        })
+    }
+
+    /// Whether a connection with this key is the one that there is.
+    fn is_connected(&self, memory: &Memory, base_url: &BaseUrl, key: &ApiKey) -> bool {
+        memory.connected.as_ref().is_some_and(|of| {
+            of.base_url == base_url.as_str()
+                && of.key_hash == key.fingerprint()
+                && of.ca_bundle == self.spec.ca_bundle
+                && of.order_timeout == self.times.order_timeout
+        })
+    }
+}
+
+/// Makes a connection where something that it is made of has changed, and looks after the key beside the one in use. That
+/// one takes its place here where it has shown the account: nothing else changes by that.
+fn connect(
+    ctx: &Process,
+    memory: &mut Memory,
+    found: &Found<'_>,
+    reading: &Reading,
+    now: Duration,
 ) -> (Result<(), String>, Option<Connection>) {
-    let base_url = match destination {
+    let base_url = match &found.destination {
         Destination::To(base_url) => base_url,
-        Destination::Nowhere(why) => return (Err(why), None),
+        Destination::Nowhere(why) => return (Err(why.clone()), None),
         Destination::Unknown(_) => return (Ok(()), None),
     };
-    let Some(key) = key else {
-        return (Ok(()), None);
-    };
-    let order_timeout = times.order_timeout;
-    let wanted = Ingredients {
-        base_url: base_url.as_str().to_owned(),
-        key_hash: key.fingerprint(),
-        ca_bundle: spec.ca_bundle.clone(),
-        order_timeout,
-    };
-    if memory.connected.as_ref() == Some(&wanted) {
-        return (Ok(()), None);
+    let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
+    memory.beside.drop_shown(found.status, in_use.as_ref());
+    let roles = found.roles(ctx, memory, reading.entries.as_ref());
+    if let (Some(in_use), Some(entries)) = (roles.in_use, &reading.entries) {
+        let present = entries.present.as_ref().ok();
+        memory.beside.left = present.filter(|_| in_use == KeyEntry::Next).cloned();
     }
-    let mut options = ClientOptions::new(base_url.clone(), key.clone());
-    options.dial = dial;
-    options.ca_bundle = spec.ca_bundle.clone().map(String::into_bytes);
-    options.order_timeout = order_timeout;
-    match Client::new(options) {
-        Ok(client) => {
-            let word = wanted.endpoint().connection(uid);
-            memory.connected = Some(wanted);
-            let connection = Connection {
-                base_url,
-                key,
-                roots: spec.ca_bundle.clone(),
-                client,
-                word,
-            };
-            (Ok(()), Some(connection))
-        }
-        Err(error) => (Err(format!("spec.{}", explain(&error))), None),
+    let of_entry = |entry| match entry {
+        KeyEntry::Present => reading.key.as_ref(),
+        KeyEntry::Next => reading.next.as_ref(),
+    };
+    if let Some(key) = roles.in_use.and_then(of_entry)
+        && !found.is_connected(memory, base_url, key)
+    {
+        return match found.connection(ctx, base_url, key) {
+            Ok(made) => {
+                memory.connected = Some(made.ingredients);
+                (Ok(()), Some(made.connection))
+            }
+            Err(why) => (Err(why), None),
+        };
+    }
+    let beside = roles.beside.filter(|_| memory.is_connected());
+    let Some((entry, key)) = beside.and_then(|entry| Some((entry, of_entry(entry)?))) else {
+        memory.beside.clear(&ctx.accounts, found.key);
+        return (Ok(()), None);
+    };
+    let candidate = match found.connection(ctx, base_url, key) {
+        Ok(candidate) => candidate,
+        Err(why) => return (Err(why), None),
+    };
+    let of = found.of(ctx, memory);
+    let (is_settled, is_refused) = (of.under.is_settled, of.is_refused);
+    let taken = beside::look_after(&ctx.accounts, memory, &of, candidate, now);
+    let Some((
+        Candidate {
+            ingredients,
+            connection,
+        },
+        step,
+    )) = taken
+    else {
+        return (Ok(()), None);
+    };
+    let endpoint = ingredients.endpoint();
+    tracing::info!(account = %found.key, %entry, "another key of the Secret is in use from here on");
+    let former = memory.connected.replace(ingredients);
+    if let Some(former) = former.as_ref().filter(|_| is_refused) {
+        let beside = &mut memory.beside;
+        beside.note_change(&former.key_hash, &endpoint.key_hash, now);
+    }
+    // The way back is taken once.
+    memory.beside.given_up = former
+        .filter(|_| entry == KeyEntry::Present)
+        .map(|former| former.key_hash);
+    memory.beside.clear(&ctx.accounts, found.key);
+    // What the key in use showed goes on only if that was this account.
+    if step == Step::Replaces || !is_settled {
+        return (Ok(()), Some(connection));
+    }
+    let lineage = found.status.lineage.clone();
+    memory.beside.note_shown(endpoint, lineage);
+    ctx.accounts.succeed(found.key, found.uid, connection);
+    (Ok(()), None)
+}
+
+/// The keys, once it is settled which of them is in use.
+fn keys_fact(
+    ctx: &Process,
+    memory: &Memory,
+    found: &Found<'_>,
+    entries: Option<Entries>,
+    now: Duration,
+) -> Keys {
+    let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
+    let beside = &memory.beside;
+    Keys {
+        roles: found.roles(ctx, memory, entries.as_ref()),
+        entries,
+        tried: beside.tried.clone(),
+        waits_for_orders: beside.waits_for_orders,
+        again: beside.again(&found.of(ctx, memory), now),
+        is_shown: beside.is_shown(found.status.lineage.as_deref(), in_force.as_ref()),
+        is_draining: ctx.accounts.is_draining(found.key),
+    }
+}
+
+/// The Secret, with the key that counts: that of `apiKeyNext`, where it is in use and the other entry is of no use.
+fn counting(fact: SecretFact, keys: &Keys) -> SecretFact {
+    let next = keys
+        .entries
+        .as_ref()
+        .and_then(|entries| entries.next.clone());
+    match (fact, next) {
+        (
+            SecretFact::Found {
+                key: Err(_),
+                deleting,
+                has_finalizer,
+            },
+            Some(Ok(next)),
+        ) if keys.roles.in_use == Some(KeyEntry::Next) => SecretFact::Found {
+            key: Ok(next),
+            deleting,
+            has_finalizer,
+        },
+        (fact, _) => fact,
     }
 }
 

@@ -16,9 +16,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> AccountStatus {
     let before = &facts.status;
     let generation = facts.meta.generation;
+    let mut conditions =
+        conditions::merge(&before.conditions, &decision.conditions, generation, now);
+    // It speaks of an entry that may be gone. While the Secret is not read it stays.
+    let speaks = |kind: Type| decision.conditions.iter().any(|c| c.kind == kind);
+    if facts.keys.entries.is_some() && !speaks(Type::NextKeyAccepted) {
+        conditions.retain(|c| c.type_ != Type::NextKeyAccepted.as_str());
+    }
     let mut next = AccountStatus {
         observed_generation: generation,
-        conditions: conditions::merge(&before.conditions, &decision.conditions, generation, now),
+        conditions,
         servers: decision.servers.clone().or_else(|| before.servers.clone()),
         users: decision
             .users
@@ -34,6 +41,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .endpoint
             .clone()
             .or_else(|| before.endpoint.clone()),
+        key_in_use: (decision.key_in_use.clone()).or_else(|| before.key_in_use.clone()),
         lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
         known_machines: decision.known.clone(),
         delivery_times: decision.deliveries.clone(),
@@ -113,6 +121,13 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
                     _ => Severity::Warning,
                 };
                 news.push(of(severity, "Check", wanted.message.clone()));
+            }
+            Type::NextKeyAccepted if is_news && wanted.status.is_some() => {
+                let severity = match wanted.status {
+                    Some(true) => Severity::Normal,
+                    _ => Severity::Warning,
+                };
+                news.push(of(severity, "Try", wanted.message.clone()));
             }
             Type::OrphansFound if wanted.status == Some(true) && before.orphans != next.orphans => {
                 news.push(of(Severity::Warning, "Scan", wanted.message.clone()));

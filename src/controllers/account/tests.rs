@@ -2,6 +2,7 @@
 
 mod brake;
 mod lineage;
+mod next_key;
 mod orphan_release;
 mod orphans;
 mod request;
@@ -10,7 +11,7 @@ mod sharing;
 mod uses;
 
 use super::{
-    decide::{Effect, decide},
+    decide::{Effect, decide, next_key::Keys},
     facts::{Facts, KeyFault, SecretFact},
     memory::Memory,
     orphan_memory::OrphanMemory,
@@ -190,6 +191,7 @@ fn facts() -> Facts {
             ..AccountStatus::default()
         },
         secret_namespace: "n".into(),
+        keys: Keys::default(),
         secret: SecretFact::Found {
             key: Ok("a".into()),
             deleting: false,

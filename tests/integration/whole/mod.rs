@@ -42,6 +42,7 @@ mod replaced;
 mod requests;
 mod retained;
 mod root_password;
+mod rotation;
 mod scale;
 mod server_tags;
 mod shared_accounts;

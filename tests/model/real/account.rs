@@ -7,7 +7,7 @@ use flexmetal_operator::{
     },
     controllers::{
         account::{
-            decide::lineage as identity,
+            decide::{lineage as identity, next_key::Keys},
             facts::{Facts, SecretFact},
             orphan_memory::OrphanMemory,
         },
@@ -211,6 +211,7 @@ pub fn account(a: &Account) -> Facts {
             ..AccountStatus::default()
         },
         secret_namespace: "shop".into(),
+        keys: Keys::default(),
         secret: SecretFact::Found {
             key: Ok(endpoint_now.key_hash.clone()),
             deleting: false,

@@ -7,7 +7,10 @@
 use super::super::facts::Facts;
 use crate::{
     account::{OnRecord, marks, view::Proof},
-    kinds::{account::KnownMachine, names::ACKNOWLEDGE_ACCOUNT},
+    kinds::{
+        account::{AccountStatus, KnownMachine},
+        names::ACKNOWLEDGE_ACCOUNT,
+    },
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -47,11 +50,15 @@ pub fn identity(facts: &Facts) -> Identity {
             false => Identity::New,
         };
     }
+    // It has shown one while it was tried beside the key that was in use then.
+    if facts.keys.is_shown && has_lineage {
+        return Identity::Same;
+    }
     // The objects are not all known yet.
     let Some(on_record) = &facts.on_record else {
         return Identity::Unchecked;
     };
-    let machines = machines(facts, on_record);
+    let machines = machines(&facts.status, on_record);
     if machines.is_empty() {
         return Identity::New;
     }
@@ -81,16 +88,16 @@ pub fn identity(facts: &Facts) -> Identity {
 }
 
 /// A machine on record under the lineage of the account. That of an object has to bear its mark.
-struct Machine {
-    uuid: String,
-    mark: Option<String>,
-    live: bool,
+pub(super) struct Machine {
+    pub(super) uuid: String,
+    pub(super) mark: Option<String>,
+    pub(super) live: bool,
 }
 
 /// The machines on record under the lineage of the account, with the word of the objects first: they
 /// know better than the account's memory what became of a machine.
-fn machines(facts: &Facts, on_record: &OnRecord) -> Vec<Machine> {
-    let lineage = facts.status.lineage.as_ref();
+pub(super) fn machines(status: &AccountStatus, on_record: &OnRecord) -> Vec<Machine> {
+    let lineage = status.lineage.as_ref();
     let of_objects = on_record.machines.iter();
     // Without a lineage nobody knows which of them were recorded under it.
     let of_objects = of_objects.filter(|m| lineage.is_none() || m.lineage.as_ref() == lineage);
@@ -102,7 +109,7 @@ fn machines(facts: &Facts, on_record: &OnRecord) -> Vec<Machine> {
         })
         .collect();
     let of_objects: HashSet<String> = machines.iter().map(|m| m.uuid.clone()).collect();
-    for KnownMachine { uuid, live, .. } in &facts.status.known_machines {
+    for KnownMachine { uuid, live, .. } in &status.known_machines {
         let uuid = uuid.to_ascii_lowercase();
         if !of_objects.contains(&uuid) {
             machines.push(Machine {
@@ -134,13 +141,13 @@ fn is_any_shown(machines: &[Machine], proof: &Proof) -> bool {
 pub fn missed(facts: &Facts) -> Option<Duration> {
     let on_record = facts.on_record.as_ref()?;
     let proof = facts.report.as_ref()?.proof.as_deref()?;
-    (!is_any_shown(&machines(facts, on_record), proof)).then_some(proof.began)
+    (!is_any_shown(&machines(&facts.status, on_record), proof)).then_some(proof.began)
 }
 
 /// What the account has to show, for a message: the first live machines on record.
 pub(super) fn to_be_shown(facts: &Facts) -> Vec<String> {
     let on_record = facts.on_record.clone().unwrap_or_default();
-    let machines = machines(facts, &on_record).into_iter();
+    let machines = machines(&facts.status, &on_record).into_iter();
     machines
         .filter(|m| m.live)
         .take(3)

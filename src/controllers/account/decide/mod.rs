@@ -5,6 +5,7 @@ mod brake;
 mod conditions;
 mod finalizers;
 pub mod lineage;
+pub mod next_key;
 pub mod orphan_release;
 mod orphans;
 mod trouble;
@@ -21,6 +22,7 @@ use crate::{
         brake::BrakeStatus,
         conditions::Wanted,
         delivery::DeliveryTimes,
+        key_in_use::KeyInUse,
         orphan::{Orphan, OrphanRelease},
     },
 };
@@ -67,6 +69,8 @@ pub struct Decision {
     pub brake: Option<BrakeStatus>,
     /// Where the account is; None: as before.
     pub endpoint: Option<Endpoint>,
+    /// The key in use; None: as before.
+    pub key_in_use: Option<KeyInUse>,
     /// Its lineage; None: as before.
     pub lineage: Option<String>,
     /// The lineage that is in force, once it is on record.
@@ -168,6 +172,7 @@ pub fn decide(facts: &Facts) -> Decision {
         releases: orphan_release::next(facts, own).cloned(),
         orphan_release: orphan_release::note(facts),
         brake: brake::next(facts),
+        key_in_use: next_key::in_use(facts, endpoint.is_some()),
         endpoint,
         lineage: begins.then(|| facts.fresh_word.clone()),
         lineage_in_force: own.and(facts.status.lineage.clone()),
@@ -196,11 +201,12 @@ fn judged(facts: &Facts, trouble: Option<Cause>) -> (Option<Cause>, Option<Reaso
 }
 
 fn again(facts: &Facts, trouble: Option<&Cause>) -> Duration {
-    match trouble {
+    let again = match trouble {
         _ if is_ending(facts) => ENDING,
         Some(t) if secret_is_awaited(t.reason) => SECRET_AWAITED,
         _ => SECRET_AT_REST,
-    }
+    };
+    next_key::again(facts).map_or(again, |soon| again.min(soon))
 }
 
 /// Whoever ends is told when the last user is gone, and a repair of the Secret need not come at all: neither may cost

@@ -9,6 +9,7 @@ use crate::{
     controllers::cause::Cause,
     kinds::{
         Interval, Reason,
+        key_in_use::KeyEntry,
         names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
         wording::listed,
     },
@@ -60,7 +61,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             let text = format!(
                 "{} has no entry {entry:?}: correct spec.apiKeySecretRef, or add it, read from FILE: {}",
                 facts.secret_name(),
-                put_key(facts)
+                put_key(facts, KeyEntry::Present)
             );
             return awaits(Reason::SecretNotFound, text);
         }
@@ -71,7 +72,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             let text = format!(
                 "entry {entry:?} of {}: {why}; to replace it by what is in FILE: {}",
                 facts.secret_name(),
-                put_key(facts)
+                put_key(facts, KeyEntry::Present)
             );
             return needs_person(Reason::InvalidKey, text);
         }
@@ -82,10 +83,12 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     };
     // A refused key says more than what was not seen with it.
     if let KeyState::Rejected(refusal) = &report.key {
+        let used = facts.keys.roles.in_use.unwrap_or(KeyEntry::Present);
         let text = format!(
-            "the hosting API rejects the key in {} ({refusal}): put a valid key into entry {entry:?}, read from FILE: {}",
+            "the hosting API rejects the key in {} ({refusal}): put a valid key into entry {:?}, read from FILE: {}",
             facts.secret_name(),
-            put_key(facts)
+            used.as_str(),
+            put_key(facts, used)
         );
         return needs_person(Reason::KeyRejected, text);
     }
@@ -140,11 +143,11 @@ fn changed(facts: &Facts) -> String {
 
 /// The command that puts a key into the Secret that there is, and leaves its other entries. The key comes from a file, so
 /// that it stands in no history of a shell and in no list of processes.
-fn put_key(facts: &Facts) -> String {
+pub(super) fn put_key(facts: &Facts, entry: KeyEntry) -> String {
     let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
     let name = &secret.name;
     format!(
-        "kubectl create secret generic {name} -n {namespace} --type={API_KEY_SECRET} --from-file={API_KEY_ENTRY}=FILE --dry-run=client -o yaml | kubectl patch secret {name} -n {namespace} --type=merge --patch-file=/dev/stdin"
+        "kubectl create secret generic {name} -n {namespace} --type={API_KEY_SECRET} --from-file={entry}=FILE --dry-run=client -o yaml | kubectl patch secret {name} -n {namespace} --type=merge --patch-file=/dev/stdin"
     )
 }
 

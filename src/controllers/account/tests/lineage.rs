@@ -4,13 +4,13 @@ use super::*;
 use crate::kinds::names::ACKNOWLEDGE_ACCOUNT;
 
 /// An account that was seen by the key `old`, and stands on the key `a` now.
-fn changed() -> Facts {
+pub(super) fn changed() -> Facts {
     let mut facts = facts();
     facts.status.endpoint = Some(endpoint("old"));
     facts
 }
 
-fn recorded(number: usize, live: bool, lineage: &str) -> RecordedMachine {
+pub(super) fn recorded(number: usize, live: bool, lineage: &str) -> RecordedMachine {
     RecordedMachine {
         uuid: uuid(number),
         mark: "0".repeat(24),
@@ -19,7 +19,7 @@ fn recorded(number: usize, live: bool, lineage: &str) -> RecordedMachine {
     }
 }
 
-fn on_record(facts: &mut Facts, machines: Vec<RecordedMachine>) {
+pub(super) fn on_record(facts: &mut Facts, machines: Vec<RecordedMachine>) {
     facts.on_record.as_mut().unwrap().machines = machines;
 }
 

@@ -1,0 +1,212 @@
+//! A second key of an account object: it is tried beside the one in use, and takes its place once it has shown the account.
+//!
+//! The trial takes its turns where the key in use takes them, so that two keys make no more calls than one. What comes of
+//! it says nothing of the key in use: a wrong second key closes nothing. Nothing of what it shows is kept.
+
+use super::{Accounts, Connection, Core, Entry};
+use crate::account::{AccountKey, Lane, Settings, marks};
+use hosting::{Client, Error, Page, Refusal, ServerFilter, ServerId};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::task::JoinSet;
+
+/// A machine by which a key shows that it is of the same account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// The machine.
+    pub id: ServerId,
+    /// The mark of the object that has it on record, which it has to bear; None: the account remembers it itself.
+    pub mark: Option<String>,
+}
+
+/// What came of the trial of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// It shows one of the machines.
+    Shows,
+    /// It is accepted, and there was no machine to be shown.
+    Accepted,
+    /// It is accepted, and shows none of the machines.
+    ShowsNone,
+    /// 401 or 403.
+    Refused(Refusal),
+    /// Nobody knows yet. Says why.
+    Failed(String),
+}
+
+/// A trial. Dropped, it ends.
+pub(super) struct Trial {
+    /// The word for the connection that is tried.
+    word: String,
+    result: Arc<Mutex<Option<Tried>>>,
+    _task: JoinSet<()>,
+}
+
+impl Accounts {
+    /// Tries a key beside the one in use; the account object is woken when it is known what came of it. Another trial of
+    /// the object ends. Nothing happens without a connection, or if this object is not the present one.
+    pub fn try_beside(
+        &self,
+        (key, uid): (&AccountKey, &str),
+        word: String,
+        client: Client,
+        evidence: Vec<Evidence>,
+    ) {
+        let mut entries = self.entries();
+        let Some(entry) = entries.get_mut(key).filter(|e| e.account.uid() == uid) else {
+            return;
+        };
+        let Some(place) = &entry.place else {
+            return;
+        };
+        let core = place.live.core.clone();
+        let account = entry.account.clone();
+        let result = Arc::<Mutex<Option<Tried>>>::default();
+        let told = result.clone();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let tried = try_key(&core, &client, &evidence).await;
+            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(tried);
+            account.wake_object();
+        });
+        entry.trial = Some(Trial {
+            word,
+            result,
+            _task: task,
+        });
+    }
+
+    /// What came of the trial of the connection of this word: None without a trial, Some(None) while it is under way.
+    pub fn tried_beside(&self, key: &AccountKey, word: &str) -> Option<Option<Tried>> {
+        let entries = self.entries();
+        let trial = entries.get(key)?.trial.as_ref()?;
+        let result = trial.result.lock();
+        let result = result.unwrap_or_else(PoisonError::into_inner).clone();
+        (trial.word == word).then_some(result)
+    }
+
+    /// Nothing is to be tried beside the key in use any more.
+    pub fn end_trial(&self, key: &AccountKey) {
+        if let Some(entry) = self.entries().get_mut(key) {
+            entry.trial = None;
+        }
+    }
+
+    /// A key takes the place of the one in use, whose account it has shown: what is known of that goes on, under the same
+    /// settings. Whoever holds a permit ends over the former connection.
+    pub fn succeed(&self, key: &AccountKey, uid: &str, connection: Connection) {
+        if let Some(account) = self.get(key) {
+            let settings = Settings::clone(&account.settings());
+            self.put_into_force(key, uid, settings, Some((connection, true)));
+        }
+    }
+
+    /// Whether the key in use is refused.
+    pub fn is_refused(&self, key: &AccountKey) -> bool {
+        let connected = self.get(key).and_then(|account| account.connected());
+        connected.is_some_and(|(live, _)| live.core.check_key().is_err())
+    }
+
+    /// The live machines that the connection in use shows.
+    pub fn live_machines(&self, key: &AccountKey) -> HashSet<String> {
+        let connected = self.get(key).and_then(|account| account.connected());
+        let Some((live, _)) = connected else {
+            return HashSet::new();
+        };
+        let state = live.core.state();
+        let present = state.machines.snapshot().present();
+        let present = present.filter(|shown| shown.server.status.is_live());
+        let ids = present.map(|shown| shown.server.id.as_str().to_ascii_lowercase());
+        ids.collect()
+    }
+
+    /// Whether an order of the account object is under way, or may have been sent and is not settled.
+    pub fn is_ordering(&self, key: &AccountKey) -> bool {
+        let account = self.get(key);
+        account.is_some_and(|account| !account.reservations().marks().is_empty())
+    }
+
+    /// Whether calls over the former connection are still under way, or may follow by permits that were given. Not
+    /// counted are those of other account objects that stand on it.
+    pub fn is_draining(&self, key: &AccountKey) -> bool {
+        let entries = self.entries();
+        let former = entries.get(key).and_then(|e| e.former.upgrade());
+        drop(entries);
+        former.is_some_and(|core| core.state().members.is_empty())
+    }
+}
+
+impl Entry {
+    /// What the account object stood on goes on for its own live account, where there is one of these: on what another one
+    /// stands that has this key already shows by itself. Returns whether it does.
+    pub(super) fn hand_over(&self, core: &Core) -> bool {
+        let Some(former) = &self.place else {
+            return false;
+        };
+        let former = &former.live.core;
+        let is_left = former.state().members.is_only(self.account.key());
+        core.succeed(former, is_left)
+    }
+}
+
+async fn try_key(core: &Core, client: &Client, evidence: &[Evidence]) -> Tried {
+    // While the key in use is refused, this is what everything waits for.
+    let lane = match core.check_key() {
+        Ok(()) => Lane::Catalogue,
+        Err(_) => Lane::Resolve,
+    };
+    core.turns.wait(lane).await;
+    match client.quota_usage().await {
+        Ok(_) => {}
+        Err(Error::AccessDenied(refusal)) => return Tried::Refused(refusal),
+        Err(error) => return failed(core, &error),
+    }
+    if evidence.is_empty() {
+        // A key that may not read servers is of no use, whatever else it may read.
+        core.turns.wait(lane).await;
+        let one = client
+            .servers(&ServerFilter::default(), Page::new(0, 1))
+            .await;
+        match one {
+            Ok(_) => return Tried::Accepted,
+            Err(Error::AccessDenied(refusal)) => return Tried::Refused(refusal),
+            Err(error) => return failed(core, &error),
+        }
+    }
+    let mut failure = None;
+    for Evidence { id, mark } in evidence {
+        core.turns.wait(lane).await;
+        match client.server(id).await {
+            Ok(server) => {
+                let mut marks = marks::object_marks(&server);
+                let mark = mark.as_deref();
+                if mark.is_none_or(|mark| marks.any(|borne| borne == mark)) {
+                    return Tried::Shows;
+                }
+            }
+            Err(Error::NotFound(_)) => {}
+            Err(Error::AccessDenied(refusal)) => return Tried::Refused(refusal),
+            Err(error) if is_too_much(&error) => return failed(core, &error),
+            Err(error) => failure = Some(error.explain()),
+        }
+    }
+    match failure {
+        Some(why) => Tried::Failed(why),
+        None => Tried::ShowsNone,
+    }
+}
+
+/// Whether the API asks for fewer calls.
+fn is_too_much(error: &Error) -> bool {
+    matches!(error, Error::RateLimited(_)) || error.retry_after().is_some()
+}
+
+/// The trial ends. Fewer calls are made with either key where the API asks for that.
+fn failed(core: &Core, error: &Error) -> Tried {
+    if is_too_much(error) {
+        core.turns.slow_down(error.retry_after());
+    }
+    Tried::Failed(error.explain())
+}
