@@ -54,7 +54,7 @@ pub use machines::{marks, orphans};
 pub use on_record::{OnRecord, RecordedMachine};
 pub use ordering::{Denied, OrderPermit, OrderTurn};
 pub use owners::Owner;
-pub use registry::{Accounts, Connection, Evidence, LeftBehind, Tried};
+pub use registry::{Accounts, Connection, Evidence, Left, LeftBehind, Tried};
 pub use report::{AccountReport, Calls, Counts};
 pub use resolution::Resolution;
 pub use settings::Settings;

@@ -83,6 +83,21 @@ pub struct LeftBehind {
     pub unlisted: Vec<AccountKey>,
 }
 
+/// What is asked for by [`Accounts::left_behind`].
+#[derive(Clone, Copy, Debug)]
+pub struct Left<'a> {
+    /// The namespace.
+    pub namespace: &'a str,
+    /// The mark of what objects of its name left behind.
+    pub place: &'a str,
+    /// The mark of the present object, where an account that stood in before may have a machine of its own.
+    pub own: Option<&'a str>,
+    /// Whether such an account has to be listed, too.
+    pub is_in_doubt: bool,
+    /// When a listing has to have begun.
+    pub since: Duration,
+}
+
 /// What is left of a connection: whoever waited on it has to look again. The live account may end with
 /// it, so it is kept until no lock is held.
 #[derive(Default)]
@@ -162,8 +177,13 @@ impl Accounts {
     }
 
     /// What objects of one namespace and name left behind, by the mark of these, in every account that the namespace may use:
-    /// those of its own account objects and those of the cluster. An account is listed by what began at `since` or later.
-    pub fn left_behind(&self, namespace: &str, mark: &str, since: Duration) -> LeftBehind {
+    /// those of its own account objects and those of the cluster. Beside that, the machines of the present object in any
+    /// of these but its own.
+    pub fn left_behind(&self, of: &Left<'_>, account: &AccountKey) -> LeftBehind {
+        let Left {
+            namespace, since, ..
+        } = *of;
+        let own = self.names_of(account);
         let usable: Vec<(Account, Option<Arc<Core>>)> = {
             let entries = self.entries();
             let may_use =
@@ -178,12 +198,16 @@ impl Accounts {
         let mut left = LeftBehind::default();
         for (account, core) in usable {
             let settings = account.settings();
+            let is_own = own.contains(account.key());
             let mut is_listed = false;
             if let Some(core) = core {
                 let state = core.state();
                 let proof = state.machines.proof();
                 is_listed = proof.is_some_and(|p| p.began >= since && settings.is_shown_by(p));
-                let shown = state.machines.snapshot().left_at(mark);
+                let mut shown = state.machines.snapshot().left_at(of.place);
+                if let Some(mark) = of.own.filter(|_| !is_own) {
+                    shown.extend(state.machines.snapshot().by_mark(mark));
+                }
                 drop(state);
                 // Two account objects may stand on one live account.
                 let is_new =
@@ -192,7 +216,9 @@ impl Accounts {
                 left.machines.extend(shown);
             }
             let is_refused = || matches!(account.terms(namespace), Terms::Refused(_));
-            if !is_listed && settings.may_keep && !is_refused() {
+            let has_others =
+                of.own.is_some() && of.is_in_doubt && !is_own && !settings.known.is_empty();
+            if !is_listed && (settings.may_keep || has_others) && !is_refused() {
                 left.unlisted.push(account.key().clone());
             }
         }

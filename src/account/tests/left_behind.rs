@@ -1,12 +1,12 @@
 //! What earlier objects of a place left behind, over all accounts that the namespace may use.
 
 use super::{
-    provider::{CLUSTER, machine},
+    provider::{CLUSTER, machine, mark, uuid},
     rig::{Rig, key},
 };
 use crate::{
-    account::{AccountKey, LeftBehind, Settings, marks},
-    kinds::{allowed::AllowedNamespaces, references::AccountKind},
+    account::{AccountKey, Left, LeftBehind, Settings, marks},
+    kinds::{account::KnownMachine, allowed::AllowedNamespaces, references::AccountKind},
     runtime::clock,
 };
 use serde_json::json;
@@ -19,7 +19,15 @@ fn place() -> String {
 
 /// Of `web` in namespace `n`.
 fn left(rig: &Rig, since: Duration) -> (usize, Vec<AccountKey>) {
-    let LeftBehind { machines, unlisted } = rig.accounts.left_behind("n", &place(), since);
+    let place = place();
+    let of = Left {
+        namespace: "n",
+        place: &place,
+        own: None,
+        is_in_doubt: false,
+        since,
+    };
+    let LeftBehind { machines, unlisted } = rig.accounts.left_behind(&of, &key("default"));
     (machines.len(), unlisted)
 }
 
@@ -53,6 +61,44 @@ async fn an_account_that_retained_machines_has_to_be_listed_before_nothing_is_kn
     assert_eq!(left(&rig, start), (0, vec![key("default")]));
     rig.ready(&rig.resolve("default")).await;
     assert_eq!(left(&rig, start), (1, vec![]));
+}
+
+/// An object that lost its words, and stands now for another account than before.
+#[tokio::test(start_paused = true)]
+async fn a_machine_of_the_object_itself_is_seen_in_every_account_but_its_own() {
+    let rig = Rig::new().await;
+    let start = clock::now().mono;
+    let own = mark(1);
+    let place = place();
+    let seen = |account: &str, is_in_doubt, since| {
+        let of = Left {
+            namespace: "n",
+            place: &place,
+            own: Some(&own),
+            is_in_doubt,
+            since,
+        };
+        let left = rig.accounts.left_behind(&of, &key(account));
+        (left.machines.len(), left.unlisted)
+    };
+    rig.provider.world().servers = vec![machine(1, "delivered")];
+    let known = KnownMachine {
+        uuid: uuid(1),
+        order_tag: String::new(),
+        live: true,
+    };
+    rig.install("former", "key-one", |s| s.known = vec![known]);
+    // What was there before is not listed yet: only who is in doubt waits for it.
+    assert_eq!(seen("default", false, start), (0, vec![]));
+    assert_eq!(seen("default", true, start), (0, vec![key("former")]));
+    assert_eq!(seen("former", true, start), (0, vec![]), "its own");
+    rig.ready(&rig.resolve("former")).await;
+    assert_eq!(seen("default", true, start), (1, vec![]));
+    assert_eq!(seen("default", false, start), (1, vec![]));
+    assert_eq!(seen("former", true, start), (0, vec![]));
+    // Another name of the same account.
+    rig.install("default", "key-one", |_| {});
+    assert_eq!(seen("default", true, start), (0, vec![]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use super::{
     ssh_keys,
 };
 use crate::{
-    account::{Account, LeftBehind, view::Sighting},
+    account::{Account, Left, LeftBehind, view::Sighting},
     controllers::{
         account_facts::AccountFacts,
         cause::Cause,
@@ -30,7 +30,7 @@ use crate::{
 };
 use hosting::ServerId;
 use kube::ResourceExt as _;
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// The facts, and the account to act through where there is one.
 pub struct Gathered {
@@ -178,9 +178,8 @@ impl Known for Outside<'_> {
         self.account.sighting(&ServerId::parse(uuid).ok()?)
     }
 
-    fn left_behind(&self, namespace: &str, place: &Mark, since: Duration) -> LeftBehind {
-        let accounts = &self.ctx.accounts;
-        accounts.left_behind(namespace, place.as_str(), since)
+    fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
+        self.ctx.accounts.left_behind(of, self.account.key())
     }
 
     fn is_claimed(&self, mark: &Mark, except: &str, is_of_namespace: bool) -> Option<bool> {

@@ -7,18 +7,20 @@ mod external;
 use super::{
     decide::{
         evidence::{Evidence, evidence},
-        fence, machine, reinstall,
+        fence, machine, order, reinstall,
     },
     facts::{Facts, Former},
     memory::Missing,
 };
 use crate::account::{
-    LeftBehind,
+    Left, LeftBehind,
     view::{Sighting, State, View},
 };
 use crate::controllers::mark::Mark;
-use crate::kinds::reinstall::InstallStatus;
-use std::time::Duration;
+use crate::kinds::{
+    references::{AccountRef, NamesAccount as _},
+    reinstall::InstallStatus,
+};
 
 /// What is known outside of the object.
 pub trait Known {
@@ -27,8 +29,8 @@ pub trait Known {
     /// A machine by its identifier, whatever it bears.
     fn machine(&self, uuid: &str) -> Option<Sighting>;
     /// Every machine that objects of this place left behind, in any account that the namespace may use, any state; with
-    /// the accounts that may have more, not being listed at `since` or later.
-    fn left_behind(&self, namespace: &str, place: &Mark, since: Duration) -> LeftBehind;
+    /// the accounts that may have more, not being listed yet.
+    fn left_behind(&self, of: &Left<'_>) -> LeftBehind;
     /// Whether a living object other than the one with this UID bears the mark; None: that cannot be seen.
     /// `is_of_namespace`: it could only be one of the same namespace.
     fn is_claimed(&self, mark: &Mark, except: &str, is_of_namespace: bool) -> Option<bool>;
@@ -96,7 +98,7 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     LeftBehind {
         machines: facts.retained,
         unlisted: facts.unlisted,
-    } = left_behind(facts, known);
+    } = left_behind(facts, &found, known);
     facts.former = found.other_mark().map(|mark| Former {
         claimed: known.is_claimed(mark, facts.uid(), false),
         machines: known.bearing(mark),
@@ -118,13 +120,23 @@ fn is_blocked(view: &View) -> bool {
     matches!(view.state, State::Blocked(..))
 }
 
-/// What earlier objects of this place left behind, live machines alone. Only who has none may order one.
-fn left_behind(facts: &Facts, known: &impl Known) -> LeftBehind {
+/// What earlier objects of this place left behind, live machines alone. Only who has none may order one. An object that
+/// names no account may have one of its own where another account stood in before it lost all that was on record.
+fn left_behind(facts: &Facts, found: &Evidence, known: &impl Known) -> LeftBehind {
     if facts.deleting() || !facts.own.is_empty() {
         return LeftBehind::default();
     }
     let place = facts.cluster.place_mark(facts.namespace(), facts.name());
-    let mut left = known.left_behind(facts.namespace(), &place, facts.acting_since);
+    let own = facts.mark();
+    let is_open = AccountRef::is_open(facts.object.account_ref());
+    let view = facts.view();
+    let mut left = known.left_behind(&Left {
+        namespace: facts.namespace(),
+        place: place.as_str(),
+        own: is_open.then_some(own.as_str()),
+        is_in_doubt: view.is_some_and(|view| order::in_doubt(facts, view, found)),
+        since: facts.acting_since,
+    });
     let machines = &mut left.machines;
     machines.retain(|s| s.server.status.is_live());
     machines.sort_by(|a, b| a.server.id.as_str().cmp(b.server.id.as_str()));

@@ -6,7 +6,7 @@ use super::{
 };
 use flexmetal_operator::{
     account::{
-        LeftBehind, Terms,
+        Left, LeftBehind, Terms,
         view::{Sighting, Times, View},
     },
     controllers::{
@@ -183,7 +183,7 @@ impl Known for Seen {
         (uuid == MACHINE).then(|| self.0.clone())
     }
 
-    fn left_behind(&self, _: &str, _: &Mark, _: Duration) -> LeftBehind {
+    fn left_behind(&self, _: &Left<'_>) -> LeftBehind {
         LeftBehind::default()
     }
 

@@ -8,7 +8,7 @@ use flexmetal_operator::controllers::server::decide::{
 use flexmetal_operator::controllers::server_commands::UnderWay;
 use flexmetal_operator::{
     account::{
-        LeftBehind, marks,
+        Left, LeftBehind, marks,
         view::{Catalogue, Proof, Sighting, State, View},
     },
     controllers::server::{
@@ -181,8 +181,8 @@ impl Known for Seen {
         self.machines.iter().find(is).cloned()
     }
 
-    fn left_behind(&self, _namespace: &str, place: &Mark, _since: Duration) -> LeftBehind {
-        let is = |x: &&Sighting| marks::retained_at(&x.server).any(|at| at == place.as_str());
+    fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
+        let is = |x: &&Sighting| marks::retained_at(&x.server).any(|at| at == of.place);
         LeftBehind {
             machines: self.machines.iter().filter(is).cloned().collect(),
             unlisted: Vec::new(),

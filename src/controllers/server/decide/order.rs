@@ -294,7 +294,7 @@ fn settled(facts: &Facts, view: &View) -> Duration {
 /// while an order was on its way: what that process knew is lost, so only time tells. The same goes
 /// for a finalizer alone, or beside the words of another object. Objects made since, and accounts that nobody
 /// used before, need no such wait.
-fn in_doubt(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
+pub fn in_doubt(facts: &Facts, view: &View, evidence: &Evidence) -> bool {
     match evidence {
         Evidence::None => view.used_before && !facts.is_newcomer,
         Evidence::Bare | Evidence::Former(..) | Evidence::Stranger(..) | Evidence::Foreign(_) => {

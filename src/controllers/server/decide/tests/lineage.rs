@@ -1,7 +1,7 @@
 //! What an account shows is believed only of the account that the order went to.
 
 use super::*;
-use crate::account::LeftBehind;
+use crate::account::{Left, LeftBehind};
 use crate::controllers::server::recall::{Known, recall};
 
 /// The account stands on another connection, and another lineage is on record.
@@ -95,7 +95,7 @@ impl Known for Nothing {
         None
     }
 
-    fn left_behind(&self, _: &str, _: &Mark, _: Duration) -> LeftBehind {
+    fn left_behind(&self, _: &Left<'_>) -> LeftBehind {
         LeftBehind::default()
     }
 

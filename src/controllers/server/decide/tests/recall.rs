@@ -1,7 +1,7 @@
 //! What is known and remembered of an object at the moment of a pass.
 
 use super::*;
-use crate::account::LeftBehind;
+use crate::account::{Left, LeftBehind};
 use crate::controllers::server::{
     memory::{Missing, Observation},
     recall::{Known, recall},
@@ -22,8 +22,8 @@ impl Known for Outside {
         self.0.iter().find(is).cloned()
     }
 
-    fn left_behind(&self, _namespace: &str, place: &Mark, _since: Duration) -> LeftBehind {
-        let is = |s: &&Sighting| marks::retained_at(&s.server).any(|at| at == place.as_str());
+    fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
+        let is = |s: &&Sighting| marks::retained_at(&s.server).any(|at| at == of.place);
         LeftBehind {
             machines: self.0.iter().filter(is).cloned().collect(),
             unlisted: Vec::new(),
@@ -55,7 +55,7 @@ impl Known for JustRead {
         Some(self.0.clone())
     }
 
-    fn left_behind(&self, _: &str, _: &Mark, _: Duration) -> LeftBehind {
+    fn left_behind(&self, _: &Left<'_>) -> LeftBehind {
         LeftBehind::default()
     }
 
@@ -90,6 +90,68 @@ fn recalled(case: Case, outside: &Outside) -> Facts {
     let mut facts = case.0;
     recall(&mut facts, Some(outside));
     facts
+}
+
+/// A machine of the object itself, in an account that stood in before.
+struct Elsewhere(Sighting);
+
+impl Known for Elsewhere {
+    fn bearing(&self, _: &Mark) -> Vec<Sighting> {
+        Vec::new()
+    }
+
+    fn machine(&self, _: &str) -> Option<Sighting> {
+        None
+    }
+
+    fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
+        let bears = |own: &str| own == Case::new().0.mark().as_str();
+        LeftBehind {
+            machines: of
+                .own
+                .filter(|own| bears(own))
+                .map(|_| self.0.clone())
+                .into_iter()
+                .collect(),
+            unlisted: Vec::from_iter(of.is_in_doubt.then(other_account)),
+        }
+    }
+
+    fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
+        Some(false)
+    }
+
+    fn has_settled(&self, _: &Mark, _: &str) -> bool {
+        false
+    }
+
+    fn is_recorded(&self, _: &str, _: &str) -> bool {
+        false
+    }
+}
+
+/// It lost all that was on record, and names no account: another one stands in by now.
+#[test]
+fn who_names_no_account_orders_none_beside_its_own_machine_in_another() {
+    let machine = seen(server(1, ServerStatus::Delivered, &[&own_tag()]));
+    let elsewhere = Elsewhere(machine);
+    let decided = |named: Option<&str>, is_old: bool| {
+        let mut facts = Case::new()
+            .spec(|spec| {
+                let named = named.map(|name| serde_json::json!({ "name": name }));
+                spec.account_ref = named.map(|named| serde_json::from_value(named).unwrap());
+            })
+            .view(|view| view.used_before = true)
+            .0;
+        facts.is_newcomer = !is_old;
+        recall(&mut facts, Some(&elsewhere));
+        let unlisted = facts.unlisted.len();
+        (short(&Case(facts).decide()).1, unlisted)
+    };
+    assert_eq!(decided(None, false), (Some(Reason::RetainedMachine), 0));
+    assert_eq!(decided(None, true), (Some(Reason::RetainedMachine), 1));
+    // What is named is meant.
+    assert_eq!(decided(Some("default"), false), (Some(Reason::Ordering), 0));
 }
 
 #[test]
