@@ -140,13 +140,8 @@ impl Account {
     }
 
     /// Puts settings into force, over a new connection, given with its word, or the one that there is. Returns
-    /// whether those who use the account have to look again. `goes_on`: a new connection shows what the former one did.
-    pub(crate) fn configure(
-        &self,
-        settings: Settings,
-        new: Option<(Connected, String)>,
-        goes_on: bool,
-    ) -> bool {
+    /// whether those who use the account have to look again.
+    pub(crate) fn configure(&self, settings: Settings, new: Option<(Connected, String)>) -> bool {
         let settings = Arc::new(settings);
         let is_new = new.is_some();
         let mut state = self.state();
@@ -159,7 +154,7 @@ impl Account {
             let stays = former
                 .zip(present)
                 .is_some_and(|((former, _), (live, _))| Arc::ptr_eq(&former.core, &live.core));
-            if !stays && !goes_on {
+            if !stays {
                 self.inner.reservations.moved();
             }
         }

@@ -116,6 +116,16 @@ impl Core {
         is_known
     }
 
+    /// All that it showed was handed over.
+    pub(crate) fn empty(&self) {
+        let mut state = self.state();
+        if state.members.is_empty() {
+            state.machines = Machines::new(self.cluster_tag.clone(), self.room.nothing());
+            drop(state);
+            self.lists.empty();
+        }
+    }
+
     /// Makes a call of the account's own when its turn has come. While the key is refused no call goes
     /// out: the refusal is the answer.
     pub(crate) async fn call<T>(

@@ -103,7 +103,7 @@ pub struct Left<'a> {
 #[derive(Default)]
 struct Former {
     waited: Vec<String>,
-    _live: Option<Live>,
+    live: Option<Live>,
 }
 
 impl Accounts {
@@ -380,15 +380,19 @@ impl Accounts {
         let Some(entry) = entries.get_mut(key) else {
             return;
         };
-        let (connected, goes_on, former) = match connection.zip(live) {
-            Some(((connection, _), (live, goes_on))) => {
+        let (connected, handed_over, former) = match connection.zip(live) {
+            Some(((connection, _), (live, handed_over))) => {
                 let word = connection.word.clone();
                 let (connected, former) = entry.connect(connection, live);
-                (Some((connected, word)), goes_on, former)
+                (Some((connected, word)), handed_over, former)
             }
             None => (None, false, Former::default()),
         };
-        let is_news = entry.account.configure(settings, connected, goes_on);
+        let is_news = entry.account.configure(settings, connected);
+        // Only now nobody looks there any more. What it goes on to take in by permits takes room of its own.
+        if let Some(live) = former.live.as_ref().filter(|_| handed_over) {
+            live.core.empty();
+        }
         drop(entries);
         // Whoever left a connection has another one, which is news.
         if is_news {
@@ -586,7 +590,7 @@ impl Entry {
     fn left(&self, former: Place) -> Former {
         Former {
             waited: former.live.core.leave(self.account.key()),
-            _live: Some(former.live),
+            live: Some(former.live),
         }
     }
 }

@@ -173,6 +173,13 @@ impl Lists {
         }
     }
 
+    /// All that it showed was handed over.
+    pub(crate) fn empty(&self) {
+        let mut state = self.state();
+        state.contents = Contents::default();
+        state.held = Default::default();
+    }
+
     /// How many records the last good look at a list read.
     fn read(&self, list: List) -> usize {
         self.state().waiting[list as usize].read

@@ -9,6 +9,7 @@ use hosting::{Client, Error, Page, Refusal, ServerFilter, ServerId};
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 use tokio::task::JoinSet;
 
@@ -35,6 +36,9 @@ pub enum Tried {
     /// Nobody knows yet. Says why.
     Failed(String),
 }
+
+/// The longest pause at the end of a trial that the API asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A trial. Dropped, it ends.
 pub(super) struct Trial {
@@ -161,7 +165,7 @@ async fn try_key(core: &Core, client: &Client, evidence: &[Evidence]) -> Tried {
     match client.quota_usage().await {
         Ok(_) => {}
         Err(Error::AccessDenied(refusal)) => return Tried::Refused(refusal),
-        Err(error) => return failed(core, &error),
+        Err(error) => return failed(&error).await,
     }
     if evidence.is_empty() {
         // A key that may not read servers is of no use, whatever else it may read.
@@ -172,7 +176,7 @@ async fn try_key(core: &Core, client: &Client, evidence: &[Evidence]) -> Tried {
         match one {
             Ok(_) => return Tried::Accepted,
             Err(Error::AccessDenied(refusal)) => return Tried::Refused(refusal),
-            Err(error) => return failed(core, &error),
+            Err(error) => return failed(&error).await,
         }
     }
     let mut failure = None;
@@ -188,7 +192,7 @@ async fn try_key(core: &Core, client: &Client, evidence: &[Evidence]) -> Tried {
             }
             Err(Error::NotFound(_)) => {}
             Err(Error::AccessDenied(refusal)) => return Tried::Refused(refusal),
-            Err(error) if is_too_much(&error) => return failed(core, &error),
+            Err(error) if is_too_much(&error) => return failed(&error).await,
             Err(error) => failure = Some(error.explain()),
         }
     }
@@ -203,10 +207,10 @@ fn is_too_much(error: &Error) -> bool {
     matches!(error, Error::RateLimited(_)) || error.retry_after().is_some()
 }
 
-/// The trial ends. Fewer calls are made with either key where the API asks for that.
-fn failed(core: &Core, error: &Error) -> Tried {
-    if is_too_much(error) {
-        core.turns.slow_down(error.retry_after());
-    }
+/// The trial ends, after the pause that the API asks for. The key in use goes on at its pace: the other one may be of another
+/// account, and a limit that both share is met by the key in use as well.
+async fn failed(error: &Error) -> Tried {
+    let pause = error.retry_after().unwrap_or_default();
+    tokio::time::sleep(pause.min(LONGEST_WAIT)).await;
     Tried::Failed(error.explain())
 }

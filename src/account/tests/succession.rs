@@ -116,9 +116,15 @@ async fn two_keys_make_no_more_calls_than_one() {
         "{:?}",
         started.elapsed()
     );
-    // Nor does it find any while the account is closed.
+    // Nor while the account is closed. Where it is the other key that is asked to wait, it does, and nobody else.
     rig.provider.world().busy = true;
+    let started = tokio::time::Instant::now();
+    let failed = tried(&rig, "key-two", vec![]).await;
+    assert!(matches!(failed, Tried::Failed(_)), "{failed:?}");
+    assert!(started.elapsed() >= Duration::from_secs(7));
+    let started = tokio::time::Instant::now();
     let mut busy = permit(&account, Lane::Poll, 1).await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(1));
     assert!(matches!(
         busy.read(&id(1)).await,
         Err(Error::RateLimited(_))

@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{
     account::{AccountKey, Accounts, Connection, Tried},
-    kinds::account::{AccountStatus, Endpoint},
+    kinds::{
+        account::{AccountStatus, Endpoint},
+        key_in_use::KeyEntry,
+    },
     runtime::backoff::{Backoff, LONGEST_PAUSE},
 };
 use std::time::Duration;
@@ -24,13 +27,16 @@ pub(super) struct Beside {
     /// An order has to be settled before it takes its place.
     pub(super) waits_for_orders: bool,
     is_under_way: bool,
-    backoff: Backoff,
-    /// Trials of this key that have ended.
+    /// The pace of each key, by its hash.
+    pace: Vec<(String, Backoff)>,
+    /// How often this key showed none of the machines that it was asked for.
     rounds: usize,
     /// Keys that took the place of one that was refused, since either was written.
     changes: Changes,
     /// The hash of a next key that was in use and refused.
     pub(super) given_up: Option<String>,
+    /// The hash of a next key that was of no use while the key in use stood in the Secret no more.
+    pub(super) is_of_no_use: Option<String>,
     /// That of the key in `apiKey` while the next key was in use.
     pub(super) left: Option<String>,
     /// For what account the trial was started.
@@ -101,6 +107,8 @@ pub(super) struct Candidate {
 
 /// The account object for which it is tried.
 pub(super) struct Of<'a> {
+    /// Where the key that is tried stands.
+    pub(super) entry: KeyEntry,
     pub(super) key: &'a AccountKey,
     pub(super) uid: &'a str,
     pub(super) status: &'a AccountStatus,
@@ -121,7 +129,6 @@ impl Beside {
         self.under = None;
         self.is_under_way = false;
         self.rounds = 0;
-        self.backoff.reset();
     }
 
     /// It takes the place of one that is refused.
@@ -152,10 +159,21 @@ impl Beside {
         })
     }
 
-    /// It may be tried again at once.
+    /// All may be tried again at once.
     pub(super) fn try_again(&mut self) {
-        self.backoff.reset();
+        self.pace.clear();
         self.changes.backoff.reset();
+        self.given_up = None;
+        self.is_of_no_use = None;
+    }
+
+    /// The keys of the Secret are these: what is remembered of others is over.
+    pub(super) fn keep(&mut self, present: Option<&String>, next: Option<&String>) {
+        self.pace
+            .retain(|(hash, _)| Some(hash) == present || Some(hash) == next);
+        for word in [&mut self.given_up, &mut self.is_of_no_use] {
+            *word = word.take().filter(|hash| Some(hash) == next);
+        }
     }
 
     /// How long until it is tried again.
@@ -170,7 +188,24 @@ impl Beside {
             true => self.changes.rest(&tried.key_hash, &in_use.key_hash, now),
             false => None,
         };
-        self.backoff.rest(now).max(changes)
+        let mut pace = self.pace.iter();
+        let pace = pace.find(|(hash, _)| *hash == tried.key_hash);
+        pace.and_then(|(_, pace)| pace.rest(now)).max(changes)
+    }
+
+    /// It has to be tried again, and not at once.
+    fn slow_down(&mut self, now: Duration, longest: Duration) {
+        let Some(hash) = self.of.as_ref().map(|of| &of.key_hash) else {
+            return;
+        };
+        match self.pace.iter_mut().find(|(of, _)| of == hash) {
+            Some((_, pace)) => _ = pace.fail(now, longest),
+            None => {
+                let mut pace = Backoff::default();
+                pace.fail(now, longest);
+                self.pace.push((hash.clone(), pace));
+            }
+        }
     }
 
     /// What follows from the trial that has ended; None: nothing new.
@@ -193,21 +228,31 @@ impl Beside {
         }
         let Some(on_record) = accounts.on_record(of.key) else {
             // Not every object is known yet.
-            self.backoff.fail(now, ORDERS);
+            self.slow_down(now, ORDERS);
             return None;
         };
         let is_ordering = accounts.is_ordering(of.key);
-        self.rounds = self.rounds.wrapping_add(1);
+        self.rounds = match tried {
+            Tried::ShowsNone => self.rounds.wrapping_add(1),
+            _ => 0,
+        };
         let step = next_key::step(&tried, of.status, &on_record, is_ordering, of.is_refused);
         let longest = match step {
             Step::Waits => ORDERS,
             _ => LONGEST_PAUSE,
         };
-        self.backoff.fail(now, longest);
+        self.slow_down(now, longest);
         // A failure says nothing of what was known.
         if !matches!(tried, Tried::Failed(_)) {
             self.waits_for_orders = step == Step::Waits;
         }
+        self.is_of_no_use = match (of.entry, &tried) {
+            (KeyEntry::Next, Tried::Refused(_) | Tried::ShowsNone) => {
+                self.of.as_ref().map(|of| of.key_hash.clone())
+            }
+            // Neither is of use: they are tried by turns, each at its own pace.
+            _ => None,
+        };
         self.tried = Some(next_key::verdict(self.tried.take(), tried));
         Some(step)
     }
@@ -327,5 +372,30 @@ mod tests {
         assert_eq!(changes.rest("a", "c", now - at(1)), None);
         changes.note("a", "c", now);
         assert_eq!(changes.rest("c", "a", now), Some(at(1)));
+    }
+
+    #[test]
+    fn each_key_keeps_its_pace_while_it_stands_in_the_secret() {
+        let at = Duration::from_secs;
+        let mut beside = Beside::default();
+        let slow_down = |beside: &mut Beside, key: &str| {
+            beside.of = Some(endpoint(key));
+            beside.slow_down(at(0), LONGEST_PAUSE);
+            beside
+                .pace
+                .iter()
+                .map(|(_, pace)| pace.failures())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(slow_down(&mut beside, "b"), [1]);
+        assert_eq!(slow_down(&mut beside, "a"), [1, 1]);
+        assert_eq!(slow_down(&mut beside, "b"), [2, 1]);
+        beside.given_up = Some("b".into());
+        let (a, b, c) = ("a".to_owned(), "b".to_owned(), "c".to_owned());
+        beside.keep(Some(&a), Some(&b));
+        assert_eq!(beside.given_up.as_deref(), Some("b"));
+        // It was taken out, and what is put back is tried as if it were new.
+        beside.keep(Some(&a), Some(&c));
+        assert_eq!((beside.given_up, beside.pace.len()), (None, 1));
     }
 }

@@ -335,15 +335,17 @@ impl Found<'_> {
             recorded: recorded.map(|endpoint| &*endpoint.key_hash),
             is_refused: ctx.accounts.is_refused(self.key),
             given_up: memory.beside.given_up.as_deref(),
+            is_of_no_use: memory.beside.is_of_no_use.as_deref(),
             left: memory.beside.left.as_deref(),
         };
         next_key::roles(entries, in_force)
     }
 
     /// For whom a key is tried beside the one in use.
-    fn of(&self, ctx: &Process, memory: &Memory) -> Of<'_> {
+    fn of(&self, ctx: &Process, memory: &Memory, entry: KeyEntry) -> Of<'_> {
         let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
         Of {
+            entry,
             key: self.key,
             uid: self.uid,
             status: self.status,
@@ -405,11 +407,21 @@ fn connect(
 ) -> (Result<(), String>, Option<Connection>) {
     let base_url = match &found.destination {
         Destination::To(base_url) => base_url,
-        Destination::Nowhere(why) => return (Err(why.clone()), None),
-        Destination::Unknown(_) => return (Ok(()), None),
+        Destination::Nowhere(why) => {
+            memory.beside.clear(&ctx.accounts, found.key);
+            return (Err(why.clone()), None);
+        }
+        Destination::Unknown(_) => {
+            memory.beside.clear(&ctx.accounts, found.key);
+            return (Ok(()), None);
+        }
     };
     let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
     memory.beside.drop_shown(found.status, in_use.as_ref());
+    if let Some(entries) = &reading.entries {
+        let next = entries.next.as_ref().and_then(|next| next.as_ref().ok());
+        memory.beside.keep(entries.present.as_ref().ok(), next);
+    }
     let roles = found.roles(ctx, memory, reading.entries.as_ref());
     if let (Some(in_use), Some(entries)) = (roles.in_use, &reading.entries) {
         let present = entries.present.as_ref().ok();
@@ -439,7 +451,7 @@ fn connect(
         Ok(candidate) => candidate,
         Err(why) => return (Err(why), None),
     };
-    let of = found.of(ctx, memory);
+    let of = found.of(ctx, memory, entry);
     let (is_settled, is_refused) = (of.under.is_settled, of.is_refused);
     let taken = beside::look_after(&ctx.accounts, memory, &of, candidate, now);
     let Some((
@@ -461,7 +473,7 @@ fn connect(
     }
     // The way back is taken once.
     memory.beside.given_up = former
-        .filter(|_| entry == KeyEntry::Present)
+        .filter(|_| entry == KeyEntry::Present && is_refused)
         .map(|former| former.key_hash);
     memory.beside.clear(&ctx.accounts, found.key);
     // What the key in use showed goes on only if that was this account.
@@ -484,12 +496,15 @@ fn keys_fact(
 ) -> Keys {
     let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
     let beside = &memory.beside;
+    let roles = found.roles(ctx, memory, entries.as_ref());
     Keys {
-        roles: found.roles(ctx, memory, entries.as_ref()),
+        roles,
         entries,
         tried: beside.tried.clone(),
         waits_for_orders: beside.waits_for_orders,
-        again: beside.again(&found.of(ctx, memory), now),
+        again: roles
+            .beside
+            .and_then(|entry| beside.again(&found.of(ctx, memory, entry), now)),
         is_shown: beside.is_shown(found.status.lineage.as_deref(), in_force.as_ref()),
         is_draining: ctx.accounts.is_draining(found.key),
     }

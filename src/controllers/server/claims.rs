@@ -94,8 +94,8 @@ pub fn on_record(cluster: &ClusterId, object: &BareMetalServer, all: &mut OnReco
     }
 }
 
-/// The own order of an object, to whose account it belongs where its spec and status name none. While anything is on record
-/// in its status, that is the order there: whoever may edit the object could write an annotation that brings what is on
+/// The own order of an object, to whose account it belongs where its spec and status name none. While an order is on record
+/// in its status, that is it: whoever may edit the object could write an annotation that brings what is on
 /// record to another account. What a copy or a restored object brings along is not its own.
 pub(super) fn own_order(
     cluster: &ClusterId,
@@ -272,7 +272,7 @@ mod tests {
         let forged = object(Some(intent("victim", "u")), Some(intent("former", "u")));
         assert_eq!(told(&forged, true, None).as_deref(), Some("former"));
         let without = object(Some(intent("victim", "u")), None);
-        assert_eq!(told(&without, true, None), None, "such as a machine alone");
+        assert_eq!(told(&without, true, None), None);
         // Its status was lost.
         assert_eq!(told(&without, false, None).as_deref(), Some("victim"));
         // Annotation and status were lost, or are those of another object.

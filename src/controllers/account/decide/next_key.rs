@@ -58,6 +58,8 @@ pub struct InForce<'a> {
     pub is_refused: bool,
     /// That of a next key which was refused after it had been in use.
     pub given_up: Option<&'a str>,
+    /// That of a next key which was of no use when it was tried last, in the place of one that stands there no more.
+    pub is_of_no_use: Option<&'a str>,
     /// That of the key in `apiKey` while the next key was in use.
     pub left: Option<&'a str>,
 }
@@ -106,6 +108,8 @@ pub fn roles(entries: &Entries, in_force: InForce<'_>) -> Roles {
         (None, None) => any(),
     };
     let any_beside = || {
+        let is_skipped = |next: &&str| in_force.is_refused && in_force.is_of_no_use == Some(*next);
+        let next = next.filter(|next| !is_skipped(next) || present.is_none());
         let next = next.map(|_| KeyEntry::Next);
         next.or(present.map(|_| KeyEntry::Present))
     };
@@ -242,6 +246,10 @@ fn said(facts: &Facts) -> Option<Said> {
         ),
         Ok(_) if facts.keys.roles.in_use == Some(KeyEntry::Next) => taken(facts),
         Ok(_) if facts.keys.roles.beside == Some(KeyEntry::Next) => beside(facts, KeyEntry::Next),
+        Ok(_) if facts.keys.roles.in_use.is_none() => match facts.keys.roles.beside {
+            Some(entry) => beside(facts, entry),
+            None => untried(facts, KeyEntry::Next),
+        },
         Ok(_) => (
             Some(false),
             Reason::KeyRejected,

@@ -84,8 +84,14 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     // A refused key says more than what was not seen with it.
     if let KeyState::Rejected(refusal) = &report.key {
         let used = facts.keys.roles.in_use.unwrap_or(KeyEntry::Present);
+        // It was taken out while it was in use.
+        let is_left = facts.keys.entries.is_some() && facts.keys.roles.in_use.is_none();
+        let which = match is_left {
+            true => "the key in use, which is not any more",
+            false => "the key",
+        };
         let text = format!(
-            "the hosting API rejects the key in {} ({refusal}): put a valid key into entry {:?}, read from FILE: {}",
+            "the hosting API rejects {which} in {} ({refusal}): put a valid key into entry {:?}, read from FILE: {}",
             facts.secret_name(),
             used.as_str(),
             put_key(facts, used)

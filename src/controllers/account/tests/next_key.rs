@@ -47,6 +47,11 @@ fn the_key_in_use_stays_while_it_stands_in_the_secret() {
         left: Some(left),
         ..on("b")
     };
+    let no_use = |is_refused| InForce {
+        is_of_no_use: Some("c"),
+        is_refused,
+        ..left("a")
+    };
     let both = || entries(Some("a"), Some("b"));
     let cases = [
         // An ordinary Secret.
@@ -77,6 +82,20 @@ fn the_key_in_use_stays_while_it_stands_in_the_secret() {
         (entries(Some("a"), None), left("a"), None, Some(Present)),
         (entries(Some("a"), Some("c")), left("a"), None, Some(Next)),
         (entries(Some("c"), None), left("a"), Some(Present), None),
+        // The one that stands there is of no use, and so is the key in use by now: the other one has its turn.
+        (
+            entries(Some("a"), Some("c")),
+            no_use(true),
+            None,
+            Some(Present),
+        ),
+        (
+            entries(Some("a"), Some("c")),
+            no_use(false),
+            None,
+            Some(Next),
+        ),
+        (entries(None, Some("c")), no_use(true), None, Some(Next)),
         // It was moved: the same key, so nothing is connected or tried.
         (entries(Some("b"), None), on("b"), Some(Present), None),
         (entries(Some("b"), Some("b")), on("b"), Some(Present), None),
@@ -355,6 +374,20 @@ fn every_state_of_the_next_key_names_its_entry_and_what_comes_next() {
     ] {
         assert!(message.contains(words), "{words} is not in {message}");
     }
+    // Also where another one was put there meanwhile, and the key in use is refused by now.
+    taken_out.keys.entries = Some(entries(Some("a"), Some("c")));
+    taken_out.report.as_mut().unwrap().key = rejected();
+    let (_, _, message) = condition(&taken_out, Type::NextKeyAccepted);
+    assert!(
+        message.contains("entry \"apiKey\" of Secret n/api"),
+        "{message}"
+    );
+    let (_, reason, message) = condition(&taken_out, Type::Ready);
+    assert_eq!(reason, Reason::KeyRejected);
+    assert!(
+        message.contains("the key in use, which is not any more in Secret n/api"),
+        "{message}"
+    );
     // A Secret without such an entry says nothing of it.
     let decision = decide(&facts());
     let told = decision.conditions.iter();
