@@ -165,10 +165,12 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
         self.objects.remember(uid, |memory| {
             memory.patience.note(decision.patience_for(), now);
         });
-        if let (Some(account), Some((list, not_before))) = (account, decision.wants)
-            && subject.view().and_then(|view| looked(view, list)) < Some(not_before)
-        {
-            account.want_list(list, not_before, &caller(subject));
+        for (list, not_before) in decision.wants.into_iter().chain(decision.wants_also) {
+            if let Some(account) = account
+                && subject.view().and_then(|view| looked(view, list)) < Some(not_before)
+            {
+                account.want_list(list, not_before, &caller(subject));
+            }
         }
         let Some(effect) = &decision.effect else {
             // The place of an effect that a look goes ahead of is kept for it.

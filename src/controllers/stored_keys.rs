@@ -1,7 +1,14 @@
 //! Where servers, hosts and the keys that they name find each other. No kind knows another's folder: each makes itself known
 //! here, and is asked through a trait.
 
-use crate::{account::AccountKey, kinds::references::PinnedAccount};
+use super::{
+    context::Process,
+    writes::{Failure, bounded},
+};
+use crate::{
+    account::AccountKey,
+    kinds::{Kind as _, SshKey, references::PinnedAccount},
+};
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock, PoisonError, RwLock},
@@ -63,6 +70,9 @@ pub struct KeyUsers {
 pub trait Keys: Send + Sync {
     /// What is known of one.
     fn find(&self, namespace: &str, name: &str) -> Found;
+
+    /// What an object that was read shows.
+    fn shows(&self, object: &SshKey) -> Found;
 
     /// One that referred to these is gone, or refers to them no more.
     fn wake(&self, whom: Released<'_>);
@@ -131,6 +141,25 @@ impl StoredKeys {
     pub fn find(&self, namespace: &str, name: &str) -> Found {
         let keys = self.0.keys.get();
         keys.map_or(Found::NotKnown, |keys| keys.find(namespace, name))
+    }
+
+    /// What an SshKey object shows at this moment, read live: right before what cannot be undone. The watch may be behind.
+    ///
+    /// # Errors
+    /// When the API server does not give it.
+    pub async fn live(
+        &self,
+        process: &Process,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Found, Failure> {
+        let api = SshKey::api(process.client.clone(), Some(namespace));
+        let object = bounded(api.get_opt(name)).await?;
+        Ok(match (object, self.0.keys.get()) {
+            (Some(object), Some(keys)) => keys.shows(&object),
+            (Some(_), None) => Found::NotKnown,
+            (None, _) => Found::Missing,
+        })
     }
 
     /// Who refers to an SshKey object, and to stored keys. None: not all are known yet.

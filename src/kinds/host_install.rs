@@ -196,7 +196,8 @@ pub struct HostInstallStatus {
     /// The last installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<HostInstallRecord>,
-    /// The last lines of the installation log, at most 10 of 200 characters each, without the texts that were sent.
+    /// The last lines of the installation log, at most 10 of 200 characters each. None where a script was sent, or a text from
+    /// a Secret or ConfigMap: the log may repeat parts of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub lines: Vec<String>,
@@ -289,8 +290,23 @@ pub struct HostInstallIntent {
     pub before: Option<String>,
     /// The installation log right before.
     pub log: HostLog,
-    /// A hash of the texts that are sent, by which lines of the log are known to be free of them.
-    pub texts: String,
+    /// Whether a script went with it, or a text from a Secret or ConfigMap. Then neither lines of the log nor the words of a
+    /// refusal are shown, which may repeat parts of it.
+    #[serde(default = "unless_known")]
+    pub secret_texts: bool,
+}
+
+fn unless_known() -> bool {
+    true
+}
+
+impl HostInstall {
+    /// Whether what it sends may hold a secret: any script, since people write passwords into them, and what lies in a Secret
+    /// or ConfigMap.
+    pub fn has_secret_texts(&self) -> bool {
+        let mut params = self.os.kernel_params.iter();
+        self.post_install_script.is_some() || params.any(|param| param.value_from.is_some())
+    }
 }
 
 impl HostInstallRecord {

@@ -48,7 +48,7 @@ pub struct HostCommand {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CommandOutcome")]
     pub outcome: Option<CommandOutcome>,
-    /// Whether nothing is done any more to find out what came of it.
+    /// Whether nothing is done any more to find out what came of it, or to send it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub given_up: bool,
     /// Details, if any.
@@ -66,6 +66,17 @@ impl HostCommand {
     /// Whether it is still to be found out what came of it.
     pub fn is_open(&self) -> bool {
         self.outcome.is_none() && !self.given_up
+    }
+
+    /// Whether it certainly was not sent, and still is to be.
+    pub fn is_to_be_sent(&self) -> bool {
+        self.outcome == Some(CommandOutcome::NotSent) && !self.given_up
+    }
+
+    /// Nothing is done any more for it, and why.
+    pub fn give_up(&mut self, why: &str) {
+        self.given_up = true;
+        self.message = Some(why.to_owned());
     }
 }
 

@@ -32,9 +32,7 @@ pub(super) async fn act(
     match effect {
         Effect::Install(new) => Box::pin(installs::install(ctx, facts, account, permit, new)).await,
         Effect::Command(new) => Box::pin(commands::send(ctx, facts, account, permit, new)).await,
-        Effect::ReadLog { of, pages } => {
-            installs::read_log(ctx, facts, permit, of.as_ref(), *pages).await
-        }
+        Effect::ReadLog { pages } => installs::read_log(facts, permit, *pages).await,
     }
 }
 
@@ -88,6 +86,26 @@ pub(super) async fn reread(
         Err(failure) => return Err(write_failed(failure.explain())),
     }
     look_around(ctx, &mut fresh);
+    Ok(fresh)
+}
+
+/// The same, with the SshKey that the object names: a key that was changed meanwhile lets in whom it should not.
+pub(super) async fn reread_with_key(
+    ctx: &HostContext,
+    facts: &Facts,
+    account: &Account,
+) -> Result<Facts, Done> {
+    let mut fresh = reread(ctx, facts, account).await?;
+    let install = fresh.subject.object.spec.install.as_ref();
+    let name = install.map(|install| install.ssh_key_ref.name.clone());
+    fresh.key = match name {
+        None => None,
+        Some(name) => {
+            let live = ctx.stored_keys.live(ctx, fresh.subject.namespace(), &name);
+            let failed = |why: String| failed(Trouble::of_write(why));
+            Some(live.await.map_err(|failure| failed(failure.explain()))?)
+        }
+    };
     Ok(fresh)
 }
 

@@ -289,6 +289,12 @@ impl Facts {
         own.is_some_and(|own| own.intent.attempt == record.intent.attempt)
     }
 
+    /// The same of a command.
+    pub fn has_commanded(&self, command: &HostCommand) -> bool {
+        let own = self.subject.memory.own.power.as_ref();
+        own.is_some_and(|own| own.attempt == command.attempt)
+    }
+
     /// From when on a look may show what became of an attempt.
     pub fn begins(&self, attempt: &str, view: &View) -> Duration {
         let own = &self.subject.memory.own;
@@ -372,4 +378,10 @@ impl Facts {
 /// Whether a host is an on-demand server, which is ordered and released: another kind looks after those.
 pub fn is_on_demand(host: &Host) -> bool {
     host.kind == HostKind::OnDemand || host.order_id.is_some()
+}
+
+/// Whether the provider says that it is something else than a dedicated host: a virtual machine, or what nobody knows here. A
+/// record that does not say what it is counts as a host.
+pub fn is_of_another_kind(host: &Host) -> bool {
+    matches!(host.kind, HostKind::Virtual | HostKind::Other(Some(_)))
 }

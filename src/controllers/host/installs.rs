@@ -2,7 +2,7 @@
 
 use super::{
     HostContext,
-    act::{Done, busy, ended, failed, held, nonce, read_host, reread, stale},
+    act::{Done, busy, ended, failed, held, nonce, read_host, reread_with_key, stale},
     decide::{
         attempt::{self, Before},
         install::{self, NewInstall},
@@ -27,7 +27,7 @@ use crate::{
 };
 use futures::FutureExt as _;
 use hosting::{
-    HostId, SecretText, SshKeyId,
+    HostId, SshKeyId,
     host::{HostInstall, InstallForm, InstallLogEntry},
     listing::{Gap, Listing},
 };
@@ -35,8 +35,6 @@ use tokio::sync::Mutex;
 
 /// So many lines of a log are shown.
 const LINES: usize = 10;
-/// Of texts with more words than that no line is shown.
-const MOST_WORDS: usize = 2_000;
 /// So many characters of each.
 const LINE: usize = 200;
 
@@ -51,7 +49,7 @@ pub(super) async fn install(
 ) -> Done {
     let since = clock::now();
     let window = account.view().times.send_window;
-    let fresh = match reread(ctx, facts, account).await {
+    let fresh = match reread_with_key(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(done) => return done,
     };
@@ -62,8 +60,6 @@ pub(super) async fn install(
         Ok(texts) => texts,
         Err(cause) => return held(&fresh, true, cause),
     };
-    let nonce = nonce();
-    let hash = texts.hash(&nonce);
     let request = match request(&fresh.subject.object, new, texts) {
         Ok(request) => request,
         Err(cause) => return held(&fresh, true, cause),
@@ -76,7 +72,7 @@ pub(super) async fn install(
     if let Some(why) = attempt::against(&host, new.host, new.server_id) {
         return busy(&fresh, true, &why);
     }
-    let log = match log_of(&mut permit, id, &[], new.pages).await {
+    let log = match log_of(&mut permit, id, new.pages).await {
         Ok(entries) => summary(&entries),
         Err(NoLog::Longer) => return (Ended::Done, Observation::LongLog),
         Err(NoLog::Failed(why) | NoLog::TooLong(why)) => {
@@ -85,7 +81,7 @@ pub(super) async fn install(
         }
     };
     let started = (since, window);
-    let intent = attempt::intent(&fresh, new, nonce, started, (&host, log), hash);
+    let intent = attempt::intent(&fresh, new, nonce(), started, (&host, log));
     if let Before::Repeated(why) = attempt::before(&known, &log) {
         let record = attempt::repeated(intent, why, clock::now().wall);
         return told(Ended::Done, record);
@@ -109,8 +105,8 @@ pub(super) async fn install(
             return unsent(record, why);
         }
     }
-    let against = match reread(ctx, &fresh, account).await {
-        Err(_) => Some("object or account could not be read after it was noted"),
+    let against = match reread_with_key(ctx, &fresh, account).await {
+        Err(_) => Some("object, account or SSH key could not be read after it was noted"),
         Ok(last) if !install::may_send(&last, new, &record.intent) => {
             Some("object, account or SSH key changed after it was noted")
         }
@@ -140,14 +136,19 @@ pub(super) async fn install(
     let answer =
         permit.call_maybe_forbidden(async |client| client.install_host(id, &request).await);
     let answer = answer.await;
+    let mut ended = ended(&answer);
     if let Err(error) = &answer {
+        let why = attempt::explained(error, record.intent.secret_texts);
         tracing::warn!(
             attempt = record.intent.attempt,
-            error = error.explain(),
+            error = why,
             "an installation was not taken, or its answer was lost"
         );
+        if let Ended::Failed(trouble) = &mut ended {
+            trouble.message = why;
+        }
     }
-    told(ended(&answer), attempt::answered_install(record, &answer))
+    told(ended, attempt::answered_install(record, &answer))
 }
 
 /// The request.
@@ -187,42 +188,19 @@ fn told(ended: Ended, record: HostInstallRecord) -> Done {
     (ended, Observation::Installed(Box::new(record), at))
 }
 
-/// Reads the log. Its lines are shown where they are of an installation whose texts are known, which are left out of them. That
-/// it cannot be read holds up nothing else.
-pub(super) async fn read_log(
-    ctx: &HostContext,
-    facts: &Facts,
-    mut permit: Permit,
-    of: Option<&(String, String)>,
-    pages: u32,
-) -> Done {
+/// Reads the log. Its lines are shown where they are of an installation with which no secret went. That it cannot be read holds
+/// up nothing else.
+pub(super) async fn read_log(facts: &Facts, mut permit: Permit, pages: u32) -> Done {
     let at = clock::now().mono;
-    let object = &facts.subject.object;
-    let secrets: Option<Vec<SecretText>> = match of {
-        None => None,
-        Some((attempt, hash)) => match texts::read(ctx, object).await {
-            Ok(texts) if texts.hash(attempt) == *hash => {
-                let words = texts.words();
-                // Each is looked for in each line.
-                (words.len() <= MOST_WORDS).then(|| texts.secrets().cloned().chain(words).collect())
-            }
-            Ok(_) | Err(_) => None,
-        },
-    };
-    let hidden = secrets.as_deref().unwrap_or_default();
+    let open = facts.install().and_then(|known| known.open().cloned());
+    let shown = open.filter(|open| !open.intent.secret_texts);
     let id = HostId(facts.number());
-    let observation = match log_of(&mut permit, id, hidden, pages).await {
-        Ok(entries) => {
-            let open = facts.install().and_then(|known| known.open().cloned());
-            let before = open
-                .filter(|_| secrets.is_some())
-                .map(|open| open.intent.log);
-            Observation::Log(LogSight {
-                at,
-                log: summary(&entries),
-                lines: before.map_or_else(Vec::new, |before| lines(entries, &before)),
-            })
-        }
+    let observation = match log_of(&mut permit, id, pages).await {
+        Ok(entries) => Observation::Log(LogSight {
+            at,
+            log: summary(&entries),
+            lines: shown.map_or_else(Vec::new, |open| lines(entries, &open.intent.log)),
+        }),
         Err(NoLog::Longer) => Observation::LongLog,
         Err(NoLog::Failed(why)) => Observation::NoLog(clock::now().mono, why, false),
         Err(NoLog::TooLong(why)) => Observation::NoLog(clock::now().mono, why, true),
@@ -240,11 +218,10 @@ enum NoLog {
     Failed(String),
 }
 
-/// The whole log, without these texts, by so many calls of the permit at most.
+/// The whole log, by so many calls of the permit at most.
 async fn log_of(
     permit: &mut Permit,
     id: HostId,
-    secrets: &[SecretText],
     pages: u32,
 ) -> Result<Vec<InstallLogEntry>, NoLog> {
     let calls = Mutex::new((permit, pages));
@@ -258,7 +235,7 @@ async fn log_of(
             calls.1 = left;
             let page = calls
                 .0
-                .call_maybe_forbidden(async |client| client.install_log(id, page, secrets).await);
+                .call_maybe_forbidden(async |client| client.install_log(id, page, &[]).await);
             Ok(page.await?)
         }
         .boxed()

@@ -1,5 +1,4 @@
-//! The texts that an installation sends, from where the spec says. Read right before it is sent, and when its log is shown,
-//! from which they are left out; never kept.
+//! The texts that an installation sends, from where the spec says. Read right before it is sent; never kept.
 
 use crate::{
     controllers::{
@@ -10,8 +9,6 @@ use crate::{
     kinds::{DedicatedHost, Reason, host_install::HostInstall, references::ValueLocation},
 };
 use hosting::{SecretText, host::InstallParam};
-use sha2::{Digest as _, Sha256};
-use std::collections::BTreeSet;
 
 /// The most bytes of a script that lies elsewhere. The provider takes no body of more than a MiB.
 const LONGEST: usize = 65_536;
@@ -24,43 +21,6 @@ pub(super) struct Texts {
     pub(super) params: Vec<InstallParam>,
     /// The script.
     pub(super) script: Option<SecretText>,
-}
-
-impl Texts {
-    /// A hash by which it is seen later whether these are the texts that were sent. `salt`: the nonce of the attempt, so that
-    /// the hashes of two objects say nothing of each other.
-    pub(super) fn hash(&self, salt: &str) -> String {
-        let mut hash = Sha256::new();
-        let mut add = |part: &str| {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part.as_bytes());
-        };
-        add(salt);
-        for secret in self.secrets() {
-            add(secret.expose());
-        }
-        let digest = hash.finalize();
-        digest[..8]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    }
-
-    /// Their words, from eight characters on: a shell that tells what it does shows them one by one.
-    pub(super) fn words(&self) -> Vec<SecretText> {
-        let is_between = |c: char| c.is_whitespace() || "\"'`=;,|&<>(){}[]$".contains(c);
-        let words = self
-            .secrets()
-            .flat_map(|text| text.expose().split(is_between));
-        let words: BTreeSet<&str> = words.filter(|word| word.len() >= 8).collect();
-        words.into_iter().map(SecretText::new).collect()
-    }
-
-    /// What of them must not be shown.
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &SecretText> {
-        let values = self.params.iter().filter_map(|param| param.value.as_ref());
-        self.script.iter().chain(values)
-    }
 }
 
 /// Reads them.
@@ -148,20 +108,4 @@ fn without_line_end(text: &SecretText) -> SecretText {
     let text = text.expose();
     let text = text.strip_suffix('\n').unwrap_or(text);
     SecretText::new(text.strip_suffix('\r').unwrap_or(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_long_words_of_a_script_are_known_one_by_one() {
-        let texts = Texts {
-            params: Vec::new(),
-            script: Some(SecretText::new("export DB_PW=\"hunter2secret\"\necho done")),
-        };
-        let words = texts.words();
-        let words: Vec<&str> = words.iter().map(SecretText::expose).collect();
-        assert_eq!(words, ["hunter2secret"]);
-    }
 }

@@ -32,6 +32,8 @@ pub struct Decision<S, E> {
     pub effect: Option<E>,
     /// A look at a list that starts at or after this moment is wanted.
     pub wants: Option<(List, Duration)>,
+    /// The same of another list.
+    pub wants_also: Option<(List, Duration)>,
     /// When to look again if nothing wakes the object before.
     pub again: Duration,
     /// Whether the next pass follows as soon as this status is written.
@@ -52,6 +54,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
             conditions: Vec::new(),
             effect: None,
             wants: None,
+            wants_also: None,
             again: IDLE,
             goes_on: false,
         }
@@ -82,6 +85,13 @@ impl<S: Clone + Default, E> Decision<S, E> {
     #[must_use]
     pub fn wanting(mut self, list: List, not_before: Duration) -> Self {
         self.wants = Some((list, not_before));
+        self
+    }
+
+    /// The same of another list.
+    #[must_use]
+    pub fn wanting_also(mut self, list: List, not_before: Duration) -> Self {
+        self.wants_also = Some((list, not_before));
         self
     }
 

@@ -181,6 +181,9 @@ mod tests {
             fn find(&self, _: &str, _: &str) -> Found {
                 Found::Missing
             }
+            fn shows(&self, _: &crate::kinds::SshKey) -> Found {
+                Found::Missing
+            }
             fn wake(&self, whom: Released<'_>) {
                 self.0.lock().unwrap().push(format!("{whom:?}"));
             }

@@ -230,6 +230,10 @@ mod tests {
             self.0.clone()
         }
 
+        fn shows(&self, _: &crate::kinds::SshKey) -> Found {
+            self.0.clone()
+        }
+
         fn wake(&self, _: Released<'_>) {}
     }
 

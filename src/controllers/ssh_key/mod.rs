@@ -147,6 +147,10 @@ impl Keys for Known {
         }
     }
 
+    fn shows(&self, object: &SshKey) -> Found {
+        found(object)
+    }
+
     fn wake(&self, whom: Released<'_>) {
         match whom {
             Released::Named(namespace, name) => {
@@ -191,6 +195,7 @@ fn found(object: &SshKey) -> Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::floor_tests::{Answer, Floor, no};
     use kube::{core::DeserializeGuard, runtime::watcher::Event};
     use serde_json::{Value, json};
 
@@ -232,6 +237,30 @@ mod tests {
         let mut ending = object("1", "True", 3);
         ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert_eq!(shown(&ending), Found::Ending);
+    }
+
+    #[tokio::test]
+    async fn what_is_read_live_is_what_the_api_server_has_and_not_what_the_watch_showed() {
+        let floor = Floor::start([
+            Answer::Says(200, object("1", "True", 2)),
+            Answer::Says(200, object("1", "True", 3)),
+            no(404, "gone"),
+            no(500, "no"),
+        ])
+        .await;
+        let objects = Arc::new(KeyObjects::new(traits(), 1));
+        let shown = DeserializeGuard(Ok(decoded(&object("1", "True", 3))));
+        objects.take_in(0, Event::Apply(shown));
+        let keys = &floor.ctx.stored_keys;
+        keys.set_keys(Arc::new(Known(objects)));
+        assert!(matches!(keys.find("shop", "ops"), Found::Ready(_)));
+        let live = async || keys.live(&floor.ctx, "shop", "ops").await;
+        assert!(matches!(live().await, Ok(Found::NotReady(_))));
+        assert!(matches!(live().await, Ok(Found::Ready(_))));
+        assert!(matches!(live().await, Ok(Found::Missing)));
+        assert!(live().await.is_err());
+        let path = "GET /apis/flexmetal.dev/v1alpha1/namespaces/shop/sshkeys/ops";
+        assert_eq!(floor.asked(), [path; 4]);
     }
 
     #[test]

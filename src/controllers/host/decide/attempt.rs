@@ -8,7 +8,9 @@ use crate::{
         DedicatedHost, Reason,
         command::CommandOutcome,
         host::DedicatedHostStatus,
-        host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
+        host_install::{
+            HostInstall, HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog,
+        },
         host_power::{HostCommand, HostPowerStatus},
         reinstall::InstallEnd,
     },
@@ -30,6 +32,9 @@ pub enum Before {
 pub fn against(host: &Host, number: u64, server_id: Option<i64>) -> Option<String> {
     if super::is_on_demand(host) {
         return Some(format!("host {number} is an on-demand server"));
+    }
+    if super::is_of_another_kind(host) {
+        return Some(format!("host {number} is no dedicated host"));
     }
     let is_other = host
         .server_id
@@ -66,8 +71,8 @@ pub fn intent(
     attempt: String,
     (since, window): (Moment, Duration),
     (host, log): (&Host, HostLog),
-    texts: String,
 ) -> HostInstallIntent {
+    let install = fresh.subject.object.spec.install.as_ref();
     HostInstallIntent {
         uid: fresh.subject.uid().to_owned(),
         host_id: fresh.subject.object.spec.host_id,
@@ -79,7 +84,7 @@ pub fn intent(
         account: new.account.clone(),
         before: word(&host.install_status).map(str::to_owned),
         log,
-        texts,
+        secret_texts: install.is_none_or(HostInstall::has_secret_texts),
     }
 }
 
@@ -140,7 +145,10 @@ pub fn commanding(
             crate::kinds::host_power::HostAction::Restart => known.wish,
             _ => new.wish,
         },
-        restart_token: new.restart_token.clone(),
+        restart_token: match new.action {
+            crate::kinds::host_power::HostAction::Restart => new.restart_token.clone(),
+            _ => known.restart_token,
+        },
         last: Some(command.clone()),
         ..known
     });
@@ -210,7 +218,7 @@ pub fn answered_install(
     record: HostInstallRecord,
     answer: &Result<(), Error>,
 ) -> HostInstallRecord {
-    let (outcome, message) = outcome(answer);
+    let (outcome, message) = outcome(answer, record.intent.secret_texts);
     HostInstallRecord {
         outcome,
         message,
@@ -220,7 +228,7 @@ pub fn answered_install(
 
 /// What the answer to a command says.
 pub fn answered_command<T>(command: HostCommand, answer: &Result<T, Error>) -> HostCommand {
-    let (outcome, message) = outcome(answer);
+    let (outcome, message) = outcome(answer, false);
     HostCommand {
         outcome,
         message,
@@ -228,7 +236,23 @@ pub fn answered_command<T>(command: HostCommand, answer: &Result<T, Error>) -> H
     }
 }
 
-fn outcome<T>(answer: &Result<T, Error>) -> (Option<CommandOutcome>, Option<String>) {
+/// What an error says, in words that may be shown: where a secret may have gone with the request, none of the provider's,
+/// which may repeat any part of it.
+pub fn explained(error: &Error, had_secret: bool) -> String {
+    match (had_secret, error.status()) {
+        (false, _) => error.explain(),
+        (true, Some(status)) => format!(
+            "the provider answered with status {status}; its words are not shown, since they may repeat the script or another text that was sent"
+        ),
+        // Without the causes, which may hold what the other side sent.
+        (true, None) => error.to_string(),
+    }
+}
+
+fn outcome<T>(
+    answer: &Result<T, Error>,
+    had_secret: bool,
+) -> (Option<CommandOutcome>, Option<String>) {
     let error = match answer {
         Ok(_) => return (Some(CommandOutcome::Accepted), None),
         Err(error) => error,
@@ -246,5 +270,5 @@ fn outcome<T>(answer: &Result<T, Error>) -> (Option<CommandOutcome>, Option<Stri
         }
         _ => CommandOutcome::Refused,
     };
-    (Some(outcome), Some(error.explain()))
+    (Some(outcome), Some(explained(error, had_secret)))
 }

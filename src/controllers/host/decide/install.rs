@@ -26,6 +26,9 @@ use std::time::Duration;
 /// How long an installation may take before the host says so. It is looked at all the same.
 pub const TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
+/// Why status shows no line of a log.
+const NOT_SHOWN: &str = "lines of its log are not shown, since they may repeat the script or another text that was sent";
+
 /// An installation that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewInstall {
@@ -71,7 +74,7 @@ pub(super) fn step(
         );
         return Step {
             cause: Some(Cause::waits(Reason::Progressing, text)),
-            effect: read_log(facts, view, None),
+            effect: read_log(facts, view),
             is_moving: true,
             ..Step::default()
         };
@@ -95,11 +98,7 @@ pub(super) fn step(
         false => Step {
             cause: after(facts, known),
             // What was there at first sight is accounted for, whatever a status that is restored later has forgotten.
-            effect: known
-                .log
-                .is_none()
-                .then(|| read_log(facts, view, None))
-                .flatten(),
+            effect: known.log.is_none().then(|| read_log(facts, view)).flatten(),
             ..Step::default()
         },
     };
@@ -124,10 +123,10 @@ pub(super) fn log_was_tried(facts: &Facts) -> bool {
 }
 
 /// A look at the log, where it is time for one: a failure holds up nothing else, and makes the next one wait.
-fn read_log(facts: &Facts, view: &View, of: Option<&HostInstallRecord>) -> Option<Effect> {
+fn read_log(facts: &Facts, view: &View) -> Option<Effect> {
     let own = &facts.subject.memory.own;
-    let every = match (&own.log_error, of) {
-        (Some((_, _, true)), _) => view.times.idle_poll_interval,
+    let every = match &own.log_error {
+        Some((_, _, true)) => view.times.idle_poll_interval,
         _ => view.times.active_poll_interval,
     };
     let last = own.log.as_ref().map(|sight| sight.at);
@@ -135,9 +134,8 @@ fn read_log(facts: &Facts, view: &View, of: Option<&HostInstallRecord>) -> Optio
     let is_due = last
         .max(failed)
         .is_none_or(|at| facts.subject.now.mono >= at + every);
-    let of = of.map(|record| (record.intent.attempt.clone(), record.intent.texts.clone()));
     let pages = facts.log_pages();
-    is_due.then_some(Effect::ReadLog { of, pages })
+    is_due.then_some(Effect::ReadLog { pages })
 }
 
 /// Takes in what the look shows of an installation that is open, and its end where it has come.
@@ -165,7 +163,8 @@ fn settle(facts: &Facts, view: &View, began: Duration, host: &Host, known: &mut 
     let attempt = record.intent.attempt.clone();
     let begins = facts.begins(&attempt, view);
     let sight = own.log.as_ref().filter(|sight| sight.at >= begins);
-    if let Some(sight) = sight.filter(|sight| !sight.lines.is_empty()) {
+    let may_show = !record.intent.secret_texts;
+    if let Some(sight) = sight.filter(|sight| may_show && !sight.lines.is_empty()) {
         known.lines.clone_from(&sight.lines);
     }
     let is_later = sight.is_some_and(|sight| sight.log.is_later_than(&record.intent.log));
@@ -173,7 +172,9 @@ fn settle(facts: &Facts, view: &View, began: Duration, host: &Host, known: &mut 
         return;
     }
     let under_way = host.install_status.is_under_way();
-    let is_changed = word(&host.install_status) != record.intent.before.as_deref();
+    // What the answer leaves out says nothing.
+    let shown = word(&host.install_status);
+    let is_changed = shown.is_some() && shown != record.intent.before.as_deref();
     record.is_seen |= under_way || is_changed;
     let has_arrived = record.is_seen || is_later;
     if has_arrived {
@@ -257,12 +258,12 @@ fn follow(
                 .to_owned()
         }
     };
-    let log = match &facts.subject.memory.own.log_error {
-        Some((_, why, _)) => format!("; its log cannot be read: {why}"),
-        None => known
-            .lines
-            .last()
-            .map_or(String::new(), |_| "; see status.install.lines".to_owned()),
+    let log = match (&facts.subject.memory.own.log_error, known.lines.is_empty()) {
+        (Some(_), _) if record.intent.secret_texts => "; its log cannot be read".to_owned(),
+        (Some((_, why, _)), _) => format!("; its log cannot be read: {why}"),
+        (None, _) if record.intent.secret_texts => format!("; {NOT_SHOWN}"),
+        (None, false) => "; see status.install.lines".to_owned(),
+        (None, true) => String::new(),
     };
     let what = format!(
         "host {} {what} (spec.install.revision {revision}){log}",
@@ -288,13 +289,11 @@ fn follow(
     let failed = own.log_error.as_ref().map(|(at, _, _)| *at);
     let looked = own.log.as_ref().map(|sight| sight.at).max(failed);
     let is_last = is_over && facts.has_sent(record) && looked.is_none_or(|at| at <= began);
-    let of = (record.intent.attempt.clone(), record.intent.texts.clone());
     let effect = match is_last {
         true => Some(Effect::ReadLog {
-            of: Some(of),
             pages: facts.log_pages(),
         }),
-        false => read_log(facts, view, Some(record)),
+        false => read_log(facts, view),
     };
     Step {
         cause: Some(cause),
@@ -339,7 +338,11 @@ fn ended(facts: &Facts, last: &HostInstallRecord) -> Option<Cause> {
         InstallEnd::Failed => (
             Reason::ReinstallFailed,
             format!(
-                "the provider says that the installation of host {host} failed (spec.install.revision {revision}){why}; see status.install.lines"
+                "the provider says that the installation of host {host} failed (spec.install.revision {revision}){why}; {}",
+                match last.intent.secret_texts {
+                    true => NOT_SHOWN,
+                    false => "see status.install.lines",
+                }
             ),
         ),
         InstallEnd::Refused => (
@@ -414,7 +417,7 @@ fn start(
                     format!("{what}; its installation log is read within seconds"),
                 ),
             }),
-            effect: read_log(facts, view, None),
+            effect: read_log(facts, view),
             is_moving: true,
             ..Step::default()
         };
@@ -439,7 +442,7 @@ fn start(
                         format!("{what}; the list of systems is read within seconds"),
                     ),
                 }),
-                wants: Some((List::Catalogue, subject.since())),
+                wants: Some((List::Catalogue, catalogue_since(facts, view))),
                 ..Step::default()
             };
         }
@@ -494,6 +497,13 @@ pub(super) fn held(facts: &Facts, every: Duration, is_install: bool) -> Option<(
         .then(|| (held.cause.clone(), rest))
 }
 
+/// A list of systems that was looked at before says nothing any more: a number may have another meaning by now.
+fn catalogue_since(facts: &Facts, view: &View) -> Duration {
+    let now = facts.subject.now.mono;
+    let newest = now.saturating_sub(view.times.idle_poll_interval);
+    facts.subject.since().max(newest)
+}
+
 /// The number and the family of the system; None: the list of them has to be looked at.
 fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cause> {
     let person = |text: String| Cause::needs_person(Reason::InvalidSpec, text);
@@ -503,7 +513,7 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
     let Some((at, catalogue)) = &view.catalogue else {
         return Ok(None);
     };
-    if *at < facts.subject.since() {
+    if *at < catalogue_since(facts, view) {
         return Ok(None);
     }
     let mut systems = catalogue.systems.iter();

@@ -10,8 +10,9 @@ pub mod power;
 mod remedy;
 #[cfg(test)]
 pub(crate) mod tests;
+mod withheld;
 
-use super::facts::{Facts, is_on_demand};
+use super::facts::{Facts, is_of_another_kind, is_on_demand};
 use crate::{
     account::{
         List,
@@ -34,6 +35,9 @@ use install::NewInstall;
 use power::NewCommand;
 use std::time::Duration;
 
+/// No pass follows sooner after one that only waits.
+const BRIEFEST: Duration = Duration::from_secs(1);
+
 /// A decision about a host.
 pub type Decision = pass::Decision<DedicatedHostStatus, Effect>;
 
@@ -46,8 +50,6 @@ pub enum Effect {
     Command(Box<NewCommand>),
     /// Read its installation log.
     ReadLog {
-        /// The nonce of the installation and the hash of its texts, where lines of it are shown.
-        of: Option<(String, String)>,
         /// So many pages of it are allowed for.
         pages: u32,
     },
@@ -140,14 +142,21 @@ fn base(facts: &Facts) -> DedicatedHostStatus {
 
 fn keep(facts: &Facts) -> Decision {
     let subject = &facts.subject;
-    let status = base(facts);
-    let view = match subject.account.usable(Purpose::Change) {
+    let mut status = base(facts);
+    let view = match (
+        subject.account.usable(Purpose::Change),
+        against_looking(facts),
+    ) {
+        (Ok(view), None) => Ok(view),
+        (Err(cause), _) | (Ok(_), Some(cause)) => Err(cause),
+    };
+    if withheld::is(facts, view.as_ref().err()) {
+        withheld::waive(facts, &mut status);
+    }
+    let view = match view {
         Ok(view) => view,
         Err(cause) => return Decision::of(status).because(cause),
     };
-    if let Some(cause) = against_looking(facts) {
-        return Decision::of(status).because(cause);
-    }
     let Some((began, hosts)) = facts.hosts() else {
         let decision = Decision::of(status);
         let decision = match view.error_of(List::Hosts) {
@@ -161,6 +170,15 @@ fn keep(facts: &Facts) -> Decision {
         Some(host) if is_on_demand(host) => {
             let text = format!(
                 "spec.hostID: host {} is an on-demand server, which is ordered and released; use a BareMetalServer with spec.externalID for it, and delete this object",
+                host.id
+            );
+            Decision::of(status)
+                .because(Cause::needs_person(Reason::InvalidSpec, text))
+                .wanting(List::Hosts, began + view.times.idle_poll_interval)
+        }
+        Some(host) if is_of_another_kind(host) => {
+            let text = format!(
+                "spec.hostID: the provider does not call host {} a dedicated host, so nothing is sent to it; delete this object",
                 host.id
             );
             Decision::of(status)
@@ -271,15 +289,14 @@ fn shown(
     let effect = effect.or_else(|| reads.into_iter().next().filter(|_| stands));
     let cause = install.cause.or(power.cause);
     let cause = cause.unwrap_or_else(|| at_rest(facts, host));
-    let mut decision = Decision::of(status).because(cause);
-    decision = match install.wants {
-        Some((list, at)) => decision
-            .wanting(list, at)
-            .again(pace.saturating_sub(subject.now.mono)),
-        None => decision.wanting(List::Hosts, pace),
-    };
+    let mut decision = Decision::of(status)
+        .because(cause)
+        .wanting(List::Hosts, pace);
+    if let Some((list, at)) = install.wants {
+        decision = decision.wanting_also(list, at);
+    }
     if let Some(rest) = [install.rest, power.rest].into_iter().flatten().min() {
-        let again = decision.again.min(rest);
+        let again = decision.again.min(rest.max(BRIEFEST));
         decision = decision.again(again);
     }
     decision = match effect {
@@ -311,6 +328,14 @@ fn at_rest(facts: &Facts, host: &Host) -> Cause {
     }
 }
 
+/// Whether something is asked for that would be sent.
+fn is_pending(facts: &Facts, status: &DedicatedHostStatus) -> bool {
+    let install = status.install.as_ref();
+    let installs = install.is_some_and(|install| install::wished(facts) > install.performed());
+    let switches = status.power.as_ref();
+    installs || switches.is_some_and(|known| power::is_wished_for(facts, known))
+}
+
 /// Why the host under this number is not the one that was seen before. Its record is left as it was.
 fn is_another(
     facts: &Facts,
@@ -321,8 +346,17 @@ fn is_another(
     let changed =
         status.lineage.is_some() && view.lineage.is_some() && status.lineage != view.lineage;
     let number = facts.number();
+    let is_same =
+        matches!((status.server_id, host.server_id), (Some(before), Some(now)) if before == now);
     match (status.server_id, host.server_id) {
-        (Some(before), Some(now)) if before == now => None,
+        // Two accounts may count their machines alike: that is not enough to wipe one.
+        _ if is_same && changed && is_pending(facts, status) => {
+            let text = format!(
+                "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, so what is asked for is not sent, although the machine has the same number; set them back, or take back what is asked for (spec.install.revision, spec.power, spec.restartToken as in status), and ask for it once the object is Ready"
+            );
+            Some(Cause::needs_person(Reason::AccountChanged, text))
+        }
+        _ if is_same => None,
         _ if changed => {
             let text = format!(
                 "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, and nothing shows that it is the same host, so nothing is sent; set them back, or delete this object and create it again if the host of now is meant"

@@ -17,6 +17,9 @@ const MOST_DISKS: usize = 32;
 /// By how many seconds the start of a host has to move until that is written: the clock of a list is not exact, and a world
 /// in which nothing happens writes nothing.
 const SLACK: i64 = 300;
+/// Before this, the first second of the year 2000, no host was started. What a list shows instead is a mistake, and the API
+/// server takes no date before year 0, and nothing else of a status with one.
+const EARLIEST: i64 = 946_684_800;
 /// The kind of an address of a console.
 const CONSOLE: i64 = 2;
 
@@ -66,12 +69,11 @@ fn up_since(before: Option<&Time>, facts: &Facts, began: Duration, host: &Host) 
     let uptime = host.uptime.filter(|seconds| *seconds > 0)?;
     let age = facts.subject.now.mono.saturating_sub(began).as_secs();
     let age = i64::try_from(age).unwrap_or(i64::MAX);
-    let since = facts
-        .subject
-        .now
-        .wall
-        .saturating_sub(age)
-        .saturating_sub(uptime);
+    let now = facts.subject.now.wall;
+    let since = now.saturating_sub(age).saturating_sub(uptime);
+    if !(EARLIEST..=now).contains(&since) {
+        return None;
+    }
     if let Some(before) = before
         && before.0.as_second().abs_diff(since) <= SLACK.unsigned_abs()
     {

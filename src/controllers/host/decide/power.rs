@@ -1,7 +1,9 @@
 //! `spec.power` and `spec.restartToken`: one command for each change, and none at first sight of the host.
 //!
 //! A command to switch on or off does the same when it is done twice, so one whose answer was lost is sent again after a
-//! look, a few times. A restart is never repeated on doubt.
+//! look, a few times: by the very process that sent it, while its effect may still be awaited, and not when the host was
+//! installed in between. Whoever finds one that another process has noted only looks: since then somebody may have switched
+//! the host. A restart is never repeated on doubt.
 
 use super::{
     super::facts::Facts,
@@ -62,7 +64,7 @@ pub(super) fn step(
     let Some(known) = &mut status.power else {
         return Step::default();
     };
-    settle(facts, view, began, host, known);
+    settle(facts, view, began, host, is_busy, known);
     let spec = &facts.subject.object.spec;
     if spec.power.is_none() {
         known.wish = None;
@@ -139,6 +141,18 @@ pub(super) fn step(
 fn due(facts: &Facts, known: &HostPowerStatus) -> Option<(HostAction, i32)> {
     let spec = &facts.subject.object.spec;
     let last = known.last.as_ref();
+    let not_sent = last.filter(|last| last.is_to_be_sent());
+    // It certainly was not sent, so this is no repetition. It goes before a wish for power that came later, by which it
+    // would be lost.
+    if let Some(last) = not_sent.filter(|last| last.action == HostAction::Restart)
+        && spec.restart_token.is_some()
+        && spec.restart_token == known.restart_token
+    {
+        return Some((
+            HostAction::Restart,
+            last.attempts.saturating_add(1).min(100),
+        ));
+    }
     if let Some(wish) = spec.power {
         let action = HostAction::of(wish);
         if known.wish != Some(wish) {
@@ -149,25 +163,28 @@ fn due(facts: &Facts, known: &HostPowerStatus) -> Option<(HostAction, i32)> {
         }
         let of_wish = last.filter(|last| last.action == action);
         if let Some(last) = of_wish
-            && (last.outcome == Some(CommandOutcome::NotSent) || is_lost(facts, last))
+            && (last.is_to_be_sent() || is_lost(facts, last))
         {
             return Some((action, last.attempts.saturating_add(1).min(100)));
         }
     }
     let token = spec.restart_token.as_ref()?;
-    if known.restart_token.as_ref() != Some(token) {
-        return last
-            .is_none_or(|last| !last.is_open())
-            .then_some((HostAction::Restart, 1));
-    }
-    // It certainly was not sent, so this is no repetition.
-    let last = last.filter(|last| {
-        last.action == HostAction::Restart && last.outcome == Some(CommandOutcome::NotSent)
-    })?;
-    Some((
-        HostAction::Restart,
-        last.attempts.saturating_add(1).min(100),
-    ))
+    let is_new = known.restart_token.as_ref() != Some(token);
+    let is_free = last.is_none_or(|last| !last.is_open());
+    (is_new && is_free).then_some((HostAction::Restart, 1))
+}
+
+/// Whether a command is asked for that was not sent yet.
+pub(super) fn is_wished_for(facts: &Facts, known: &HostPowerStatus) -> bool {
+    let spec = &facts.subject.object.spec;
+    let not_sent = known.last.as_ref().filter(|last| last.is_to_be_sent());
+    let not_sent = |action: HostAction| not_sent.is_some_and(|last| last.action == action);
+    let switches = spec
+        .power
+        .is_some_and(|wish| known.wish != Some(wish) || not_sent(HostAction::of(wish)));
+    let restarts = spec.restart_token.is_some()
+        && (spec.restart_token != known.restart_token || not_sent(HostAction::Restart));
+    switches || restarts
 }
 
 /// Whether it may still be on its way.
@@ -178,39 +195,57 @@ fn is_fresh(facts: &Facts, last: &HostCommand) -> bool {
     last.is_open() && facts.subject.now.mono < facts.begins(&last.attempt, view)
 }
 
-/// Whether its answer was lost, and it is to be sent again.
+/// Whether its answer was lost, and it is to be sent again: by who sent it alone, and soon. However old one is that another
+/// process has noted, nobody knows who has switched the host since.
 fn is_lost(facts: &Facts, last: &HostCommand) -> bool {
-    last.is_open() && last.action.is_repeatable() && last.attempts < ATTEMPTS && {
-        // A look after it did not show what was asked for, else it were not open.
-        let view = facts.subject.view();
-        let hosts = facts.hosts();
-        view.zip(hosts)
-            .is_some_and(|(view, (began, _))| began >= facts.begins(&last.attempt, view))
-    }
+    let may_be_repeated = last.is_open()
+        && last.action.is_repeatable()
+        && last.attempts < ATTEMPTS
+        && facts.has_commanded(last);
+    // Another account may count another machine alike.
+    let account = facts.order_account();
+    let is_there = account.is_some_and(|account| account.lineage == last.account.lineage);
+    // A look after it did not show what was asked for, else it were not open.
+    let looked = facts.subject.view().zip(facts.hosts());
+    let is_time = looked.is_some_and(|(view, (began, _))| {
+        began >= facts.begins(&last.attempt, view) && !facts.is_overdue(&last.attempt, view, began)
+    });
+    may_be_repeated && is_there && is_time
 }
 
 /// Takes in what is known by now of a command whose answer was lost.
-fn settle(facts: &Facts, view: &View, began: Duration, host: &Host, known: &mut HostPowerStatus) {
+fn settle(
+    facts: &Facts,
+    view: &View,
+    began: Duration,
+    host: &Host,
+    is_busy: bool,
+    known: &mut HostPowerStatus,
+) {
     let Some(last) = known.last.as_mut().filter(|last| last.is_open()) else {
         return;
     };
-    let give_up = |last: &mut HostCommand, why: &str| {
-        last.given_up = true;
-        last.message = Some(why.to_owned());
-    };
     if last.action == HostAction::Restart {
-        return give_up(
-            last,
-            "its answer was lost, or the operator ended before it came",
-        );
+        return last.give_up("its answer was lost, or the operator ended before it came");
     }
     if began < facts.begins(&last.attempt, view) {
         return;
     }
     if shows(host, last.action) {
         last.outcome = Some(CommandOutcome::Accepted);
-    } else if last.attempts >= ATTEMPTS || facts.is_overdue(&last.attempt, view, began) {
-        give_up(last, "its answers were lost, and the host does not show it");
+    } else if is_busy {
+        // An installation switches the host on, and its end is no time for what was asked for before.
+        last.give_up("its answer was lost, and an installation came in between");
+    } else if !facts.is_overdue(&last.attempt, view, began) {
+        if last.attempts >= ATTEMPTS && facts.has_commanded(last) {
+            last.give_up("its answers were lost, and the host does not show it");
+        }
+    } else if facts.has_commanded(last) {
+        last.give_up("its answer was lost, and the host does not show it");
+    } else {
+        last.give_up(
+            "the operator that sent it, or was about to, ended before the answer, and the host does not show it",
+        );
     }
 }
 
@@ -265,7 +300,8 @@ fn ended(facts: &Facts, known: &HostPowerStatus, last: &HostCommand) -> Option<C
     if !stands {
         return None;
     }
-    if last.given_up {
+    // Without its answer. What is known not to have been sent is no open question.
+    if last.given_up && last.outcome.is_none() {
         let text = format!(
             "{field}: it is not known whether host {host} was switched {}: {why}; {remedy}",
             direction(last.action)

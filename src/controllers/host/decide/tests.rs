@@ -43,7 +43,7 @@ use hosting::{
 use std::{collections::BTreeMap, sync::Arc};
 
 const NOW: Duration = Duration::from_secs(10_000);
-const WALL: i64 = 1_000_000;
+const WALL: i64 = 1_800_000_000;
 const KEY: &str = "0b2c4f5e-1111-4222-8333-444455556666";
 
 fn secs(seconds: u64) -> Duration {
@@ -309,7 +309,7 @@ fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {
         account: case.0.order_account().unwrap(),
         before: None,
         log: HostLog::default(),
-        texts: "t".into(),
+        secret_texts: false,
     })
 }
 

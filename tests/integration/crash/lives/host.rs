@@ -95,20 +95,24 @@ impl Life for Host {
         async move {
             let things = proxied.world.things(self.kind());
             let mut findings = Findings::new();
+            let mut is_given_up = false;
             if phase > SWITCH {
                 things.wait_gone(name, AT_ITS_END).await;
             } else {
                 let look = |object: &Value| is_over(object, phase).then(|| object.clone());
                 let what = self.phases()[phase];
                 let object = things.wait_for(name, what, AT_ITS_END, look).await;
+                is_given_up = object["status"]["power"]["last"]["givenUp"] == true;
                 if phase == INSTALL {
                     findings.extend(installed_once(proxied, &object, before).await);
                 }
             }
             findings.extend(judge::after_anything(&proxied.world).await);
             findings.extend(sent_at_most(proxied, phase));
-            if phase == SWITCH && shown(proxied).await["status"] != "stopped" {
-                findings.push("it was to be off, and runs".to_owned());
+            // Who finds the note of a process that ended sends nothing, and says that nobody knows.
+            let runs = phase == SWITCH && shown(proxied).await["status"] != "stopped";
+            if runs && !is_given_up {
+                findings.push("it is told to be off, and runs".to_owned());
             }
             (json!({"had": had(proxied).await}), findings)
         }
@@ -162,12 +166,16 @@ fn is_over(object: &Value, phase: usize) -> bool {
             last["revision"] == 1 && last["end"].is_string()
         }
         RESTART => power["restartToken"] == "again" && is_settled(),
-        _ => power["wish"] == "Off" && is_settled() && status["providerStatus"] == "stopped",
+        _ => {
+            let is_off = status["providerStatus"] == "stopped";
+            let is_given_up = power["last"]["givenUp"] == true;
+            power["wish"] == "Off" && is_settled() && (is_off || is_given_up)
+        }
     }
 }
 
 /// What may be sent in each phase, and how often: an installation and a restart never twice, and a stop again only after a
-/// look. At the end nothing.
+/// look, by who sent it. At the end nothing.
 fn sent_at_most(proxied: &ProxiedWorld, phase: usize) -> Findings {
     let (sort, most) = match phase {
         INSTALL => ("POST host/{id}/os/install", 1),

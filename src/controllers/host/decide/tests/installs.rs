@@ -151,13 +151,34 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
 
 #[test]
 fn the_list_of_systems_is_looked_at_only_when_an_installation_is_due() {
-    let without = |case: Case| case.view(|v| v.catalogue = None).decide().wants;
+    let without = |case: Case| case.view(|v| v.catalogue = None).decide();
     let due = without(Case::known().installs(1));
-    assert_eq!(due, Some((List::Catalogue, secs(9_000))));
-    assert_eq!(
-        without(Case::known()).map(|(list, _)| list),
-        Some(List::Hosts)
-    );
+    let since = NOW - secs(300);
+    assert_eq!(due.wants_also, Some((List::Catalogue, since)));
+    assert_eq!(without(Case::known()).wants_also, None);
+    // One from before that may name another system by the same number.
+    let aged = Case::known()
+        .installs(1)
+        .view(|v| v.catalogue.as_mut().unwrap().0 = since - secs(1));
+    assert_eq!(aged.effect(), None);
+    assert_eq!(aged.decide().wants_also, Some((List::Catalogue, since)));
+}
+
+#[test]
+fn who_waits_for_the_list_of_systems_looks_at_the_hosts_meanwhile_and_never_pass_after_pass() {
+    let wished = || Case::known().installs(1);
+    let unoffered = wished().spec(|s| s.install.as_mut().unwrap().os.slug = Some("none".into()));
+    let unlisted = wished().view(|v| v.catalogue = None);
+    for case in [unlisted, unoffered] {
+        // The last look at the hosts is older than one is due.
+        let case = case.list(NOW - secs(900), &[host()]);
+        let decision = case.decide();
+        assert_eq!(decision.effect, None);
+        let (also, _) = decision.wants_also.unwrap();
+        assert_eq!(also, List::Catalogue);
+        assert_eq!(decision.wants, Some((List::Hosts, NOW - secs(600))));
+        assert!(decision.again >= secs(1), "{:?}", decision.again);
+    }
 }
 
 #[test]
@@ -168,16 +189,10 @@ fn an_installation_that_was_taken_is_followed_to_its_end() {
         .shown(|h| h.install_status = InstallStatus::Installing)
         .written();
     assert!(runs.install_status().last.unwrap().is_seen);
-    assert!(matches!(
-        runs.effect(),
-        None | Some(Effect::ReadLog { of: Some(_), .. })
-    ));
+    assert!(matches!(runs.effect(), None | Some(Effect::ReadLog { .. })));
     // Its end is believed once the log was read after it: from then on all of it is accounted for.
     let over = runs.shown(|h| h.install_status = InstallStatus::Finished);
-    assert!(matches!(
-        over.effect(),
-        Some(Effect::ReadLog { of: Some(_), .. })
-    ));
+    assert!(matches!(over.effect(), Some(Effect::ReadLog { .. })));
     let log = HostLog {
         entries: 4,
         last_id: Some(4),
@@ -217,6 +232,119 @@ fn a_former_end_is_none_of_this_one() {
 }
 
 #[test]
+fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
+    let finished = |host: &mut Host| host.install_status = InstallStatus::Finished;
+    let former = sent(1, None).status(|s| {
+        let last = s.install.as_mut().unwrap().last.as_mut().unwrap();
+        last.intent.before = Some("finished".into());
+    });
+    let former = former.own(|own| {
+        own.install.as_mut().unwrap().intent.before = Some("finished".into());
+    });
+    let bare = former.shown(|h| h.install_status = InstallStatus::None);
+    let bare = bare.written();
+    let last = bare.install_status().last.unwrap();
+    assert_eq!((last.is_seen, last.outcome), (false, None));
+    // It is there again, and is that of the one before.
+    let again = bare.shown(finished).own(|own| {
+        own.note(Observation::Log(LogSight {
+            at: NOW,
+            log: HostLog::default(),
+            lines: Vec::new(),
+        }));
+    });
+    let again = again.written();
+    assert_eq!(again.install_status().last.unwrap().end, None);
+}
+
+#[test]
+fn with_a_secret_neither_lines_of_the_log_nor_words_of_a_refusal_are_shown() {
+    let script = |value: Option<&str>, from: bool| {
+        Some(crate::kinds::installation::TextSource {
+            value: value.map(str::to_owned),
+            value_from: from.then(Default::default),
+        })
+    };
+    let has = |change: &dyn Fn(&mut HostInstall)| {
+        let mut case = Case::known().installs(1);
+        case = case.spec(|s| change(s.install.as_mut().unwrap()));
+        let look = (&host(), HostLog::default());
+        let Some(Effect::Install(new)) = case.effect() else {
+            panic!("nothing is due");
+        };
+        let started = (case.0.subject.now, secs(30));
+        attempt::intent(&case.0, &new, "a1".into(), started, look).secret_texts
+    };
+    assert!(!has(&|_| {}));
+    assert!(has(
+        &|i| i.post_install_script = script(Some("#!/bin/sh"), false)
+    ));
+    assert!(has(&|i| i.post_install_script = script(None, true)));
+    let mut install = HostInstall::default();
+    install.os.kernel_params = vec![crate::kinds::host_install::HostKernelParam {
+        key: "a".into(),
+        value: Some("plain".into()),
+        value_from: None,
+    }];
+    assert!(!install.has_secret_texts());
+    install.os.kernel_params[0].value_from = Some(Default::default());
+    assert!(install.has_secret_texts());
+    // A record of which that is not known.
+    let mut old = serde_json::to_value(record(&Case::known(), 1, "a1")).unwrap();
+    old.as_object_mut().unwrap().remove("secretTexts");
+    let old: HostInstallRecord = serde_json::from_value(old).unwrap();
+    assert!(old.intent.secret_texts);
+
+    let lines = |is_secret: bool| {
+        let runs = sent(1, Some(CommandOutcome::Accepted));
+        let mark = |last: &mut HostInstallRecord| last.intent.secret_texts = is_secret;
+        let runs = runs.status(|s| mark(s.install.as_mut().unwrap().last.as_mut().unwrap()));
+        let runs = runs.own(|own| mark(own.install.as_mut().unwrap()));
+        let runs = runs.shown(|h| h.install_status = InstallStatus::Installing);
+        let runs = runs.own(|own| {
+            own.note(Observation::Log(LogSight {
+                at: NOW,
+                log: HostLog::default(),
+                lines: vec!["+ export DB_PW=hunter2".into()],
+            }));
+        });
+        runs.written()
+    };
+    assert!(lines(false).install_status().lines[0].contains("hunter2"));
+    let secret = lines(true);
+    assert_eq!(secret.install_status().lines, Vec::<String>::new());
+    assert!(
+        secret.message().contains("lines of its log are not shown"),
+        "{}",
+        secret.message()
+    );
+
+    let refused = |status| {
+        hosting::Error::Refused(hosting::Refusal {
+            status,
+            code: None,
+            message: "line 2: export DB_PW=hunter2".into(),
+            fields: vec![("postInstallScript".into(), "hunter2".into())],
+            retry_after: None,
+            idempotent: false,
+        })
+    };
+    let told = |is_secret: bool| {
+        let mut record = record(&Case::known(), 1, "a1");
+        record.intent.secret_texts = is_secret;
+        attempt::answered_install(record, &Err(refused(422)))
+    };
+    assert!(told(false).message.unwrap().contains("hunter2"));
+    let secret = told(true);
+    assert_eq!(secret.outcome, Some(CommandOutcome::Refused));
+    let message = secret.message.unwrap();
+    assert!(
+        message.contains("422") && !message.contains("hunter2"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_lost_answer_is_looked_for_and_never_sent_again_by_itself() {
     let lost = sent(1, None);
     assert_eq!(
@@ -236,7 +364,9 @@ fn a_lost_answer_is_looked_for_and_never_sent_again_by_itself() {
     assert_eq!(last(logged).outcome, Some(CommandOutcome::Accepted));
     // Nothing of it shows: a person says what comes next.
     let began = NOW + secs(700);
-    let given_up = lost.list(began, &[host()]).at(began + secs(1)).written();
+    let given_up = lost.list(began, &[host()]).at(began + secs(1));
+    let given_up = given_up.view(|v| v.catalogue.as_mut().unwrap().0 = began);
+    let given_up = given_up.written();
     assert_eq!(
         given_up.install_status().last.unwrap().end,
         Some(InstallEnd::Unknown)
@@ -393,10 +523,7 @@ fn a_log_that_cannot_be_read_holds_up_its_installation_alone() {
         .decide()
         .status(&long.0.subject, jiff::Timestamp::UNIX_EPOCH);
     let long = long.object(|o| o.status = Some(status));
-    let more = Effect::ReadLog {
-        of: None,
-        pages: 20,
-    };
+    let more = Effect::ReadLog { pages: 20 };
     assert_eq!(long.effect(), Some(more));
     let switched = idle.spec(|s| s.power = Some(Power::Off));
     assert!(matches!(switched.effect(), Some(Effect::Command(_))));

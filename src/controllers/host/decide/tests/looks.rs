@@ -11,7 +11,7 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
     assert!(first.goes_on);
     let (status, _) = first.status(&new.0.subject, jiff::Timestamp::UNIX_EPOCH);
     let seen = new.object(|o| o.status = Some(status));
-    assert_eq!(seen.effect(), Some(Effect::ReadLog { of: None, pages: 3 }));
+    assert_eq!(seen.effect(), Some(Effect::ReadLog { pages: 3 }));
     assert_eq!(seen.reason(), Some(Reason::Progressing));
     // A process that ends here has noted nothing: the next one sees the host first, and not as one with an empty log.
     assert_eq!(seen.0.subject.status().install, None);
@@ -123,6 +123,152 @@ fn the_older_of_two_objects_has_the_host() {
 }
 
 #[test]
+fn what_is_no_dedicated_host_is_sent_nothing() {
+    for kind in [HostKind::Virtual, HostKind::Other(Some(9))] {
+        let case = Case::known().installs(1).shown(|h| h.kind = kind);
+        assert_eq!(
+            (case.effect(), case.stands()),
+            (None, (Some(Reason::InvalidSpec), Some(Standing::Stalled)))
+        );
+        let mut live = host();
+        live.kind = kind;
+        assert!(attempt::against(&live, 7, Some(70)).is_some());
+    }
+    // Records are known that do not say what they are of.
+    let bare = Case::known()
+        .installs(1)
+        .shown(|h| h.kind = HostKind::Other(None));
+    assert!(matches!(bare.effect(), Some(Effect::Install(_))));
+}
+
+/// The host is another object's, or is not let to this one.
+fn withheld() -> [(Reason, fn(Case) -> Case); 3] {
+    [
+        (Reason::OwnershipConflict, |case| {
+            let owner = Claimant {
+                uid: "uid-0".into(),
+                namespace: "shop".into(),
+                name: "first".into(),
+                account: crate::account::AccountKey::of(&PinnedAccount::of(None), "shop"),
+                is_deleting: false,
+            };
+            case.facts(|f| f.rivals.owner = Some(Arc::new(owner)))
+        }),
+        (Reason::NotAllowed, |case| {
+            case.terms(Terms::Entry(Arc::default()))
+        }),
+        (Reason::NamespaceNotAllowed, |case| {
+            case.terms(Terms::Refused("no; have it added".into()))
+        }),
+    ]
+}
+
+/// It is the object's again.
+fn given_back(case: Case) -> Case {
+    case.facts(|f| f.rivals.owner = None).terms(Terms::Own)
+}
+
+/// Everything is asked for.
+fn asked(case: Case) -> Case {
+    case.installs(9).spec(|s| {
+        s.power = Some(Power::Off);
+        s.restart_token = Some("t9".into());
+    })
+}
+
+#[test]
+fn what_is_asked_for_while_the_host_is_not_the_objects_counts_as_done() {
+    for (reason, hold) in withheld() {
+        let held = hold(Case::known()).written();
+        assert_eq!(held.reason(), Some(reason));
+        let held = asked(held).written();
+        assert_eq!(held.reason(), Some(reason));
+        let back = given_back(held).written();
+        assert_eq!(
+            (back.effect(), back.reason()),
+            (None, Some(Reason::Available)),
+            "{reason}"
+        );
+        assert_eq!(back.install_status().revision, 9);
+        assert_eq!(back.power_status().wish, Some(Power::Off));
+        // What is asked for from then on counts.
+        let next = back.installs(10);
+        assert!(
+            matches!(next.effect(), Some(Effect::Install(_))),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn so_it_does_where_nobody_looked_before_that_was_over() {
+    for (reason, hold) in withheld() {
+        // The operator was away from the edit to the end of it.
+        let back = given_back(asked(hold(Case::known()).written()));
+        assert_eq!(back.effect(), None, "{reason}");
+        let back = back.written();
+        assert_eq!(
+            (back.effect(), back.reason()),
+            (None, Some(Reason::Available)),
+            "{reason}"
+        );
+        assert_eq!(back.install_status().revision, 9);
+    }
+}
+
+#[test]
+fn what_was_sent_before_the_host_was_taken_from_the_object_stays_on_record() {
+    for (reason, hold) in withheld() {
+        let sent = sent(1, None);
+        let before = sent.0.install().unwrap().last;
+        let held = hold(asked(sent)).written();
+        assert_eq!(held.install_status().last, before, "{reason}");
+        assert_eq!(held.install_status().performed(), 9, "{reason}");
+        // It goes on to be looked for.
+        let back = given_back(held).written();
+        assert_eq!(back.reason(), Some(Reason::Reinstalling), "{reason}");
+        let over = back.shown(|h| h.install_status = InstallStatus::Created);
+        let last = over.written().install_status().last.unwrap();
+        assert!(last.is_seen && last.is_open(), "{reason}");
+        // What certainly was not sent is not sent later either.
+        let mut unsent = command(&Case::known(), HostAction::Stop, 1);
+        unsent.outcome = Some(CommandOutcome::NotSent);
+        let wished = Case::known().spec(|s| s.power = Some(Power::Off));
+        let wished = wished.status(|s| {
+            let power = s.power.as_mut().unwrap();
+            (power.wish, power.last) = (Some(Power::Off), Some(unsent));
+        });
+        assert!(matches!(wished.effect(), Some(Effect::Command(_))));
+        let back = given_back(hold(wished).written()).written();
+        assert_eq!(
+            (back.effect(), back.reason()),
+            (None, Some(Reason::Available)),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn a_start_of_a_host_that_cannot_be_is_not_shown() {
+    let since = |uptime: i64| {
+        let case = Case::known().shown(|h| h.uptime = Some(uptime)).written();
+        case.0.subject.status().up_since
+    };
+    assert!(since(86_400).is_some());
+    for uptime in [
+        i64::MAX,
+        100_000_000_000,
+        WALL,
+        WALL - 946_684_800,
+        0,
+        -5,
+        i64::MIN,
+    ] {
+        assert_eq!(since(uptime), None, "{uptime}");
+    }
+}
+
+#[test]
 fn through_an_account_of_the_cluster_only_what_is_granted_by_its_own_word_is_looked_at() {
     let entry = |hosts: &[i64]| {
         Terms::Entry(Arc::new(AllowedNamespaces {
@@ -182,15 +328,27 @@ fn another_machine_under_the_number_or_another_account_sends_nothing_and_keeps_t
         (None, Some(Reason::AccountChanged))
     );
     assert_eq!(unknown.decide().status.install.unwrap().performed(), 0);
-    // The same machine, by its own number: the account has another key, and the consent counts.
-    let same = moved(wished).facts(|f| {
+    // By its own number it is the same machine. But that another account counts alike is no consent to wipe one there.
+    let same = moved(wished.clone()).written();
+    assert_eq!(
+        (same.effect(), same.reason()),
+        (None, Some(Reason::AccountChanged))
+    );
+    let switched = Case::known().spec(|s| s.power = Some(Power::Off));
+    assert_eq!(moved(switched).reason(), Some(Reason::AccountChanged));
+    // Of which nothing is asked, it is taken on, and what is asked for then counts.
+    let same = moved(Case::known()).facts(|f| {
         f.key = Some(Found::Ready(StoredKey {
             lineage: "lineage-2".into(),
             ..stored()
         }));
     });
-    assert_eq!(same.effect(), None, "that is written first");
-    assert!(matches!(same.written().effect(), Some(Effect::Install(_))));
+    let same = same.written();
+    assert_eq!(same.reason(), Some(Reason::Available));
+    assert!(matches!(
+        same.installs(1).effect(),
+        Some(Effect::Install(_))
+    ));
 }
 
 #[test]

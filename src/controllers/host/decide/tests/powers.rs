@@ -14,8 +14,16 @@ fn wish(power: Power) -> Case {
     Case::known().spec(|s| s.power = Some(power))
 }
 
-/// A command stands in status for this wish, and this process has seen it since then.
+/// A command that this process sent for this wish; that the answer does not come was known then.
 fn lost(action: HostAction, attempts: i32, since: Duration) -> Case {
+    let case = noted(action, attempts, since);
+    let last = command(&case, action, attempts);
+    case.own(|own| own.note(Observation::Commanded(Box::new(last), since)))
+        .recalled()
+}
+
+/// A command stands in status for this wish, which another process has noted; this one has seen it since then.
+fn noted(action: HostAction, attempts: i32, since: Duration) -> Case {
     let (power, token) = match action {
         HostAction::Start => (Some(Power::On), None),
         HostAction::Stop => (Some(Power::Off), None),
@@ -109,11 +117,11 @@ fn what_holds_back_an_installation_holds_back_a_command() {
 #[test]
 fn a_lost_start_or_stop_is_seen_or_sent_again_a_few_times() {
     let window = secs(30);
-    // Too early: another process may be about to send it.
-    let early = lost(HostAction::Stop, 1, NOW - secs(10));
+    // No look began after it.
+    let early = lost(HostAction::Stop, 1, NOW);
     assert_eq!(
-        (due(&early), early.reason()),
-        (None, Some(Reason::OutcomeUnknown))
+        (due(&early), early.decide().wants),
+        (None, Some((List::Hosts, NOW)))
     );
     let since = NOW - secs(2) - window;
     assert_eq!(
@@ -138,6 +146,85 @@ fn a_lost_start_or_stop_is_seen_or_sent_again_a_few_times() {
         last.spec(|s| s.power = None).written().reason(),
         Some(Reason::Available)
     );
+}
+
+#[test]
+fn a_start_or_stop_that_another_process_noted_is_looked_for_and_never_sent_again() {
+    let window = secs(30);
+    for age in [60, 3_600, 5 * 86_400] {
+        let noted = |since| {
+            let case = noted(HostAction::Stop, 1, since).status(|s| {
+                let last = s.power.as_mut().unwrap().last.as_mut().unwrap();
+                (last.started_at, last.send_by) = (WALL - age, WALL - age + 30);
+            });
+            case.recalled()
+        };
+        // Whether it is about to be sent, or may still show: whoever switched the host on since is not overruled.
+        for since in [NOW, NOW - secs(10), NOW - secs(2) - window, NOW - secs(500)] {
+            let case = noted(since);
+            assert_eq!(
+                (due(&case), case.reason()),
+                (None, Some(Reason::OutcomeUnknown)),
+                "{age} {since:?}"
+            );
+        }
+        let late = noted(NOW - secs(602) - window).written();
+        assert_eq!(
+            (due(&late), late.stands()),
+            (
+                None,
+                (Some(Reason::OutcomeUnknown), Some(Standing::Stalled))
+            )
+        );
+        assert!(late.power_status().last.unwrap().given_up);
+        let seen = noted(NOW - secs(2) - window).shown(|h| h.status = "stopped".into());
+        assert_eq!(seen.written().reason(), Some(Reason::Available));
+    }
+    // Another lease, and this process is another one, too.
+    let sent = lost(HostAction::Stop, 1, NOW - secs(2));
+    assert_eq!(due(&sent), Some((HostAction::Stop, 2)));
+    let anew = sent.facts(|f| f.subject.acting_since = NOW - secs(2));
+    assert_eq!(due(&anew.recalled()), None);
+    // Its own is not sent for ever.
+    assert_eq!(
+        due(&lost(HostAction::Stop, 1, NOW - secs(602)).written()),
+        None
+    );
+}
+
+#[test]
+fn a_lost_stop_is_not_sent_again_when_the_host_was_installed_in_between() {
+    let lost = lost(HostAction::Stop, 1, NOW - secs(2));
+    let during = lost.shown(|h| h.install_status = InstallStatus::Installing);
+    let during = during.written();
+    assert!(during.power_status().last.unwrap().given_up);
+    // It switched the host on.
+    let after = during.shown(|h| h.install_status = InstallStatus::Finished);
+    assert_eq!(due(&after.written()), None);
+    let own = self::lost(HostAction::Stop, 1, NOW - secs(2)).installs(1);
+    let own = own.written();
+    assert!(matches!(own.effect(), Some(Effect::Install(_))));
+    assert!(own.power_status().last.unwrap().given_up);
+}
+
+#[test]
+fn a_restart_that_was_not_sent_is_not_lost_by_a_later_wish_for_power() {
+    let not_sent = answered(HostAction::Restart, CommandOutcome::NotSent).written();
+    let edited = not_sent.spec(|s| s.power = Some(Power::Off));
+    let Some(Effect::Command(new)) = edited.effect() else {
+        panic!("nothing is due");
+    };
+    assert_eq!((new.action, new.attempts), (HostAction::Restart, 2));
+    let mut sent = command(&edited, HostAction::Restart, 2);
+    (sent.attempt, sent.outcome) = ("c2".into(), Some(CommandOutcome::Accepted));
+    let noted = sent.clone();
+    let done = edited
+        .clone()
+        .status(|s| s.power.as_mut().unwrap().last = Some(noted));
+    assert_eq!(due(&done.written()), Some((HostAction::Stop, 1)));
+    // Who takes the word out asks for no restart any more.
+    let out = edited.spec(|s| s.restart_token = None);
+    assert_eq!(due(&out), Some((HostAction::Stop, 1)));
 }
 
 #[test]

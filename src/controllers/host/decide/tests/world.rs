@@ -294,7 +294,7 @@ impl World {
                 }
                 let nonce = self.nonce();
                 let look = (&self.host, self.log);
-                let intent = attempt::intent(&self.case.0, new, nonce, started, look, "t".into());
+                let intent = attempt::intent(&self.case.0, new, nonce, started, look);
                 if let Before::Repeated(why) = attempt::before(&known, &self.log) {
                     let told = attempt::repeated(intent, why, self.wall());
                     return self.note(Observation::Installed(Box::new(told), now), Ended::Done);
