@@ -154,7 +154,10 @@ async fn store_key(proxied: &ProxiedWorld) {
 fn is_over(object: &Value, phase: usize) -> bool {
     let status = &object["status"];
     let power = &status["power"];
-    let is_settled = || power["last"]["outcome"].is_string() || power["last"]["givenUp"] == true;
+    // One that was not sent is sent later.
+    let last = &power["last"];
+    let has_come = last["outcome"].is_string() && last["outcome"] != "NotSent";
+    let is_settled = || has_come || last["givenUp"] == true;
     match phase {
         OBSERVE => {
             let ready = lab::rig::condition(object, "Ready");
@@ -168,7 +171,7 @@ fn is_over(object: &Value, phase: usize) -> bool {
         RESTART => power["restartToken"] == "again" && is_settled(),
         _ => {
             let is_off = status["providerStatus"] == "stopped";
-            let is_given_up = power["last"]["givenUp"] == true;
+            let is_given_up = last["givenUp"] == true;
             power["wish"] == "Off" && is_settled() && (is_off || is_given_up)
         }
     }

@@ -141,10 +141,11 @@ fn what_is_no_dedicated_host_is_sent_nothing() {
     assert!(matches!(bare.effect(), Some(Effect::Install(_))));
 }
 
-type Change = fn(Case) -> Case;
+/// A reason, and what leads to it.
+type Withheld = (Reason, fn(Case) -> Case);
 
 /// The host is another object's, or is not let to this one.
-fn withheld() -> [(Reason, Change); 3] {
+fn withheld() -> [Withheld; 3] {
     [
         (Reason::OwnershipConflict, |case| {
             let owner = Claimant {
