@@ -77,9 +77,9 @@ pub struct Connection {
 pub struct LeftBehind {
     /// Their machines that are seen, in every state.
     pub machines: Vec<Sighting>,
-    /// The accounts that may have more: they had retained machines when they were last counted, and no listing that is
-    /// believed showed them since: after a restart, or with another key or URL. Those that had none make nobody wait,
-    /// so that an account that is out of order does not stop the others.
+    /// The accounts that may have more: they had retained machines when they were last counted, or any where the object is
+    /// in doubt, and no listing that is believed showed them since: after a restart, or with another key or URL. Those that
+    /// had none make nobody wait, so that an account that is out of order does not stop the others.
     pub unlisted: Vec<AccountKey>,
 }
 
@@ -183,7 +183,7 @@ impl Accounts {
         let Left {
             namespace, since, ..
         } = *of;
-        let own = self.names_of(account);
+        let own_names = self.names_of(account);
         let usable: Vec<(Account, Option<Arc<Core>>)> = {
             let entries = self.entries();
             let may_use =
@@ -198,7 +198,7 @@ impl Accounts {
         let mut left = LeftBehind::default();
         for (account, core) in usable {
             let settings = account.settings();
-            let is_own = own.contains(account.key());
+            let is_own = own_names.contains(account.key());
             let mut is_listed = false;
             if let Some(core) = core {
                 let state = core.state();
@@ -269,7 +269,7 @@ impl Accounts {
         }
     }
 
-    /// Whether the labels of a namespace suspend its servers; None: they are not known.
+    /// Whether the labels of a namespace suspend its servers and hosts; None: they are not known.
     pub fn is_namespace_suspended(&self, namespace: &str) -> Option<bool> {
         let labels = self.inner.audience.namespaces.labels(namespace)?;
         Some(policies::suspended_by(&labels))

@@ -183,7 +183,7 @@ pub struct AccountSpec {
     #[serde(default, skip_serializing_if = "is_unset")]
     pub timing: Timing,
 
-    /// Policies of the servers that use this account, where they do not say them themselves. Default: none, the
+    /// Policies of the servers and hosts that use this account, where they do not say them themselves. Default: none, the
     /// operator's apply. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Policies>,

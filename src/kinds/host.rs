@@ -119,8 +119,8 @@ pub struct DedicatedHostSpec {
     #[schemars(with = "Power")]
     pub power: Option<Power>,
 
-    /// Any word that was not there before restarts the host, once; at most 64 characters. What it says when the host is first
-    /// seen restarts nothing. Default: none. Mutable.
+    /// A word other than the last one that was acted on restarts the host, once; at most 64 characters. What it says when the
+    /// host is first seen restarts nothing. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), regex(pattern = r"^[!-~]+$"))]
     pub restart_token: Option<String>,

@@ -82,7 +82,7 @@ pub struct LogSight {
     pub at: Duration,
     /// How far it goes.
     pub log: HostLog,
-    /// The last lines, without what was sent.
+    /// The last lines; none where a secret text was sent.
     pub lines: Vec<String>,
 }
 

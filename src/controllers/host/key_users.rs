@@ -119,7 +119,7 @@ mod tests {
     fn open(outcome: Option<&str>) -> Value {
         json!({
             "uid": "u", "hostID": 7, "revision": 1, "osID": 12, "attempt": "a", "log": {},
-            "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z", "texts": "t",
+            "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z", "secretTexts": false,
             "account": {"kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l",
                 "connection": "c"},
             "outcome": outcome,
