@@ -139,6 +139,21 @@ impl Account {
         std::mem::replace(&mut self.state().held, held) != held
     }
 
+    /// What was handed over to the connection that there is settles what it shows.
+    pub(crate) fn settle_attempts(&self) {
+        let Some((live, _)) = self.connected() else {
+            return;
+        };
+        let state = live.core.state();
+        let (proof, times) = (state.machines.proof().cloned(), state.members.times());
+        drop(state);
+        if let Some((proof, times)) = proof.zip(times) {
+            self.inner
+                .reservations
+                .compare(&proof, times.absence_grace_period);
+        }
+    }
+
     /// Puts settings into force, over a new connection, given with its word, or the one that there is. Returns
     /// whether those who use the account have to look again.
     pub(crate) fn configure(&self, settings: Settings, new: Option<(Connected, String)>) -> bool {

@@ -15,7 +15,7 @@ use super::{
     users::Audience,
     view::Sighting,
 };
-use crate::kinds::{account::KnownMachine, policies, selector::Labels};
+use crate::kinds::{account::KnownMachine, policies, references::PinnedAccount, selector::Labels};
 use beside::Trial;
 use hosting::{ApiKey, BaseUrl, Client};
 use std::{
@@ -195,17 +195,23 @@ impl Accounts {
             });
             with_core.collect()
         };
+        let may_stand_in =
+            |key: &AccountKey| key.namespace.is_none() || key.name == PinnedAccount::of(None).name;
+        let seen = match of.is_in_doubt {
+            true => self.live_machines(account),
+            false => HashSet::new(),
+        };
         let mut left = LeftBehind::default();
         for (account, core) in usable {
             let settings = account.settings();
-            let is_own = own_names.contains(account.key());
+            let stood_in = !own_names.contains(account.key()) && may_stand_in(account.key());
             let mut is_listed = false;
             if let Some(core) = core {
                 let state = core.state();
                 let proof = state.machines.proof();
                 is_listed = proof.is_some_and(|p| p.began >= since && settings.is_shown_by(p));
                 let mut shown = state.machines.snapshot().left_at(of.place);
-                if let Some(mark) = of.own.filter(|_| !is_own) {
+                if let Some(mark) = of.own.filter(|_| stood_in) {
                     shown.extend(state.machines.snapshot().by_mark(mark));
                 }
                 drop(state);
@@ -216,8 +222,14 @@ impl Accounts {
                 left.machines.extend(shown);
             }
             let is_refused = || matches!(account.terms(namespace), Terms::Refused(_));
-            let has_others =
-                of.own.is_some() && of.is_in_doubt && !is_own && !settings.known.is_empty();
+            // Such as one that leads to the same account of the provider by another key, and is out of order.
+            let is_unseen = |known: &KnownMachine| {
+                known.live && !seen.contains(&known.uuid.to_ascii_lowercase())
+            };
+            let has_others = of.own.is_some()
+                && of.is_in_doubt
+                && stood_in
+                && settings.known.iter().any(is_unseen);
             if !is_listed && (settings.may_keep || has_others) && !is_refused() {
                 left.unlisted.push(account.key().clone());
             }
@@ -249,6 +261,12 @@ impl Accounts {
             Terms::Entry(_) | Terms::Unknown(_) => true,
             Terms::Refused(_) => false,
         })
+    }
+
+    /// Whether it is known by now what the account lets objects of this namespace do.
+    pub fn has_terms(&self, key: &AccountKey, namespace: &str) -> bool {
+        let terms = self.get(key).map(|account| account.terms(namespace));
+        !matches!(terms, Some(Terms::Unknown(_)))
     }
 
     /// Whether objects of this namespace may take a host of the account. Taken for granted while that is not known.
@@ -392,6 +410,7 @@ impl Accounts {
         // Only now nobody looks there any more. What it goes on to take in by permits takes room of its own.
         if let Some(live) = former.live.as_ref().filter(|_| handed_over) {
             live.core.empty();
+            entry.account.settle_attempts();
         }
         drop(entries);
         // Whoever left a connection has another one, which is news.

@@ -174,7 +174,8 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
         }
         let Some(effect) = &decision.effect else {
             // The place of an effect that a look goes ahead of is kept for it.
-            if decision.wants.is_none_or(|(_, at)| at > now) {
+            let mut wants = decision.wants.into_iter().chain(decision.wants_also);
+            if wants.all(|(_, at)| at > now) {
                 self.withdraw(subject);
             }
             return Next::Say(Again::After(decision.again));

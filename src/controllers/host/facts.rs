@@ -29,6 +29,8 @@ pub struct Facts {
     pub subject: Subject<DedicatedHost, HostMemory>,
     /// Who else wants the host.
     pub rivals: Rivals,
+    /// Whether it is known by now that the one that has the host may have it.
+    pub is_owner_known: bool,
     /// Whether the labels of the namespace suspend its objects; None: they are not known.
     pub is_namespace_suspended: Option<bool>,
     /// The SshKey that the object names, where it names one.

@@ -117,7 +117,8 @@ async fn observe(
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned, undecided).await;
     let mut facts = Facts {
-        rivals: rivals(ctx, &subject),
+        rivals: Rivals::default(),
+        is_owner_known: true,
         is_namespace_suspended: ctx.accounts.is_namespace_suspended(subject.namespace()),
         key: None,
         subject,
@@ -134,6 +135,8 @@ async fn observe(
 /// What other objects of this process show. No call is made.
 fn look_around(ctx: &HostContext, facts: &mut Facts) {
     facts.rivals = rivals(ctx, &facts.subject);
+    facts.is_owner_known = (facts.rivals.owner.as_ref())
+        .is_none_or(|owner| ctx.accounts.has_terms(&owner.account, &owner.namespace));
     let subject = &facts.subject;
     let install = subject.object.spec.install.as_ref();
     let key = install.map(|install| {

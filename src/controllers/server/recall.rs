@@ -129,11 +129,13 @@ fn left_behind(facts: &Facts, found: &Evidence, known: &impl Known) -> LeftBehin
     let place = facts.cluster.place_mark(facts.namespace(), facts.name());
     let own = facts.mark();
     let is_open = AccountRef::is_open(facts.object.account_ref());
+    // Its own order says in which account its machine is.
+    let is_told = matches!(found, Evidence::Own(_));
     let view = facts.view();
     let mut left = known.left_behind(&Left {
         namespace: facts.namespace(),
         place: place.as_str(),
-        own: is_open.then_some(own.as_str()),
+        own: (is_open && !is_told).then_some(own.as_str()),
         is_in_doubt: view.is_some_and(|view| order::in_doubt(facts, view, found)),
         since: facts.acting_since,
     });

@@ -113,6 +113,16 @@ fn against_looking(facts: &Facts) -> Option<Cause> {
         return Some(Cause::needs_person(Reason::NotAllowed, text));
     }
     let owner = facts.rivals.owner.as_ref()?;
+    if !facts.is_owner_known {
+        // No conflict yet: nothing that is asked for is used up by it.
+        let text = format!(
+            "spec.hostID: it is not known yet whether DedicatedHost {}/{}, which is older, may have host {}; that follows within seconds",
+            owner.namespace,
+            owner.name,
+            facts.number()
+        );
+        return Some(Cause::waits(Reason::Pending, text));
+    }
     let text = format!(
         "spec.hostID: DedicatedHost {}/{} has host {} already, and is older; delete one of the two",
         owner.namespace,
@@ -352,7 +362,7 @@ fn is_another(
         // Two accounts may count their machines alike: that is not enough to wipe one.
         _ if is_same && changed && is_pending(facts, status) => {
             let text = format!(
-                "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, so what is asked for is not sent, although the machine has the same number; set them back, or take back what is asked for (spec.install.revision, spec.power, spec.restartToken as in status), and ask for it once the object is Ready"
+                "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, so what is asked for is not sent, although the machine has the same number; set them back, or take back what is asked for (spec.install.revision as in status, spec.power and spec.restartToken out), and ask for it once the object is Ready"
             );
             Some(Cause::needs_person(Reason::AccountChanged, text))
         }

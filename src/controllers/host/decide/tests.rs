@@ -145,6 +145,7 @@ impl Case {
                 object: Arc::new(object),
             },
             rivals: Rivals::default(),
+            is_owner_known: true,
             is_namespace_suspended: Some(false),
             key: Some(Found::Ready(stored())),
         });

@@ -203,6 +203,21 @@ fn what_is_asked_for_while_the_host_is_not_the_objects_counts_as_done() {
     }
 }
 
+/// At the start of a process the labels of namespaces come one by one.
+#[test]
+fn nothing_is_used_up_while_it_is_not_known_whether_the_other_object_may_have_the_host() {
+    let [(_, hold), ..] = withheld();
+    let asked = hold(asked(Case::known())).facts(|f| f.is_owner_known = false);
+    let held = asked.written();
+    assert_eq!(
+        (held.effect(), held.reason()),
+        (None, Some(Reason::Pending))
+    );
+    assert_eq!(held.install_status().revision, 0);
+    let free = given_back(held).facts(|f| f.is_owner_known = true);
+    assert!(free.effect().is_some());
+}
+
 #[test]
 fn so_it_does_where_nobody_looked_before_that_was_over() {
     for (reason, hold) in withheld() {

@@ -146,10 +146,23 @@ fn who_names_no_account_orders_none_beside_its_own_machine_in_another() {
         facts.is_newcomer = !is_old;
         recall(&mut facts, Some(&elsewhere));
         let unlisted = facts.unlisted.len();
-        (short(&Case(facts).decide()).1, unlisted)
+        let decision = Case(facts).decide();
+        let said = &decision.draft.condition(Type::Ready).unwrap().message;
+        if named.is_none() {
+            assert!(
+                said.contains("bears the mark of this object in another account"),
+                "{said}"
+            );
+            assert!(said.contains("spec.accountRef"), "{said}");
+        }
+        (short(&decision).1, unlisted)
     };
     assert_eq!(decided(None, false), (Some(Reason::RetainedMachine), 0));
     assert_eq!(decided(None, true), (Some(Reason::RetainedMachine), 1));
+    // Its own order says where its machine is, or was.
+    let mut told = Case::new().ordered(Some(OrderOutcome::Created), Some(1)).0;
+    recall(&mut told, Some(&elsewhere));
+    assert_eq!(told.retained.len(), 0);
     // What is named is meant.
     assert_eq!(decided(Some("default"), false), (Some(Reason::Ordering), 0));
 }
