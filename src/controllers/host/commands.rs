@@ -69,8 +69,10 @@ pub(super) async fn send(
             return unsent(command, why);
         }
     }
-    // One that was lost had its effect after all.
-    if new.attempts > 1 && power::shows(&host, new.action) {
+    // One that was lost had its effect after all, or somebody else has switched the host since it was read.
+    if new.attempts > 1
+        && (power::shows(&host, new.action) || is_done(&mut permit, id, new.action).await)
+    {
         let command = HostCommand {
             outcome: Some(CommandOutcome::Accepted),
             ..command
@@ -114,6 +116,22 @@ pub(super) async fn send(
         );
     }
     told(ended(&answer), attempt::answered_command(command, &answer))
+}
+
+/// Whether the host is by now what a command is to make of it. Where that cannot be read, the record of right before counts.
+async fn is_done(permit: &mut Permit, id: HostId, action: HostAction) -> bool {
+    let call = permit.call_maybe_forbidden(async |client| client.host_status(id).await);
+    match call.await {
+        Ok(shown) => power::is_done(&shown.result, action),
+        Err(error) => {
+            tracing::debug!(
+                host = id.0,
+                error = error.explain(),
+                "whether a host runs could not be read"
+            );
+            false
+        }
+    }
 }
 
 async fn request(permit: &mut Permit, id: HostId, action: HostAction) -> Result<HostResult, Error> {

@@ -162,6 +162,8 @@ fn turn(effect: &Effect) -> Option<(Lane, u32)> {
     match effect {
         // The host and its log are looked at first; the request itself has a call of its own.
         Effect::Install(new) => Some((Lane::Change, 2 + new.pages)),
+        // One that is sent again looks twice.
+        Effect::Command(new) if new.attempts > 1 => Some((Lane::Change, 3)),
         Effect::Command(_) => Some((Lane::Change, 2)),
         Effect::ReadLog { pages, .. } => Some((Lane::Poll, *pages)),
     }

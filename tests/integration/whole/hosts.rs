@@ -275,6 +275,18 @@ async fn each_change_of_power_is_one_call_and_a_restart_is_never_repeated() {
     let now = sent(&world).await;
     assert!(now[&call("stop")] <= 3, "{now:?}");
     assert!((2..=3).contains(&now[&call("start")]), "{now:?}");
+    // One that is sent again is looked at once more right before.
+    let ledger = world.simulator.ledger().await;
+    let of = |method: &str, word: &str| {
+        let path = format!("{HOSTS}/{HOST}/{word}");
+        let is_it = |call: &Value| call["method"] == method && call["path"] == path;
+        ledger.iter().rposition(is_it)
+    };
+    let (looked, sent_again) = (of("GET", "status"), of("PUT", "start"));
+    assert!(
+        looked.is_some() && looked < sent_again,
+        "{looked:?} {sent_again:?}"
+    );
     for (fault, token, restarts) in [("dropAfter", "third", 2), ("dropBefore", "fourth", 3)] {
         lose(fault, "restart").await;
         edit(&world, json!({"restartToken": token})).await;

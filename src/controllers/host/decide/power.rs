@@ -251,11 +251,17 @@ fn settle(
 
 /// Whether the host shows what a command brings about, in the words that are known.
 pub fn shows(host: &Host, action: HostAction) -> bool {
-    match action {
-        HostAction::Start => host.status.eq_ignore_ascii_case("running"),
-        HostAction::Stop => host.status.eq_ignore_ascii_case("stopped"),
-        HostAction::Restart => false,
-    }
+    is_done(&host.status, action)
+}
+
+/// The same by the word alone. Clients have seen two pairs of them.
+pub fn is_done(word: &str, action: HostAction) -> bool {
+    let words = match action {
+        HostAction::Start => ["running", "on"],
+        HostAction::Stop => ["stopped", "off"],
+        HostAction::Restart => return false,
+    };
+    words.iter().any(|done| word.eq_ignore_ascii_case(done))
 }
 
 fn searching(view: &View, host: &Host, last: &HostCommand) -> Step {
