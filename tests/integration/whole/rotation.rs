@@ -272,3 +272,37 @@ async fn a_next_key_alone_is_enough() {
     assert_eq!(orders(&world).await, 2);
     judge(&world).await;
 }
+
+#[tokio::test]
+async fn a_key_that_is_taken_out_while_it_is_in_use_stays_until_the_other_one_works() {
+    let world = World::start(cluster(), "takenout").await;
+    let old = world.simulator.api_key().to_owned();
+    world.create(&server("one")).await;
+    world.wait_ready("one", SOON).await;
+    uses(&world, "apiKey").await;
+    world.simulator.key(NEW, true).await;
+    write(&world, &json!({"apiKeyNext": NEW})).await;
+    uses(&world, "apiKeyNext").await;
+
+    // The way back is taken too early: the former key is refused meanwhile.
+    world.simulator.key(&old, false).await;
+    let gone = Patch::Merge(json!({"data": {"apiKeyNext": null}}));
+    patch(&world, &gone).await;
+    let account = account_says(&world, "default", "NextKeyAccepted", "False", "KeyRejected").await;
+    let message = text(&condition(&account, "NextKeyAccepted").unwrap()["message"]);
+    assert!(message.contains("entry \"apiKey\" of"), "{message}");
+    account_says(&world, "default", "Ready", "True", "AccountReady").await;
+    world.create(&server("two")).await;
+    world.wait_ready("two", SOON).await;
+
+    world.simulator.key(&old, true).await;
+    let account = uses(&world, "apiKey").await;
+    assert_eq!(condition(&account, "NextKeyAccepted"), None, "{account:#}");
+    // It was never refused, so it is tried again where it is put back.
+    write(&world, &json!({"apiKeyNext": NEW})).await;
+    uses(&world, "apiKeyNext").await;
+    world.create(&server("three")).await;
+    world.wait_ready("three", SOON).await;
+    assert_eq!(orders(&world).await, 3);
+    judge(&world).await;
+}
