@@ -19,6 +19,7 @@ use crate::kinds::{account::KnownMachine, policies, references::PinnedAccount, s
 use beside::Trial;
 use hosting::{ApiKey, BaseUrl, Client};
 use std::{
+    cell::LazyCell,
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
@@ -197,10 +198,8 @@ impl Accounts {
         };
         let may_stand_in =
             |key: &AccountKey| key.namespace.is_none() || key.name == PinnedAccount::of(None).name;
-        let seen = match of.is_in_doubt {
-            true => self.live_machines(account),
-            false => HashSet::new(),
-        };
+        // Only where an account may have more: it is as long as the account has machines.
+        let seen = LazyCell::new(|| self.live_machines(account));
         let mut left = LeftBehind::default();
         for (account, core) in usable {
             let settings = account.settings();
@@ -226,11 +225,11 @@ impl Accounts {
             let is_unseen = |known: &KnownMachine| {
                 known.live && !seen.contains(&known.uuid.to_ascii_lowercase())
             };
-            let has_others = of.own.is_some()
-                && of.is_in_doubt
-                && stood_in
-                && settings.known.iter().any(is_unseen);
-            if !is_listed && (settings.may_keep || has_others) && !is_refused() {
+            let has_others = || {
+                let counts = of.own.is_some() && of.is_in_doubt && stood_in;
+                counts && settings.known.iter().any(is_unseen)
+            };
+            if !is_listed && (settings.may_keep || has_others()) && !is_refused() {
                 left.unlisted.push(account.key().clone());
             }
         }

@@ -101,14 +101,13 @@ pub(super) fn own_order(
     cluster: &ClusterId,
     object: &BareMetalServer,
     has_record: bool,
-    remembered: Option<Intent>,
+    remembered: impl FnOnce() -> Option<Intent>,
 ) -> Option<Intent> {
-    let meta = &object.metadata;
-    let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
-    let uid = meta.uid.as_deref().unwrap_or_default();
-    let mark = cluster.object_mark(namespace.unwrap_or_default(), name.unwrap_or_default(), uid);
+    let mark = super::mark(cluster, &object.metadata);
     let is_own = |intent: &Intent| {
-        intent.cluster == cluster.as_str() && intent.uid == uid && intent.mark == mark.as_str()
+        intent.cluster == cluster.as_str()
+            && object.metadata.uid.as_deref() == Some(&intent.uid)
+            && mark.as_ref().is_some_and(|own| own.as_str() == intent.mark)
     };
     let told = match has_record {
         true => {
@@ -117,7 +116,7 @@ pub(super) fn own_order(
         }
         false => order_annotation(object).and_then(|note| Some(note.ok()?.intent)),
     };
-    told.filter(is_own).or(remembered)
+    told.filter(is_own).or_else(remembered)
 }
 
 /// Whether a living object other than the one with this UID bears the mark; None where that cannot
@@ -266,7 +265,7 @@ mod tests {
         };
         let remembered: Intent = serde_json::from_value(intent("known", "u")).unwrap();
         let told = |object: &BareMetalServer, has_record, remembered: Option<&Intent>| {
-            let told = own_order(&cluster, object, has_record, remembered.cloned());
+            let told = own_order(&cluster, object, has_record, || remembered.cloned());
             told.map(|intent| intent.account.unwrap().name)
         };
         let forged = object(Some(intent("victim", "u")), Some(intent("former", "u")));

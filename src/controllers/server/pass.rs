@@ -71,7 +71,7 @@ async fn stands_in(
 ) -> Result<Option<Undecided>, Again> {
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     // What this process knows outlasts what is taken off the object.
-    let remembered = ctx.objects.memory(uid).order.map(|order| order.intent);
+    let remembered = || ctx.objects.memory(uid).order.map(|order| order.intent);
     let has_record = ctx.objects.has_record(object);
     let Some(intent) = own_order(&ctx.cluster, object, has_record, remembered) else {
         return ctx.settle_account(object, None).await;

@@ -11,7 +11,7 @@ use crate::{
         host_install::{
             HostInstall, HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog,
         },
-        host_power::{HostCommand, HostPowerStatus},
+        host_power::{HostAction, HostCommand, HostPowerStatus},
         reinstall::InstallEnd,
     },
     runtime::Moment,
@@ -142,11 +142,11 @@ pub fn commanding(
     let mut status = fresh.subject.status();
     status.power = Some(HostPowerStatus {
         wish: match new.action {
-            crate::kinds::host_power::HostAction::Restart => known.wish,
+            HostAction::Restart => known.wish,
             _ => new.wish,
         },
         restart_token: match new.action {
-            crate::kinds::host_power::HostAction::Restart => new.restart_token.clone(),
+            HostAction::Restart => new.restart_token.clone(),
             _ => known.restart_token,
         },
         last: Some(command.clone()),

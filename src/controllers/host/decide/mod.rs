@@ -150,16 +150,29 @@ fn base(facts: &Facts) -> DedicatedHostStatus {
     status
 }
 
+/// Why the record is of something else than a dedicated host, if it is.
+fn not_dedicated(host: &Host) -> Option<String> {
+    let id = host.id;
+    if is_on_demand(host) {
+        return Some(format!(
+            "spec.hostID: host {id} is an on-demand server, which is ordered and released; use a BareMetalServer with spec.externalID for it, and delete this object"
+        ));
+    }
+    is_of_another_kind(host).then(|| {
+        format!(
+            "spec.hostID: the provider does not call host {id} a dedicated host, so nothing is sent to it; delete this object"
+        )
+    })
+}
+
 fn keep(facts: &Facts) -> Decision {
     let subject = &facts.subject;
     let mut status = base(facts);
-    let view = match (
-        subject.account.usable(Purpose::Change),
-        against_looking(facts),
-    ) {
-        (Ok(view), None) => Ok(view),
-        (Err(cause), _) | (Ok(_), Some(cause)) => Err(cause),
-    };
+    let usable = subject.account.usable(Purpose::Change);
+    let view = usable.and_then(|view| match against_looking(facts) {
+        None => Ok(view),
+        Some(cause) => Err(cause),
+    });
     if withheld::is(facts, view.as_ref().err()) {
         withheld::waive(facts, &mut status);
     }
@@ -177,25 +190,12 @@ fn keep(facts: &Facts) -> Decision {
     };
     match hosts.get(&facts.number()) {
         None => missing(facts, status, view, began, hosts),
-        Some(host) if is_on_demand(host) => {
-            let text = format!(
-                "spec.hostID: host {} is an on-demand server, which is ordered and released; use a BareMetalServer with spec.externalID for it, and delete this object",
-                host.id
-            );
-            Decision::of(status)
+        Some(host) => match not_dedicated(host) {
+            Some(text) => Decision::of(status)
                 .because(Cause::needs_person(Reason::InvalidSpec, text))
-                .wanting(List::Hosts, began + view.times.idle_poll_interval)
-        }
-        Some(host) if is_of_another_kind(host) => {
-            let text = format!(
-                "spec.hostID: the provider does not call host {} a dedicated host, so nothing is sent to it; delete this object",
-                host.id
-            );
-            Decision::of(status)
-                .because(Cause::needs_person(Reason::InvalidSpec, text))
-                .wanting(List::Hosts, began + view.times.idle_poll_interval)
-        }
-        Some(host) => shown(facts, status, view, began, host),
+                .wanting(List::Hosts, began + view.times.idle_poll_interval),
+            None => shown(facts, status, view, began, host),
+        },
     }
 }
 

@@ -157,6 +157,18 @@ impl Case {
         Self::new().log(HostLog::default()).written()
     }
 
+    /// An older object has the host.
+    fn owned_by_another(self) -> Self {
+        let owner = Claimant {
+            uid: "uid-0".into(),
+            namespace: "shop".into(),
+            name: "first".into(),
+            account: crate::account::AccountKey::of(&PinnedAccount::of(None), "shop"),
+            is_deleting: false,
+        };
+        self.facts(|f| f.rivals.owner = Some(Arc::new(owner)))
+    }
+
     fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
         change(&mut self.0);
         self

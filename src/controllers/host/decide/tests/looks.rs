@@ -108,15 +108,7 @@ fn an_on_demand_server_is_left_to_the_other_kind() {
 
 #[test]
 fn the_older_of_two_objects_has_the_host() {
-    let owner = Claimant {
-        uid: "uid-0".into(),
-        namespace: "shop".into(),
-        name: "first".into(),
-        account: crate::account::AccountKey::of(&PinnedAccount::of(None), "shop"),
-        is_deleting: false,
-    };
-    let case = Case::known().installs(1);
-    let case = case.facts(|f| f.rivals.owner = Some(Arc::new(owner)));
+    let case = Case::known().installs(1).owned_by_another();
     let decision = case.decide();
     assert_eq!(case.reason(), Some(Reason::OwnershipConflict));
     assert_eq!((decision.effect, decision.wants), (None, None));
@@ -147,16 +139,7 @@ type Withheld = (Reason, fn(Case) -> Case);
 /// The host is another object's, or is not let to this one.
 fn withheld() -> [Withheld; 3] {
     [
-        (Reason::OwnershipConflict, |case| {
-            let owner = Claimant {
-                uid: "uid-0".into(),
-                namespace: "shop".into(),
-                name: "first".into(),
-                account: crate::account::AccountKey::of(&PinnedAccount::of(None), "shop"),
-                is_deleting: false,
-            };
-            case.facts(|f| f.rivals.owner = Some(Arc::new(owner)))
-        }),
+        (Reason::OwnershipConflict, |case| case.owned_by_another()),
         (Reason::NotAllowed, |case| {
             case.terms(Terms::Entry(Arc::default()))
         }),

@@ -60,15 +60,7 @@ pub(crate) fn every() -> Vec<Reading> {
     let unshown = Case::known().list(NOW - secs(1), &[]).recalled();
     let later = NOW + secs(700);
     let gone = unshown.clone().list(later, &[]).at(later).recalled();
-    let owned = Case::known().facts(|f| {
-        f.rivals.owner = Some(Arc::new(Claimant {
-            uid: "uid-0".into(),
-            namespace: "shop".into(),
-            name: "first".into(),
-            account: crate::account::AccountKey::of(&PinnedAccount::of(None), "shop"),
-            is_deleting: false,
-        }));
-    });
+    let owned = Case::known().owned_by_another();
     let denied = Case::known().terms(Terms::Entry(Arc::new(AllowedNamespaces {
         name: "shop".into(),
         ..AllowedNamespaces::default()

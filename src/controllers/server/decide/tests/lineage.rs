@@ -1,8 +1,8 @@
 //! What an account shows is believed only of the account that the order went to.
 
+use super::recall::Bare;
 use super::*;
-use crate::account::{Left, LeftBehind};
-use crate::controllers::server::recall::{Known, recall};
+use crate::controllers::server::recall::recall;
 
 /// The account stands on another connection, and another lineage is on record.
 fn elsewhere(case: Case) -> Case {
@@ -84,42 +84,14 @@ fn a_machine_that_is_shown_is_recorded_under_the_lineage_that_shows_it() {
     );
 }
 
-struct Nothing;
-
-impl Known for Nothing {
-    fn bearing(&self, _: &Mark) -> Vec<Sighting> {
-        Vec::new()
-    }
-
-    fn machine(&self, _: &str) -> Option<Sighting> {
-        None
-    }
-
-    fn left_behind(&self, _: &Left<'_>) -> LeftBehind {
-        LeftBehind::default()
-    }
-
-    fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
-        Some(false)
-    }
-
-    fn has_settled(&self, _: &Mark, _: &str) -> bool {
-        false
-    }
-
-    fn is_recorded(&self, _: &str, _: &str) -> bool {
-        false
-    }
-}
-
 #[test]
 fn samples_end_with_the_connection() {
     let mut facts = Case::new().open(300, &[320, 400]).0;
     facts.memory.missing = missing::tried(&[800], &[800]);
-    recall(&mut facts, Some(&Nothing));
+    recall(&mut facts, Some(&Bare::default()));
     assert_eq!(facts.memory.search.as_ref().unwrap().samples.len(), 2);
     let mut facts = same_lineage(Case(facts)).0;
-    recall(&mut facts, Some(&Nothing));
+    recall(&mut facts, Some(&Bare::default()));
     let search = facts.memory.search.as_ref().unwrap();
     assert_eq!((search.samples.len(), search.looked), (0, None));
     assert_eq!(search.first_seen, secs(300), "the search goes on");

@@ -43,20 +43,32 @@ impl Known for Outside {
     }
 }
 
-/// A machine that the search by mark does not show yet: it was read in between.
-struct JustRead(Sighting);
+/// Next to nothing is known.
+#[derive(Default)]
+pub(super) struct Bare {
+    /// A machine that the search by mark does not show yet: it was read in between.
+    read: Option<Sighting>,
+    /// A machine of the object itself, in an account that stood in before.
+    elsewhere: Option<Sighting>,
+}
 
-impl Known for JustRead {
+impl Known for Bare {
     fn bearing(&self, _: &Mark) -> Vec<Sighting> {
         Vec::new()
     }
 
     fn machine(&self, _: &str) -> Option<Sighting> {
-        Some(self.0.clone())
+        self.read.clone()
     }
 
-    fn left_behind(&self, _: &Left<'_>) -> LeftBehind {
-        LeftBehind::default()
+    fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
+        let is_own = of.own == Some(Case::new().0.mark().as_str());
+        let own = self.elsewhere.clone().filter(|_| is_own);
+        let asked = self.elsewhere.as_ref().filter(|_| of.is_in_doubt);
+        LeftBehind {
+            machines: Vec::from_iter(own),
+            unlisted: Vec::from_iter(asked.map(|_| other_account())),
+        }
     }
 
     fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
@@ -78,7 +90,11 @@ fn a_machine_that_is_read_in_the_middle_of_a_pass_is_the_objects_own() {
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
     let machine = seen(server(1, ServerStatus::Delivered, &tags));
     let mut facts = Case::new().ordered(Some(OrderOutcome::Created), Some(1)).0;
-    recall(&mut facts, Some(&JustRead(machine)));
+    let known = Bare {
+        read: Some(machine),
+        ..Bare::default()
+    };
+    recall(&mut facts, Some(&known));
     assert_eq!(facts.own.len(), 1);
     assert_eq!(
         short(&Case(facts).decide()),
@@ -92,49 +108,14 @@ fn recalled(case: Case, outside: &Outside) -> Facts {
     facts
 }
 
-/// A machine of the object itself, in an account that stood in before.
-struct Elsewhere(Sighting);
-
-impl Known for Elsewhere {
-    fn bearing(&self, _: &Mark) -> Vec<Sighting> {
-        Vec::new()
-    }
-
-    fn machine(&self, _: &str) -> Option<Sighting> {
-        None
-    }
-
-    fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
-        let bears = |own: &str| own == Case::new().0.mark().as_str();
-        LeftBehind {
-            machines: of
-                .own
-                .filter(|own| bears(own))
-                .map(|_| self.0.clone())
-                .into_iter()
-                .collect(),
-            unlisted: Vec::from_iter(of.is_in_doubt.then(other_account)),
-        }
-    }
-
-    fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
-        Some(false)
-    }
-
-    fn has_settled(&self, _: &Mark, _: &str) -> bool {
-        false
-    }
-
-    fn is_recorded(&self, _: &str, _: &str) -> bool {
-        false
-    }
-}
-
 /// It lost all that was on record, and names no account: another one stands in by now.
 #[test]
 fn who_names_no_account_orders_none_beside_its_own_machine_in_another() {
     let machine = seen(server(1, ServerStatus::Delivered, &[&own_tag()]));
-    let elsewhere = Elsewhere(machine);
+    let elsewhere = Bare {
+        elsewhere: Some(machine),
+        ..Bare::default()
+    };
     let decided = |named: Option<&str>, is_old: bool| {
         let mut facts = Case::new()
             .spec(|spec| {
