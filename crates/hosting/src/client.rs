@@ -10,13 +10,13 @@ use serde::Serialize;
 use super::answer::{self, Answer};
 use super::dial::Dial;
 use super::endpoint::BaseUrl;
-use super::error::{Error, NotSent};
+use super::error::{Cause, Error, NotSent};
 use super::gate::Gates;
 use super::hidden::Hidden;
 use super::http::{ClientError, HttpTransport};
 use super::page::{Page, PageToken};
 use super::secret::{ApiKey, SecretText};
-use super::transport::{Caps, Cause, Request, Transport};
+use super::transport::{Caps, Request, Transport};
 
 /// The most bytes of an error answer. A message for people is shorter.
 const REFUSAL_CAP: usize = 64 << 10;
@@ -195,7 +195,7 @@ impl Client {
 
     fn request(&self, call: Call<'_>) -> Result<Request, Error> {
         let mut headers = HeaderMap::new();
-        let key = self.inner.key.header_value().map_err(not_built)?;
+        let key = header_value(&self.inner.key).map_err(not_built)?;
         headers.insert("private-token", key);
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(page) = call.page {
@@ -323,4 +323,11 @@ impl<'a> Call<'a> {
 
 fn not_built(cause: impl Into<Cause>) -> Error {
     Error::NotSent(NotSent::Build(cause.into()))
+}
+
+/// The key as a header value that is never printed and never put into a header compression table.
+pub(super) fn header_value(key: &ApiKey) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+    let mut value = HeaderValue::from_str(key.expose())?;
+    value.set_sensitive(true);
+    Ok(value)
 }

@@ -91,12 +91,12 @@ impl BaseUrl {
     }
 
     /// Whether it is plain http.
-    pub(super) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.url.scheme() == "http"
     }
 
     /// Its host: a name or an address.
-    pub(super) fn host(&self) -> Option<Host<&str>> {
+    pub fn host(&self) -> Option<Host<&str>> {
         self.url.host()
     }
 
@@ -105,7 +105,7 @@ impl BaseUrl {
     /// Segments must not be `.` or `..`: the URL standard drops these, and a call
     /// for one thing would become a call for all of them. The types of path
     /// segments exclude both.
-    pub(super) fn join(&self, segments: &[&str], query: &[(&str, &str)]) -> Url {
+    pub fn join(&self, segments: &[&str], query: &[(&str, &str)]) -> Url {
         let mut url = self.url.clone();
         // A URL with a host always has path segments.
         if let Ok(mut path) = url.path_segments_mut() {

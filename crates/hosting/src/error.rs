@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::refusal::Refusal;
 use super::request::InvalidRequest;
 use super::text;
-use super::transport::Cause;
+
+/// The error of a layer below, unchanged.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// A call without a result.
 ///

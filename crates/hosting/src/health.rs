@@ -1,10 +1,6 @@
 //! Whether the API reports itself healthy (sections 2.23 and 4.9 of
 //! `docs/hosting-api.md`).
 
-use super::client::Client;
-use super::error::Error;
-use super::record;
-
 /// Health as the API reports it (2.23-1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
@@ -14,23 +10,4 @@ pub enum Health {
     Fail,
     /// Another word.
     Other(String),
-}
-
-impl Client {
-    /// The health of the API: `GET /v3/health` (4.9-1). It needs no key, so it
-    /// says nothing about the key.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Server`] with 503 while it is down (4.9-2).
-    pub async fn health(&self) -> Result<Health, Error> {
-        self.get(&["health"]).await?.decode(|body| {
-            let status = record::one(body)?.required_text("status")?;
-            Ok(match status.as_str() {
-                "OK" => Health::Ok,
-                "FAIL" => Health::Fail,
-                _ => Health::Other(status),
-            })
-        })
-    }
 }

@@ -11,7 +11,7 @@ pub struct InvalidUuid;
 
 /// Whether a text is a UUID of 36 characters, and so safe as a segment of a
 /// path.
-pub(super) fn is_uuid(text: &str) -> bool {
+pub fn is_uuid(text: &str) -> bool {
     // The parser also accepts the forms without hyphens, in braces and with a
     // prefix; the length leaves only one.
     text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()

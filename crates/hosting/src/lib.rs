@@ -23,8 +23,8 @@
 
 mod answer;
 mod body;
+mod calls;
 mod client;
-mod completeness;
 mod gate;
 mod hidden;
 mod http;
@@ -42,9 +42,9 @@ pub mod error;
 pub mod health;
 pub mod host;
 pub mod identity;
+pub mod list;
 pub mod listing;
 pub mod page;
-pub mod password;
 pub mod quota;
 pub mod request;
 pub mod secret;

@@ -16,19 +16,14 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use futures::future::BoxFuture;
+use futures::{Stream, stream};
 
 use super::page::{Page, PageToken};
 
-pub use super::completeness::{Complete, Gap, Incomplete};
+pub use super::list::{Complete, Gap, Incomplete, MOST_OVER, MOST_RECORDS};
 
 /// The most requests for one list.
 const MOST_PAGES: usize = 5000;
-
-/// The most records of one list that are kept in memory.
-pub const MOST_RECORDS: usize = 100_000;
-
-/// The most of them that are over and done with, where a caller lets them be left out.
-pub const MOST_OVER: usize = 50_000;
 
 /// Pages of a growing list that are shorter than this are its end, not the API's
 /// limit.
@@ -379,5 +374,53 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             }
         }
         news
+    }
+}
+
+impl<'a, T: Send + 'a> Listing<'a, T> {
+    /// The pages as a stream. If it ends without an error, the list was complete;
+    /// an error is its last item.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<T>, Gap>> + Send + 'a {
+        stream::unfold(Some(self), async |listing| {
+            let mut listing = listing?;
+            match listing.next_page().await {
+                Ok(Some(page)) => Some((Ok(page), Some(listing))),
+                Ok(None) => None,
+                Err(gap) => Some((Err(gap), None)),
+            }
+        })
+    }
+
+    /// Reads up to a page that is shorter than asked for. Saves the last
+    /// request, and proves nothing: more records may follow.
+    pub async fn glance(mut self) -> Result<Vec<T>, Gap> {
+        let mut seen = Vec::new();
+        while !self.may_be_over() {
+            seen.extend(self.step().await?);
+        }
+        Ok(seen)
+    }
+}
+
+impl<'a, T: std::fmt::Debug + Send + 'a> Listing<'a, T> {
+    /// Reads the whole list.
+    ///
+    /// # Errors
+    ///
+    /// [`Incomplete`] holds what was seen, and why it is not all.
+    pub async fn collect(mut self) -> Result<Complete<T>, Incomplete<T>> {
+        let mut seen = Vec::new();
+        loop {
+            match self.next_page().await {
+                Ok(Some(page)) => seen.extend(page),
+                Ok(None) => {
+                    return Ok(Complete::new(seen, self.left_out));
+                }
+                Err(gap) => {
+                    seen.append(&mut self.rest);
+                    return Err(Incomplete { seen, gap });
+                }
+            }
+        }
     }
 }

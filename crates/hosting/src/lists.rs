@@ -7,10 +7,10 @@ use futures::future::BoxFuture;
 
 use super::client::Client;
 use super::command::Command;
-use super::host::{Host, HostCursor, HostPage, InstallLogEntry};
+use super::host::{Host, InstallLogEntry};
 use super::identity::{ApiKeyId, HostId};
 use super::listing::{Ask, Batch, Gap, Listing};
-use super::page::Page;
+use super::page::{HostCursor, HostPage, Page};
 use super::server::{Server, ServerFilter, ServerId};
 use super::tag::TagRecord;
 use super::whitelist::WhitelistEntry;

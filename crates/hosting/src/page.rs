@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::host::Host;
+
 /// One page of a listing (the header `RANGED-DATA`, 8-6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
@@ -46,7 +48,8 @@ impl Page {
         self.results
     }
 
-    pub(super) fn header(self) -> String {
+    /// The value of the header.
+    pub fn header(self) -> String {
         format!("start={},results={}", self.start, self.results)
     }
 }
@@ -92,4 +95,22 @@ impl PageToken {
     pub(super) fn header(&self) -> &str {
         &self.text
     }
+}
+
+/// Which part of the list of hosts to ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostCursor {
+    /// A range of records.
+    Range(Page),
+    /// Where an earlier answer said that it goes on (4.8-3).
+    Token(PageToken),
+}
+
+/// A part of the list of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPage {
+    /// The hosts.
+    pub hosts: Vec<Host>,
+    /// Where the list goes on, if the answer said so.
+    pub next: Option<PageToken>,
 }

@@ -69,7 +69,7 @@ impl Refusal {
     /// A list of the statuses that prove it, so that an unexpected status never
     /// does. 408 and 409 are left out, because both can follow a request that was
     /// carried out.
-    pub(super) fn is_certain(&self) -> bool {
+    pub fn is_certain(&self) -> bool {
         matches!(
             self.status,
             400 | 401 | 403 | 404 | 405 | 413 | 415 | 422 | 429

@@ -163,7 +163,7 @@ pub enum InvalidRequest {
 }
 
 /// Checks the name of a machine for a system; `None` is an unknown system.
-pub(super) fn check_name(
+pub fn check_name(
     field: &'static str,
     name: &str,
     family: Option<SystemFamily>,
@@ -175,7 +175,7 @@ pub(super) fn check_name(
 }
 
 /// Checks a text that is a name of something.
-pub(super) fn check_line(field: &'static str, text: &str) -> Result<(), InvalidRequest> {
+pub fn check_line(field: &'static str, text: &str) -> Result<(), InvalidRequest> {
     let fits = !text.trim().is_empty()
         && text.chars().count() <= 255
         && !text.chars().any(char::is_control);

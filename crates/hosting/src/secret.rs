@@ -1,6 +1,5 @@
 //! The key of an account, and other texts that nobody may see.
 
-use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
@@ -96,16 +95,9 @@ impl ApiKey {
         self.expose() == other.expose()
     }
 
-    pub(super) fn expose(&self) -> &str {
+    /// The key itself, for the one header that it goes into and for masking what echoes it.
+    pub fn expose(&self) -> &str {
         self.0.expose_secret()
-    }
-
-    /// The key as a header value that is never printed and never put into a
-    /// header compression table.
-    pub(super) fn header_value(&self) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
-        let mut value = HeaderValue::from_str(self.expose())?;
-        value.set_sensitive(true);
-        Ok(value)
     }
 }
 
@@ -129,7 +121,7 @@ impl SecretText {
     }
 
     /// Whether there is nothing in it but blanks.
-    pub(crate) fn is_blank(&self) -> bool {
+    pub fn is_blank(&self) -> bool {
         self.expose().trim().is_empty()
     }
 }

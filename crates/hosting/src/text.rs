@@ -2,10 +2,10 @@
 //! our secrets.
 
 /// The most bytes of a message that are kept.
-pub(super) const MESSAGE: usize = 1024;
+pub const MESSAGE: usize = 1024;
 
 /// Removes what could forge or garble a log line, and cuts at `cap` bytes. A run of blanks and control characters becomes one blank.
-pub(super) fn clean(text: &str, cap: usize) -> String {
+pub fn clean(text: &str, cap: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(cap));
     let mut blank = false;
     for letter in text.chars() {
@@ -30,13 +30,13 @@ pub(super) fn clean(text: &str, cap: usize) -> String {
 
 /// Whether a text equals its cleaned form except for the number of blanks, and so
 /// is safe to show.
-pub(super) fn has_words_of(raw: &str, cleaned: &str) -> bool {
+pub fn has_words_of(raw: &str, cleaned: &str) -> bool {
     let words = |text| str::split(text, ' ').filter(|word| !word.is_empty());
     !cleaned.is_empty() && words(raw).eq(words(cleaned))
 }
 
 /// The begin of a text that is safe already; a longer one ends with an ellipsis.
-pub(super) fn shorten(text: &str, cap: usize) -> String {
+pub fn shorten(text: &str, cap: usize) -> String {
     if text.len() <= cap {
         return text.to_owned();
     }

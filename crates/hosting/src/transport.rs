@@ -8,8 +8,7 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-/// The error of a layer below, unchanged.
-pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+use super::error::Cause;
 
 /// One request, complete with the key in its headers.
 #[derive(Clone)]

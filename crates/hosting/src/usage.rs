@@ -1,14 +1,7 @@
 //! What servers have used (sections 2.15 and 4.7 of `docs/hosting-api.md`).
 
-use http::Method;
+use super::server::Server;
 use jiff::Timestamp;
-use jiff::civil::Date;
-
-use super::client::{Call, Client};
-use super::error::Error;
-use super::record::{Misfit, Record};
-use super::request::InvalidRequest;
-use super::server::{Server, decode};
 
 /// What one server has used in a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,48 +22,4 @@ pub struct Usage {
     pub bandwidth_out: Option<i64>,
     /// Bytes that left the server.
     pub total_egress_bytes: Option<i64>,
-}
-
-impl Client {
-    /// What all servers have used: `GET /v3/flexMetal/usage` (4.7-2), from the
-    /// first to the last of these days, both included. Without them the API
-    /// chooses the period.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotSent`] for an end before its start; [`Error::Refused`] with
-    /// 405 or 422 (4.7-5).
-    pub async fn usage(&self, start: Option<Date>, end: Option<Date>) -> Result<Vec<Usage>, Error> {
-        if let (Some(start), Some(end)) = (start, end)
-            && end < start
-        {
-            return Err(InvalidRequest::Dates.into());
-        }
-        let [start, end] = [start, end].map(|date| date.map(|date| date.to_string()));
-        let mut call = Call::new(Method::GET, &["flexMetal", "usage"]).large();
-        if let Some(start) = &start {
-            call = call.query("startDate", start);
-        }
-        if let Some(end) = &end {
-            call = call.query("endDate", end);
-        }
-        let answer = self.call(call).await?;
-        answer.decode_each(usage)
-    }
-}
-
-fn usage(record: &Record<'_>) -> Result<Usage, Misfit> {
-    let server = record
-        .record("server")
-        .ok_or_else(|| "a usage record has no server".to_owned())?;
-    Ok(Usage {
-        server: decode::server(&server)?,
-        started_at: record.time("startedAt"),
-        ended_at: record.time("endedAt"),
-        total_hours: record.number("totalHours"),
-        total_minutes: record.number("totalMinutes"),
-        bandwidth_in: record.number("bandwidthIn"),
-        bandwidth_out: record.number("bandwidthOut"),
-        total_egress_bytes: record.number("totalEgressBytes"),
-    })
 }

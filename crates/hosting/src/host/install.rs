@@ -129,7 +129,8 @@ impl HostInstall {
         }
     }
 
-    pub(super) fn body(&self) -> impl Serialize {
+    /// The body of the request, in the form of this account.
+    pub fn body(&self) -> impl Serialize {
         let key = self.ssh_key.as_ref().map(SshKeyId::as_str);
         let (ssh_key_id, ssh_key_uuid) = match self.form.key_name {
             InstallKeyName::SshKeyId => (key, None),

@@ -1,8 +1,6 @@
 //! Dedicated hosts (sections 2.17, 2.20 to 2.22 and 4.8 of
 //! `docs/hosting-api.md`).
 
-mod calls;
-mod decode;
 mod form;
 mod install;
 mod param;
@@ -10,7 +8,6 @@ mod param;
 use std::collections::BTreeMap;
 
 use crate::identity::HostId;
-use crate::page::{Page, PageToken};
 
 pub use form::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
 pub use install::HostInstall;
@@ -202,22 +199,4 @@ pub struct InstallLogEntry {
     pub description: String,
     /// The result.
     pub resolved: String,
-}
-
-/// Which part of the list of hosts to ask for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HostCursor {
-    /// A range of records.
-    Range(Page),
-    /// Where an earlier answer said that it goes on (4.8-3).
-    Token(PageToken),
-}
-
-/// A part of the list of hosts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostPage {
-    /// The hosts.
-    pub hosts: Vec<Host>,
-    /// Where the list goes on, if the answer said so.
-    pub next: Option<PageToken>,
 }

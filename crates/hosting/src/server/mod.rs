@@ -1,8 +1,6 @@
 //! On-demand servers (sections 2.6 to 2.11, 4.4 and 4.6 of
 //! `docs/hosting-api.md`).
 
-mod calls;
-pub(super) mod decode;
 mod machine;
 mod order;
 mod partition;

@@ -109,7 +109,7 @@ impl Order {
     }
 
     /// What no text may show if the API echoes the order.
-    pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
+    pub fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let data = self.user_data.iter().map(|data| &data.data);
         let secrets = self.post_install_script.iter().chain(data).cloned();
         secrets.chain(self.os.secrets())
@@ -117,7 +117,7 @@ impl Order {
 
     /// The body of the request. `sshKey` is there even when it is empty, as
     /// 2.7-5 demands.
-    pub(super) fn body(&self) -> impl Serialize {
+    pub fn body(&self) -> impl Serialize {
         OrderBody {
             name: &self.name,
             location: &self.location,

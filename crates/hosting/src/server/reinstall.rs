@@ -44,7 +44,8 @@ pub enum DiskWipe {
 }
 
 impl DiskWipe {
-    pub(super) fn as_str(self) -> &'static str {
+    /// The value of the query parameter `wipeDisk`.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Whole => "true",
             Self::Skip => "false",
@@ -93,7 +94,8 @@ impl Reinstall {
         Ok(())
     }
 
-    pub(super) fn body(&self) -> impl Serialize {
+    /// The body of the request.
+    pub fn body(&self) -> impl Serialize {
         ReinstallBody {
             name: self.name.as_deref(),
             ssh_key: self.ssh_keys.as_deref(),
@@ -103,7 +105,8 @@ impl Reinstall {
         }
     }
 
-    pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
+    /// What no text may show if the API echoes the request.
+    pub fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let data = self.user_data.iter().map(|data| &data.data);
         let secrets = self.post_install_script.iter().chain(data).cloned();
         secrets.chain(self.os.iter().flat_map(SystemChoice::secrets))

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::script::{Script, answer, cut};
 use super::{KEY, ORDER_TAG, UUID, id, order, record};
-use crate::host::HostCursor;
+use crate::page::HostCursor;
 use crate::server::{KernelParam, SystemChoice};
 use crate::transport::{Cut, Response};
 use crate::{ApiKeyId, Client, Error, HostId, Order, OrderOutcome, Page, SecretText, ServerFilter};

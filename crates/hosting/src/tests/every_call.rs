@@ -3,7 +3,8 @@
 
 use super::{ORDER_TAG, UUID, id, order};
 use crate::command::PowerCommand;
-use crate::host::{HostCursor, HostInstall};
+use crate::host::HostInstall;
+use crate::page::HostCursor;
 use crate::server::{Reinstall, SystemFamily};
 use crate::whitelist::{AddressRange, WhitelistRule};
 use crate::{

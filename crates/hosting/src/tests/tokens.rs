@@ -4,8 +4,9 @@ use serde_json::json;
 
 use super::script::{Script, answer, with_header};
 use crate::error::NotSent;
-use crate::host::{Host, HostCursor};
+use crate::host::Host;
 use crate::listing::Gap;
+use crate::page::HostCursor;
 use crate::request::InvalidRequest;
 use crate::transport::Response;
 use crate::{Error, HostId, Page};

@@ -2,7 +2,7 @@
 //! it: filters, pages, dates, words, and what a change put in its place.
 
 use hosting::command::{PowerCommand, REINSTALLATIONS};
-use hosting::host::HostCursor;
+use hosting::page::HostCursor;
 use hosting::server::DiskWipe;
 use hosting::{Page, SecretText, ServerFilter, StatusFilter};
 use jiff::civil::date;

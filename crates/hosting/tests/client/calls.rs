@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hosting::command::PowerCommand;
-use hosting::host::HostCursor;
+use hosting::page::HostCursor;
 use hosting::{Client, Page, SecretText, ServerFilter};
 
 use crate::checks;

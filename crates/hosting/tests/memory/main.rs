@@ -11,7 +11,7 @@ use std::io::Write;
 use std::iter;
 use std::time::Duration;
 
-use hosting::host::HostCursor;
+use hosting::page::HostCursor;
 use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Dial, Error, Page, ServerFilter};
 use peak_alloc::PeakAlloc;
 use serde_json::json;

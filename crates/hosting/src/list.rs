@@ -1,10 +1,13 @@
 //! A whole list, and what it proves: it is complete, or it is some records and
 //! the reason why there are no more.
 
-use futures::{Stream, stream};
-
 use super::error::Error;
-use super::listing::Listing;
+
+/// The most records of one list that are kept in memory.
+pub const MOST_RECORDS: usize = 100_000;
+
+/// The most of them that are over and done with, where a caller lets them be left out.
+pub const MOST_OVER: usize = 50_000;
 
 /// Why a list is not complete.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +40,7 @@ pub enum Gap {
     /// It has more records than are kept in memory.
     #[error(
         "the list has more than {} records, which is more than fits",
-        super::listing::MOST_RECORDS
+        MOST_RECORDS
     )]
     TooMany,
     /// It takes more memory than the caller has for it.
@@ -62,12 +65,17 @@ pub struct Complete<T> {
 }
 
 impl<T> Complete<T> {
+    /// All records of a list that was read up to its end, and how many more were left out.
+    pub fn new(records: Vec<T>, left_out: usize) -> Self {
+        Self { records, left_out }
+    }
+
     /// The records, in the API's order.
     pub fn records(&self) -> &[T] {
         &self.records
     }
 
-    /// How many records were read and left out: [`Listing::leaving_out`].
+    /// How many records were read and left out, as the caller of the listing asked for.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -88,55 +96,4 @@ pub struct Incomplete<T: std::fmt::Debug> {
     /// Why there are no more.
     #[source]
     pub gap: Gap,
-}
-
-impl<'a, T: Send + 'a> Listing<'a, T> {
-    /// The pages as a stream. If it ends without an error, the list was complete;
-    /// an error is its last item.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<T>, Gap>> + Send + 'a {
-        stream::unfold(Some(self), async |listing| {
-            let mut listing = listing?;
-            match listing.next_page().await {
-                Ok(Some(page)) => Some((Ok(page), Some(listing))),
-                Ok(None) => None,
-                Err(gap) => Some((Err(gap), None)),
-            }
-        })
-    }
-
-    /// Reads up to a page that is shorter than asked for. Saves the last
-    /// request, and proves nothing: more records may follow.
-    pub async fn glance(mut self) -> Result<Vec<T>, Gap> {
-        let mut seen = Vec::new();
-        while !self.may_be_over() {
-            seen.extend(self.step().await?);
-        }
-        Ok(seen)
-    }
-}
-
-impl<'a, T: std::fmt::Debug + Send + 'a> Listing<'a, T> {
-    /// Reads the whole list.
-    ///
-    /// # Errors
-    ///
-    /// [`Incomplete`] holds what was seen, and why it is not all.
-    pub async fn collect(mut self) -> Result<Complete<T>, Incomplete<T>> {
-        let mut seen = Vec::new();
-        loop {
-            match self.next_page().await {
-                Ok(Some(page)) => seen.extend(page),
-                Ok(None) => {
-                    return Ok(Complete {
-                        records: seen,
-                        left_out: self.left_out,
-                    });
-                }
-                Err(gap) => {
-                    seen.append(&mut self.rest);
-                    return Err(Incomplete { seen, gap });
-                }
-            }
-        }
-    }
 }

@@ -37,7 +37,7 @@ pub(crate) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
 fn tags(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
     let texts = record.texts("tags", tag::MOST_TAGS)?.into_iter();
     let mut tags: Vec<String> = texts
-        .map(|(raw, cleaned)| tag::as_told(raw, cleaned))
+        .map(|(raw, cleaned)| crate::calls::tag::as_told(raw, cleaned))
         .collect();
     // Collected in place, it has room for a third more; records are kept by the thousand.
     tags.shrink_to_fit();

@@ -4,12 +4,14 @@ use http::Method;
 
 use crate::client::{Call, Client};
 use crate::error::Error;
-use crate::host::{Host, HostCursor, HostInstall, HostPage, HostResult, InstallLogEntry, decode};
+use crate::host::{Host, HostInstall, HostResult, InstallLogEntry};
 use crate::identity::HostId;
-use crate::page::Page;
+use crate::page::{HostCursor, HostPage, Page};
 use crate::record;
 use crate::request::InvalidRequest;
 use crate::secret::SecretText;
+
+mod decode;
 
 impl Client {
     /// A part of the list of hosts: `GET /v3/host` (4.8-1). On-demand servers

@@ -3,13 +3,12 @@
 //! Nothing here is printed, and an answer that echoes a password is shown
 //! without it.
 
+use crate::client::{Call, Client};
+use crate::error::Error;
+use crate::request::InvalidRequest;
+use crate::secret::SecretText;
 use http::Method;
 use serde::Serialize;
-
-use super::client::{Call, Client};
-use super::error::Error;
-use super::request::InvalidRequest;
-use super::secret::SecretText;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

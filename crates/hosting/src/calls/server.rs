@@ -9,8 +9,11 @@ use crate::error::Error;
 use crate::page::Page;
 use crate::record;
 use crate::request::InvalidRequest;
-use crate::server::{Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId, decode};
+use crate::server::{Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId};
 use crate::tag::check_tag;
+
+pub(super) mod decode;
+mod machine;
 
 const SERVERS: [&str; 2] = ["flexMetal", "servers"];
 

@@ -1,0 +1,26 @@
+//! Whether the API reports itself healthy (sections 2.23 and 4.9 of
+//! `docs/hosting-api.md`).
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::health::*;
+use crate::record;
+
+impl Client {
+    /// The health of the API: `GET /v3/health` (4.9-1). It needs no key, so it
+    /// says nothing about the key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Server`] with 503 while it is down (4.9-2).
+    pub async fn health(&self) -> Result<Health, Error> {
+        self.get(&["health"]).await?.decode(|body| {
+            let status = record::one(body)?.required_text("status")?;
+            Ok(match status.as_str() {
+                "OK" => Health::Ok,
+                "FAIL" => Health::Fail,
+                _ => Health::Other(status),
+            })
+        })
+    }
+}

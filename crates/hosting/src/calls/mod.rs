@@ -1,0 +1,14 @@
+//! The operations of the API as methods of the client: a file a resource.
+
+mod capacity;
+mod catalogue;
+mod command;
+mod health;
+mod host;
+mod password;
+mod quota;
+mod server;
+mod ssh_key;
+mod tag;
+mod usage;
+mod whitelist;

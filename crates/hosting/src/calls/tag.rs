@@ -1,0 +1,122 @@
+//! Tags of the account (sections 2.13 and 4.6 of `docs/hosting-api.md`).
+
+use crate::client::{Call, Client};
+use crate::error::Error;
+use crate::page::Page;
+use crate::record::{self, Body, Misfit, Record};
+use crate::tag::*;
+use http::Method;
+use serde::Serialize;
+use serde_json::Value;
+
+#[derive(Serialize)]
+struct TagBody<'a> {
+    tag: &'a str,
+}
+
+impl Client {
+    /// One page of the account's tags: `GET /v3/flexMetal/tags` (4.6-1).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Undecodable`] when a single record cannot be read.
+    pub async fn tags(&self, page: Page) -> Result<Vec<TagRecord>, Error> {
+        let call = Call::new(Method::GET, &["flexMetal", "tags"]).page(page);
+        let answer = self.call(call).await?;
+        answer.decode_each(|record| match decode(record) {
+            tag if tag.tag.is_empty() => Err("a tag has no name".to_owned()),
+            tag => Ok(tag),
+        })
+    }
+
+    /// Makes a tag: `POST /v3/flexMetal/tags` (4.6-3). Using a tag on an order or a
+    /// server makes it too; this is for one that nothing uses yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a tag that breaks the rule, [`Error::Refused`]
+    /// with 422 for one that exists (4.6-4).
+    pub async fn create_tag(&self, tag: &str) -> Result<TagRecord, Error> {
+        check_tag(tag)?;
+        let call = Call::new(Method::POST, &["flexMetal", "tags"]).json(&TagBody { tag })?;
+        self.call(call).await?.decode(|body| this(body, tag))
+    }
+
+    /// Renames a tag: `PUT /v3/flexMetal/tags/{tag}` (4.6-6). What that does to
+    /// servers that have it is not documented.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a tag that breaks the rule, [`Error::NotFound`]
+    /// for one that is not there (4.6-12), [`Error::Refused`] with 409 where the
+    /// new name exists (4.6-7), or with 422 where it breaks the API's rule
+    /// (4.6-8).
+    pub async fn rename_tag(&self, tag: &str, new: &str) -> Result<TagRecord, Error> {
+        for tag in [tag, new] {
+            check_tag(tag)?;
+        }
+        let path = ["flexMetal", "tags", tag];
+        let call = Call::new(Method::PUT, &path).json(&TagBody { tag: new })?;
+        self.call(call).await?.decode(|body| this(body, new))
+    }
+
+    /// Looks one tag up: `GET /v3/flexMetal/tags/{tag}` (4.6-5).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] where the account has no such tag (4.6-12);
+    /// [`Error::NotSent`] for a tag that breaks the rule;
+    /// [`Error::Undecodable`] also when the answer shows another tag.
+    pub async fn tag(&self, tag: &str) -> Result<TagRecord, Error> {
+        check_tag(tag)?;
+        let answer = self.get(&["flexMetal", "tags", tag]).await?;
+        answer.decode(|body| this(body, tag))
+    }
+
+    /// Removes a tag from the account's list:
+    /// `DELETE /v3/flexMetal/tags/{tag}` (4.6-10). What that does to servers that
+    /// have it is not documented, so remove only unused tags.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::tag`], except that the answer has no tag.
+    pub async fn delete_tag(&self, tag: &str) -> Result<(), Error> {
+        check_tag(tag)?;
+        let path = ["flexMetal", "tags", tag];
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        self.call(call).await?.done()
+    }
+}
+
+/// The only tag of an answer, which must be this one.
+fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, Misfit> {
+    let found = decode(&record::one(body)?);
+    if found.tag == tag {
+        Ok(found)
+    } else {
+        Err("the answer shows a tag other than this one".to_owned())
+    }
+}
+
+/// A tag of an answer, cleaned for people. One that only cleaning turned into a
+/// valid tag gets a character that no tag has: it must never equal a tag that is
+/// looked for, because tags decide who owns a machine.
+pub(super) fn as_told(raw: &Value, cleaned: String) -> String {
+    let came_so = raw.as_str().is_none_or(|raw| raw == cleaned);
+    if came_so || !is_tag(&cleaned) {
+        cleaned
+    } else {
+        cleaned + "\u{fffd}"
+    }
+}
+
+fn decode(record: &Record<'_>) -> TagRecord {
+    let resources = record.record("resources");
+    TagRecord {
+        tag: as_told(record.value("tag"), record.text("tag")),
+        resources: resources.as_ref().and_then(|all| all.number("count")),
+        servers: resources
+            .and_then(|all| all.record("flexMetalServers"))
+            .and_then(|servers| servers.number("count")),
+    }
+}

@@ -1,0 +1,181 @@
+//! The addresses from which an API key may be used (sections 2.1 and 4.1 of
+//! `docs/hosting-api.md`).
+
+use crate::client::{Call, Client};
+use crate::error::Error;
+use crate::identity::{ApiKeyId, WhitelistEntryId};
+use crate::page::Page;
+use crate::record::{self, Body, Misfit, Record};
+use crate::request::InvalidRequest;
+use crate::whitelist::*;
+use http::Method;
+use serde::Serialize;
+use serde_json::Value;
+use std::net::IpAddr;
+
+/// All fields, `null` where there is no value (2.1-2 to 2.1-5): a field that is left
+/// out of a change may keep its value, and so leave a wider range open.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RuleBody<'a> {
+    ip_start: Option<IpAddr>,
+    ip_end: Option<IpAddr>,
+    ip_range: Option<String>,
+    comments: Option<&'a str>,
+    active: u8,
+}
+
+impl WhitelistRule {
+    /// Checks the entry by the API's rules.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRequest`] names the field.
+    pub fn check(&self) -> Result<(), InvalidRequest> {
+        if let AddressRange::Span(start, end) = self.range
+            && (start.is_ipv4() != end.is_ipv4() || start > end)
+        {
+            return Err(InvalidRequest::AddressSpan);
+        }
+        Ok(())
+    }
+
+    fn body(&self) -> RuleBody<'_> {
+        let (ip_range, span) = match self.range {
+            AddressRange::Net(net) => (Some(net.trunc().to_string()), None),
+            AddressRange::Span(start, end) => (None, Some((start, end))),
+        };
+        RuleBody {
+            ip_start: span.map(|(start, _)| start),
+            ip_end: span.map(|(_, end)| end),
+            ip_range,
+            comments: self.comments.as_deref(),
+            active: u8::from(self.active),
+        }
+    }
+}
+
+impl Client {
+    /// One page of a key's whitelist:
+    /// `GET /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-1).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] for a key that is not there (4.1-7).
+    pub async fn whitelist(&self, key: ApiKeyId, page: Page) -> Result<Vec<WhitelistEntry>, Error> {
+        let key = key.to_string();
+        let path = ["account", "apiKey", key.as_str(), "whitelist"];
+        let call = Call::new(Method::GET, &path).page(page);
+        self.call(call).await?.decode_each(entry)
+    }
+
+    /// Adds an entry: `POST /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-3).
+    /// Returns the entries that the API shows, which may be the new one alone or all
+    /// of them.
+    ///
+    /// The first entry locks out every address that is not in it, this program's
+    /// too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSent`] for a rule that is broken, [`Error::NotFound`] for a
+    /// key that is not there, [`Error::Refused`] with 422 (4.1-9).
+    pub async fn add_to_whitelist(
+        &self,
+        key: ApiKeyId,
+        rule: &WhitelistRule,
+    ) -> Result<Vec<WhitelistEntry>, Error> {
+        rule.check()?;
+        let key = key.to_string();
+        let path = ["account", "apiKey", key.as_str(), "whitelist"];
+        let call = Call::new(Method::POST, &path)
+            .showing_all()
+            .json(&rule.body())?;
+        self.call(call).await?.decode(changed)
+    }
+
+    /// Changes an entry:
+    /// `PUT /v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}`
+    /// (4.1-4). Returns what [`Client::add_to_whitelist`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there; [`Error::NotFound`] for an entry that is not there (4.1-8).
+    pub async fn change_whitelist(
+        &self,
+        key: ApiKeyId,
+        entry: WhitelistEntryId,
+        rule: &WhitelistRule,
+    ) -> Result<Vec<WhitelistEntry>, Error> {
+        rule.check()?;
+        let (key, entry) = (key.to_string(), entry.to_string());
+        let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
+        let call = Call::new(Method::PUT, &path)
+            .idempotent()
+            .showing_all()
+            .json(&rule.body())?;
+        self.call(call).await?.decode(changed)
+    }
+
+    /// Removes an entry:
+    /// `DELETE /v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}`
+    /// (4.1-5).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] for an entry that is not there (4.1-8).
+    pub async fn remove_from_whitelist(
+        &self,
+        key: ApiKeyId,
+        entry: WhitelistEntryId,
+    ) -> Result<(), Error> {
+        let (key, entry) = (key.to_string(), entry.to_string());
+        let path = ["account", "apiKey", key.as_str(), "whitelist", &entry];
+        let call = Call::new(Method::DELETE, &path).idempotent();
+        self.call(call).await?.done()
+    }
+}
+
+/// An empty array does not show that the entry is there (1-6).
+fn changed(body: Body<'_>) -> Result<Vec<WhitelistEntry>, Misfit> {
+    match entries(body)? {
+        entries if entries.is_empty() => Err("the answer shows no whitelist entry".to_owned()),
+        entries => Ok(entries),
+    }
+}
+
+fn entries(body: Body<'_>) -> Result<Vec<WhitelistEntry>, Misfit> {
+    record::all(body)?.iter().map(entry).collect()
+}
+
+fn entry(record: &Record<'_>) -> Result<WhitelistEntry, Misfit> {
+    let id = record
+        .identity("id")
+        .ok_or_else(|| "a whitelist entry has no usable id".to_owned())?;
+    Ok(WhitelistEntry {
+        id: WhitelistEntryId(id),
+        ip_start: record.optional_text("ipStart"),
+        ip_end: record.optional_text("ipEnd"),
+        ip_range: record.optional_text("ipRange"),
+        comments: record.optional_text("comments"),
+        active: active(record),
+        updated_at: record.seconds("updatedAt"),
+    })
+}
+
+/// The document has an integer without its values (2.1-6): 0 is no, 1 is yes. What
+/// any other number means is not said, and nobody may rely on it.
+fn active(record: &Record<'_>) -> Option<bool> {
+    if let Some(number) = record.number("active") {
+        return match number {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        };
+    }
+    match record.value("active") {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(word) => word.trim().to_ascii_lowercase().parse().ok(),
+        _ => None,
+    }
+}
