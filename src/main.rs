@@ -11,7 +11,7 @@ use flexmetal_operator::{
         telemetry::{self, LogFormat},
     },
 };
-use hosting::BaseUrl;
+use hosting_types::BaseUrl;
 use std::{collections::BTreeSet, error::Error, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 /// glibc's allocator keeps a pool for each thread and gives little of it back: after a burst of passes

@@ -17,7 +17,7 @@ use crate::{
         shutdown,
     },
 };
-use hosting::BaseUrl;
+use hosting_types::BaseUrl;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};
 use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};

@@ -10,7 +10,8 @@ use super::{
     view::{Sighting, State, View},
 };
 use crate::kinds::{Reason, allowed::AllowedNamespaces};
-use hosting::{Client, Error, ServerId, error::NotSent};
+use hosting::Client;
+use hosting_types::{Error, ServerId, error::NotSent};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,

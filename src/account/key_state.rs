@@ -1,6 +1,6 @@
 //! Whether the hosting API takes the account's key.
 
-use hosting::Refusal;
+use hosting_types::Refusal;
 use std::time::Duration;
 
 /// First pause between two probes.

@@ -15,7 +15,7 @@ use crate::{
     kinds::{Interval, account::Limits, allowed::AllowedNamespaces, wording::counted},
     runtime::Moment,
 };
-use hosting::{OrderOutcome, Server};
+use hosting_types::{OrderOutcome, Server};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},

@@ -14,7 +14,7 @@ use super::{
     users::Audience,
 };
 use crate::runtime::clock;
-use hosting::{Error, Page, ServerId};
+use hosting_types::{Error, Page, ServerId};
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU32, Ordering},

@@ -15,7 +15,7 @@ use crate::{
     kinds::{Reason, names::ACCOUNT_FINALIZER},
     runtime::clock,
 };
-use hosting::{Order, OrderOutcome};
+use hosting_types::{Order, OrderOutcome};
 use std::{collections::HashSet, sync::Arc};
 
 /// Why an order may not go out now.

@@ -1,7 +1,7 @@
 //! Whose machines there are: the namespace and the account of the objects that ordered them.
 
 use super::{AccountKey, Claims, machines::marks, view::Sighting};
-use hosting::Server;
+use hosting_types::Server;
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -13,9 +13,9 @@ use crate::{
     runtime::{Moment, clock},
 };
 use futures::{FutureExt as _, future::BoxFuture};
-use hosting::{
-    Client, Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord,
-    listing::{Gap, Listing},
+use hosting::{Client, listing::Listing};
+use hosting_types::{
+    Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord, list::Gap,
 };
 use std::{
     borrow::Borrow,

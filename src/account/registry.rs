@@ -17,7 +17,8 @@ use super::{
 };
 use crate::kinds::{account::KnownMachine, policies, references::PinnedAccount, selector::Labels};
 use beside::Trial;
-use hosting::{ApiKey, BaseUrl, Client};
+use hosting::Client;
+use hosting_types::{ApiKey, BaseUrl};
 use std::{
     cell::LazyCell,
     collections::{HashMap, HashSet},

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::runtime::clock;
 use futures::{FutureExt as _, TryFutureExt as _};
-use hosting::{
-    Client, Error, Page, ServerFilter, ServerId, ServerStatus, StatusFilter, error::NotSent,
-    listing::Gap,
+use hosting::Client;
+use hosting_types::{
+    Error, Page, ServerFilter, ServerId, ServerStatus, StatusFilter, error::NotSent, list::Gap,
 };
 use std::{sync::Arc, time::Duration};
 

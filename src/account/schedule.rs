@@ -10,7 +10,7 @@ use crate::{
     kinds::{Interval, Reason},
     runtime::Backoff,
 };
-use hosting::{Error, listing::Gap};
+use hosting_types::{Error, list::Gap};
 use std::{collections::HashMap, time::Duration};
 
 /// Longest pause after failures.

@@ -2,7 +2,7 @@
 //! live account here.
 
 use super::AccountKey;
-use hosting::{ApiKey, BaseUrl};
+use hosting_types::{ApiKey, BaseUrl};
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -5,7 +5,7 @@
 //! object make nobody wait for a while: an order that is refused for what it is must not hold up the others.
 
 use super::view::Catalogue;
-use hosting::{Error, Order, catalogue::Availability};
+use hosting_types::{Error, Order, catalogue::Availability};
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -210,7 +210,7 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hosting::{
+    use hosting_types::{
         catalogue::{Plan, PlanLocation},
         quota::{LocationQuota, QuotaUsage},
     };

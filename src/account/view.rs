@@ -9,7 +9,7 @@ use crate::kinds::{
     policies::Policies,
     timing::TimingInForce,
 };
-use hosting::{
+use hosting_types::{
     TagRecord,
     catalogue::{Location, OperatingSystem, Plan},
     host::Host,

@@ -1,6 +1,6 @@
 //! About how much memory what a hosting API shows takes, in bytes.
 
-use hosting::{
+use hosting_types::{
     Server, TagRecord,
     catalogue::{Location, OperatingSystem, Plan},
     host::Host,

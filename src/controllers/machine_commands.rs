@@ -9,7 +9,7 @@ pub mod pages;
 mod search;
 
 use crate::kinds::command::{CommandOutcome, CommandRecord, ListedCommands, PowerAction};
-use hosting::{
+use hosting_types::{
     CommandId,
     command::{Command, CommandState, PowerCommand},
 };

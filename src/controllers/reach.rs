@@ -1,10 +1,8 @@
 //! Where this process may send keys: what its flags say, and how addresses are dialled.
 
 use crate::kinds::wording::listed;
-use hosting::{
-    BaseUrl,
-    dial::{self, Dial, Lookups},
-};
+use hosting::dial::{self, Dial, Lookups};
+use hosting_types::BaseUrl;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},

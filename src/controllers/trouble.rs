@@ -19,11 +19,13 @@ pub struct Trouble {
 
 impl Trouble {
     /// The provider did not do it.
-    pub fn of_provider(error: &hosting::Error) -> Self {
+    pub fn of_provider(error: &hosting_types::Error) -> Self {
         let reason = match error {
-            hosting::Error::AccessDenied(_) => Reason::KeyRejected,
-            hosting::Error::RateLimited(_) => Reason::RateLimited,
-            hosting::Error::Refused(_) | hosting::Error::NotFound(_) => Reason::RequestRefused,
+            hosting_types::Error::AccessDenied(_) => Reason::KeyRejected,
+            hosting_types::Error::RateLimited(_) => Reason::RateLimited,
+            hosting_types::Error::Refused(_) | hosting_types::Error::NotFound(_) => {
+                Reason::RequestRefused
+            }
             _ => Reason::ProviderUnreachable,
         };
         Self {

@@ -15,7 +15,7 @@ use flexmetal_operator::controllers::{
         facts::LiveAccount,
     },
 };
-use hosting::OrderOutcome;
+use hosting_types::OrderOutcome;
 
 impl OpenAttempt {
     fn who(&self) -> Who {

@@ -16,7 +16,7 @@ use flexmetal_operator::controllers::{
     },
 };
 use flexmetal_operator::kinds::brake::Braking;
-use hosting::{Error, Server};
+use hosting_types::{Error, Server};
 
 impl Hand<'_> {
     /// GET of a machine, which also goes into the snapshot.

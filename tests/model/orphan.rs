@@ -32,7 +32,7 @@ use flexmetal_operator::{
     },
     runtime::Moment,
 };
-use hosting::{Server, ServerId, ServerStatus};
+use hosting_types::{Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;

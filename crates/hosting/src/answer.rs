@@ -6,12 +6,12 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
 use super::body;
-use super::error::{Cause, Error, Interruption, NotSent};
 use super::hidden::Hidden;
 use super::page::PageToken;
 use super::record::{self, Body, Misfit, Record};
-use super::refusal::Refusal;
 use super::transport::{Caps, Cut, Response, TransportError};
+use hosting_types::error::{Cause, Error, Interruption, NotSent};
+use hosting_types::refusal::Refusal;
 
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;

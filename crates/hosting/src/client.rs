@@ -9,14 +9,15 @@ use serde::Serialize;
 
 use super::answer::{self, Answer};
 use super::dial::Dial;
-use super::endpoint::BaseUrl;
-use super::error::{Cause, Error, NotSent};
 use super::gate::Gates;
 use super::hidden::Hidden;
 use super::http::{ClientError, HttpTransport};
-use super::page::{Page, PageToken};
-use super::secret::{ApiKey, SecretText};
+use super::page::PageToken;
 use super::transport::{Caps, Request, Transport};
+use hosting_types::endpoint::BaseUrl;
+use hosting_types::error::{Cause, Error, NotSent};
+use hosting_types::page::Page;
+use hosting_types::secret::{ApiKey, SecretText};
 
 /// The most bytes of an error answer. A message for people is shorter.
 const REFUSAL_CAP: usize = 64 << 10;

@@ -10,7 +10,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 use url::Host;
 
-use super::endpoint::BaseUrl;
+use hosting_types::endpoint::BaseUrl;
 
 /// Where a client may connect to.
 #[derive(Clone)]

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::secret::{ApiKey, SecretText};
-use super::text::{MESSAGE, clean};
+use hosting_types::secret::{ApiKey, SecretText};
+use hosting_types::text::{MESSAGE, clean};
 
 /// Mask of our key.
 const KEY: &str = "[API key]";

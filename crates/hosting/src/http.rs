@@ -8,9 +8,9 @@ use futures::future::BoxFuture;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
 
 use super::dial::{self, Dial, DialError, PublicResolver};
-use super::endpoint::BaseUrl;
 use super::gate::{Gate, Gates};
 use super::transport::{Cut, Request, Response, Transport, TransportError};
+use hosting_types::endpoint::BaseUrl;
 
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -30,44 +30,17 @@ mod hidden;
 mod http;
 mod lists;
 mod record;
-mod refusal;
-mod text;
 
-pub mod capacity;
-pub mod catalogue;
-pub mod command;
 pub mod dial;
-pub mod endpoint;
-pub mod error;
-pub mod health;
-pub mod host;
-pub mod identity;
-pub mod list;
 pub mod listing;
 pub mod page;
-pub mod quota;
-pub mod request;
-pub mod secret;
-pub mod server;
-pub mod ssh_key;
-pub mod tag;
 pub mod transport;
-pub mod usage;
-pub mod whitelist;
 
 #[cfg(test)]
 mod tests;
 
 pub use client::{Client, ClientOptions};
 pub use dial::Dial;
-pub use endpoint::{BaseUrl, BaseUrlError};
-pub use error::Error;
 pub use gate::Gates;
 pub use http::ClientError;
-pub use identity::{ApiKeyId, CommandId, HostId, LocationId, ServerId, SshKeyId, WhitelistEntryId};
-pub use page::Page;
-pub use refusal::Refusal;
-pub use secret::{ApiKey, KeyError, SecretText};
-pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerStatus, StatusFilter};
-pub use tag::TagRecord;
 pub use transport::Transport;

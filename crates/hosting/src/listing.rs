@@ -18,9 +18,10 @@ use std::hash::{BuildHasher, RandomState};
 use futures::future::BoxFuture;
 use futures::{Stream, stream};
 
-use super::page::{Page, PageToken};
+use super::page::PageToken;
+use hosting_types::page::Page;
 
-pub use super::list::{Complete, Gap, Incomplete, MOST_OVER, MOST_RECORDS};
+pub use hosting_types::list::{Complete, Gap, Incomplete, MOST_OVER, MOST_RECORDS};
 
 /// The most requests for one list.
 const MOST_PAGES: usize = 5000;

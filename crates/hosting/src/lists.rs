@@ -6,14 +6,16 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::client::Client;
-use super::command::Command;
-use super::host::{Host, InstallLogEntry};
-use super::identity::{ApiKeyId, HostId};
-use super::listing::{Ask, Batch, Gap, Listing};
-use super::page::{HostCursor, HostPage, Page};
-use super::server::{Server, ServerFilter, ServerId};
-use super::tag::TagRecord;
-use super::whitelist::WhitelistEntry;
+use super::listing::{Ask, Batch, Listing};
+use super::page::{HostCursor, HostPage};
+use hosting_types::command::Command;
+use hosting_types::host::{Host, InstallLogEntry};
+use hosting_types::identity::{ApiKeyId, HostId};
+use hosting_types::list::Gap;
+use hosting_types::page::Page;
+use hosting_types::server::{Server, ServerFilter, ServerId};
+use hosting_types::tag::TagRecord;
+use hosting_types::whitelist::WhitelistEntry;
 
 /// These lists have no tokens; one in an answer is ignored.
 fn range(ask: &Ask) -> Page {

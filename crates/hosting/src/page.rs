@@ -1,58 +1,11 @@
-//! One page of a listing by `RANGED-DATA`, and the `PAGE-TOKEN` of the next one.
+//! Where the list of hosts goes on: a page, or the `PAGE-TOKEN` of an answer.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::host::Host;
-
-/// One page of a listing (the header `RANGED-DATA`, 8-6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
-    start: u32,
-    results: u32,
-}
-
-impl Page {
-    /// The most records that the API gives at once.
-    pub const MOST: u32 = 50;
-
-    /// A page from the zero-based index `start` with `results` records;
-    /// `results` is brought into 1 to 50. A client that asks for more gets 50
-    /// and takes the full page for the last one.
-    pub fn new(start: u32, results: u32) -> Self {
-        Self {
-            start,
-            results: results.clamp(1, Self::MOST),
-        }
-    }
-
-    /// The first page, of the full size.
-    pub fn first() -> Self {
-        Self::new(0, Self::MOST)
-    }
-
-    /// The page of the same size that starts at `start`.
-    pub fn at(self, start: u32) -> Self {
-        Self { start, ..self }
-    }
-
-    /// The zero-based index of the first record.
-    pub fn start(self) -> u32 {
-        self.start
-    }
-
-    /// How many records are asked for, 1 to 50.
-    pub fn results(self) -> u32 {
-        self.results
-    }
-
-    /// The value of the header.
-    pub fn header(self) -> String {
-        format!("start={},results={}", self.start, self.results)
-    }
-}
+use hosting_types::{Page, host::Host};
 
 /// The token of the next page of hosts (4.8-3). Its text is opaque.
 #[derive(Debug, Clone, Eq)]

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::hidden::Hidden;
-use super::text;
+use hosting_types::text;
 
 /// The longest name, word or address that is kept, in bytes.
 const NAME: usize = 1024;

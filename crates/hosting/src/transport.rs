@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-use super::error::Cause;
+use hosting_types::error::Cause;
 
 /// One request, complete with the key in its headers.
 #[derive(Clone)]

@@ -14,7 +14,8 @@ use crate::{
     },
     runtime::clock,
 };
-use hosting::{Client, listing::Gap};
+use hosting::Client;
+use hosting_types::list::Gap;
 use std::time::Duration;
 
 impl Core {

@@ -11,7 +11,7 @@ use super::{
     view::{Catalogue, Hosts, Tags},
 };
 use crate::{kinds::Reason, runtime::Backoff};
-use hosting::{Error, Server, listing::Gap, ssh_key::SshKey};
+use hosting_types::{Error, Server, list::Gap, ssh_key::SshKey};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -3,7 +3,7 @@
 
 use super::{super::view::Proof, marks, snapshot::Snapshot};
 use crate::kinds::account::KnownMachine;
-use hosting::Server;
+use hosting_types::Server;
 use std::time::Duration;
 
 /// How many are remembered.

@@ -23,7 +23,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::{Server, ServerId, ServerStatus};
+use hosting_types::{Server, ServerId, ServerStatus};
 use orphans::{Others, Verdict};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 

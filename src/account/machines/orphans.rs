@@ -2,7 +2,7 @@
 
 use super::{super::view::Proof, marks};
 use crate::kinds::account::KnownMachine;
-use hosting::Server;
+use hosting_types::Server;
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,

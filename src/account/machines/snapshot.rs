@@ -9,7 +9,7 @@ use super::{
     marks,
     sums::{self, Sums},
 };
-use hosting::{Server, ServerId, ServerStatus, listing::MOST_OVER};
+use hosting_types::{Server, ServerId, ServerStatus, list::MOST_OVER};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,

@@ -3,7 +3,7 @@
 
 use super::marks;
 use crate::account::report::Counts;
-use hosting::Server;
+use hosting_types::Server;
 use std::collections::BTreeMap;
 
 /// How many machines there are, and when they were made.

@@ -5,7 +5,8 @@
 
 use super::{Accounts, Connection, Core, Entry};
 use crate::account::{AccountKey, Lane, Settings, marks};
-use hosting::{Client, Error, Page, Refusal, ServerFilter, ServerId};
+use hosting::Client;
+use hosting_types::{Error, Page, Refusal, ServerFilter, ServerId};
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, PoisonError},

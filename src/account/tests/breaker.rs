@@ -8,7 +8,7 @@ use crate::{
     account::{Denied, Lane, Wake, view::State},
     kinds::Reason,
 };
-use hosting::{Error, ServerId};
+use hosting_types::{Error, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;
 

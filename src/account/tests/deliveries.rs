@@ -9,7 +9,7 @@ use crate::{
     kinds::delivery::{Deliveries, DeliveryTimes},
     runtime::clock,
 };
-use hosting::ServerId;
+use hosting_types::ServerId;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::sleep;

@@ -8,7 +8,7 @@ use crate::{
     account::{Account, Lane, Settings, Turn, Wake, view::State},
     kinds::Reason,
 };
-use hosting::Error;
+use hosting_types::Error;
 use std::time::Duration;
 use tokio::time::sleep;
 

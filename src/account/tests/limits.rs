@@ -14,7 +14,7 @@ use crate::{
     },
     runtime::clock,
 };
-use hosting::OrderOutcome;
+use hosting_types::OrderOutcome;
 use serde_json::json;
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::sleep;

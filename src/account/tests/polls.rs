@@ -9,7 +9,7 @@ use crate::{
     kinds::Reason,
     runtime::clock,
 };
-use hosting::{Error, OrderOutcome, ServerId};
+use hosting_types::{Error, OrderOutcome, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;
 

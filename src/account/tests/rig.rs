@@ -14,7 +14,8 @@ use crate::{
     },
     runtime::clock,
 };
-use hosting::{ApiKey, BaseUrl, Client, Error, Order, server::SystemChoice};
+use hosting::Client;
+use hosting_types::{ApiKey, BaseUrl, Error, Order, server::SystemChoice};
 use std::{
     collections::{HashMap, HashSet},
     sync::{

@@ -8,7 +8,8 @@ use crate::{
     account::{Account, Connection, Lane, List, Turn},
     runtime::clock,
 };
-use hosting::{ApiKey, BaseUrl, Client};
+use hosting::Client;
+use hosting_types::{ApiKey, BaseUrl};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
 

@@ -8,7 +8,8 @@ use crate::{
     },
     kinds::{Reason, account::Limits, references::PinnedAccount},
 };
-use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Dial};
+use hosting::{Client, ClientOptions, Dial};
+use hosting_types::{ApiKey, BaseUrl};
 use serde_json::{Value, json};
 use simulator::{self, ClockMode, Options, Running};
 use std::time::Duration;

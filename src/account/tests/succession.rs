@@ -5,7 +5,7 @@ use super::{
     rig::{Rig, account_uid, key, permit},
 };
 use crate::account::{Account, Evidence, KeyState, Lane, List, Tried, view::State};
-use hosting::{Error, ServerId};
+use hosting_types::{Error, ServerId};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 

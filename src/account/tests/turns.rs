@@ -8,7 +8,7 @@ use crate::{
     account::{Account, Denied, Lane, OrderTurn, Turn, Wake},
     kinds::{Reason, account::Limits},
 };
-use hosting::{Error, OrderOutcome, ServerId};
+use hosting_types::{Error, OrderOutcome, ServerId};
 use std::time::Duration;
 use tokio::{
     task::JoinSet,
@@ -60,7 +60,10 @@ async fn a_permit_makes_so_many_calls_and_no_more() {
     assert_eq!(rig.provider.calls().len(), 2);
 }
 
-fn two_way(answer: Result<hosting::Server, Error>, permit: &crate::account::Permit) -> String {
+fn two_way(
+    answer: Result<hosting_types::Server, Error>,
+    permit: &crate::account::Permit,
+) -> String {
     permit.learn(answer.unwrap()).status.as_str().to_owned()
 }
 

@@ -2,7 +2,8 @@
 
 use super::{super::live::Live, Lane};
 use crate::runtime::clock;
-use hosting::{Client, Error, Server, ServerId, error::NotSent};
+use hosting::Client;
+use hosting_types::{Error, Server, ServerId, error::NotSent};
 
 /// The answer to a request for a turn.
 #[must_use]

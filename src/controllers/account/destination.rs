@@ -7,7 +7,7 @@ use crate::{
     controllers::reach::Reach,
     kinds::names::{API_KEY_SECRET, BASE_URL_ENTRY},
 };
-use hosting::{BaseUrl, BaseUrlError};
+use hosting_types::{BaseUrl, BaseUrlError};
 
 /// What the key Secret says of where its key may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]

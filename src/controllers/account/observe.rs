@@ -25,7 +25,8 @@ use crate::{
     },
     runtime::clock,
 };
-use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Server};
+use hosting::{Client, ClientOptions};
+use hosting_types::{ApiKey, BaseUrl, Server};
 use kube::ResourceExt as _;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

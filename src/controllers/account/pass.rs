@@ -23,7 +23,7 @@ use crate::{
     kinds::Reason,
     runtime::clock,
 };
-use hosting::Server;
+use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{ResourceExt as _, core::error_boundary::InvalidObject};

@@ -18,7 +18,7 @@ use crate::{
     kinds::{BareMetalServer, Reason, account::AccountStatus, orphan::OrphanRelease},
     runtime::{Moment, clock},
 };
-use hosting::Server;
+use hosting_types::Server;
 use kube::{
     Api, ResourceExt as _,
     api::{ApiResource, DynamicObject, ListParams},

@@ -15,7 +15,7 @@ use crate::{
         NEXT_KEY_ENTRY,
     },
 };
-use hosting::{ApiKey, BaseUrl};
+use hosting_types::{ApiKey, BaseUrl};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use std::{
@@ -190,7 +190,7 @@ impl Secrets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hosting::BaseUrlError;
+    use hosting_types::BaseUrlError;
     use k8s_openapi::ByteString;
     use serde_json::json;
 

@@ -39,7 +39,7 @@ use crate::{
         timing::{Minimum, Timing, TimingInForce},
     },
 };
-use hosting::{Refusal, Server, ServerId, ServerStatus};
+use hosting_types::{Refusal, Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;

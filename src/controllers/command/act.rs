@@ -21,7 +21,7 @@ use crate::{
     kinds::{BareMetalServer, command::CommandRecord, wording},
     runtime::clock,
 };
-use hosting::{CommandId, Error, Server, ServerId, ServerStatus, command::Command};
+use hosting_types::{CommandId, Error, Server, ServerId, ServerStatus, command::Command};
 use std::sync::Arc;
 
 /// What an effect comes to.

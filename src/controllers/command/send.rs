@@ -24,7 +24,7 @@ use crate::{
     },
     runtime::{Moment, clock},
 };
-use hosting::{Error, command::Command};
+use hosting_types::{Error, command::Command};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 

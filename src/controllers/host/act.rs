@@ -12,7 +12,7 @@ use crate::{
     kinds::Reason,
     runtime::clock,
 };
-use hosting::{Error, HostId, host::Host};
+use hosting_types::{Error, HostId, host::Host};
 
 /// How an effect ended, and what it brought to light.
 pub(super) type Done = (Ended, Observation);

@@ -23,7 +23,7 @@ use crate::{
     },
     runtime::clock,
 };
-use hosting::{Error, HostId, host::HostResult};
+use hosting_types::{Error, HostId, host::HostResult};
 
 /// Sends a command at most once: on object, account and host as they were read right before.
 pub(super) async fn send(

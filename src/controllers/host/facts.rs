@@ -14,7 +14,7 @@ use crate::{
         references::PinnedAccount,
     },
 };
-use hosting::host::{Host, HostKind};
+use hosting_types::host::{Host, HostKind};
 use std::time::Duration;
 
 /// So many pages of a log are allowed for at first: some 100 entries.

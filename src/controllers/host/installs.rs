@@ -26,10 +26,11 @@ use crate::{
     runtime::clock,
 };
 use futures::FutureExt as _;
-use hosting::{
+use hosting::listing::Listing;
+use hosting_types::{
     HostId, SshKeyId,
     host::{HostInstall, InstallForm, InstallLogEntry},
-    listing::{Gap, Listing},
+    list::Gap,
 };
 use tokio::sync::Mutex;
 

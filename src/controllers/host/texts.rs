@@ -8,7 +8,7 @@ use crate::{
     },
     kinds::{DedicatedHost, Reason, host_install::HostInstall, references::ValueLocation},
 };
-use hosting::{SecretText, host::InstallParam};
+use hosting_types::{SecretText, host::InstallParam};
 
 /// The most bytes of a script that lies elsewhere. The provider takes no body of more than a MiB.
 const LONGEST: usize = 65_536;

@@ -2,11 +2,8 @@
 
 use crate::{account::Permit, controllers::trouble::Trouble};
 use futures::FutureExt as _;
-use hosting::{
-    ServerId,
-    command::Command,
-    listing::{Gap, Listing},
-};
+use hosting::listing::Listing;
+use hosting_types::{ServerId, command::Command, list::Gap};
 use tokio::sync::Mutex;
 
 /// Pages of a machine's commands that are allowed for at first.

@@ -19,7 +19,8 @@ use crate::{
     kinds::{BareMetalServer, command::PowerAction, order::OrderNote},
     runtime::{Moment, clock},
 };
-use hosting::{Client, Error, Server, ServerId};
+use hosting::Client;
+use hosting_types::{Error, Server, ServerId};
 use std::{sync::Arc, time::Duration};
 
 /// Carries out an effect, by the permission that was given for it.

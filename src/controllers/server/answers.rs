@@ -15,13 +15,17 @@ use crate::{
         server::{OrderOutcome, OrderRecord},
     },
 };
-use hosting::{Error, Server, ServerStatus};
+use hosting_types::{Error, Server, ServerStatus};
 use std::time::Duration;
 
 /// What is noted of the answer to an order. What the client cannot call created, refused or not
 /// sent is unknown.
-pub fn of_order(record: OrderRecord, answer: &hosting::OrderOutcome, now: i64) -> Observation {
-    use hosting::OrderOutcome::{Created, NotSent, Refused, Unknown};
+pub fn of_order(
+    record: OrderRecord,
+    answer: &hosting_types::OrderOutcome,
+    now: i64,
+) -> Observation {
+    use hosting_types::OrderOutcome::{Created, NotSent, Refused, Unknown};
     let (answer, uuid) = match answer {
         Created(server) => (Answer::Done, Some(server.id.as_str().to_owned())),
         Refused(error) => (Answer::Refused(error.explain()), None),

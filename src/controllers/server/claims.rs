@@ -16,7 +16,7 @@ use crate::{
         server::{Intent, OrderOutcome, OrderRecord},
     },
 };
-use hosting::ServerStatus;
+use hosting_types::ServerStatus;
 use std::{collections::HashSet, sync::Arc};
 
 /// The marks of all server objects.

@@ -27,7 +27,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::{
+use hosting_types::{
     SecretText, Server, ServerId,
     server::{KernelParam, UserData},
 };

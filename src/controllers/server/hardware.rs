@@ -8,7 +8,7 @@ use super::{
     owned::{Kept, keep_config_map},
 };
 use crate::{account::Permit, kinds::hardware::HardwareStatus, runtime::clock};
-use hosting::{ServerId, server::HardwareListing};
+use hosting_types::{ServerId, server::HardwareListing};
 use std::collections::BTreeMap;
 
 /// The entry of the ConfigMap.

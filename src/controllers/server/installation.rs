@@ -13,7 +13,7 @@ use crate::{
         server::BareMetalServerSpec,
     },
 };
-use hosting::{
+use hosting_types::{
     SecretText,
     server::{KernelParam, UserData},
 };

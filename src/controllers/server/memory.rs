@@ -19,7 +19,7 @@ use crate::kinds::{
     server::{OrderOutcome, OrderRecord},
 };
 use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 
 /// Tries to take a tag off the account's list before the object goes without.

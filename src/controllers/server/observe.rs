@@ -28,7 +28,7 @@ use crate::{
     },
     runtime::clock,
 };
-use hosting::ServerId;
+use hosting_types::ServerId;
 use kube::ResourceExt as _;
 use std::sync::Arc;
 

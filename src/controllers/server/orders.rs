@@ -25,7 +25,7 @@ use crate::{
     },
     runtime::{Moment, clock},
 };
-use hosting::OrderOutcome;
+use hosting_types::OrderOutcome;
 use std::sync::Arc;
 
 /// Starts a new epoch and sends the order, at most once.

@@ -8,7 +8,7 @@ use super::{
     owned::{self, Kept, SecretEntries},
 };
 use crate::{controllers::trouble::Trouble, kinds::outputs::OutputPlace};
-use hosting::SecretText;
+use hosting_types::SecretText;
 
 /// Brings it about that the ConfigMap or the Secret holds what it should. It is read first: one that belongs to another is
 /// left alone.

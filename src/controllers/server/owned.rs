@@ -13,7 +13,7 @@ use crate::{
         names::{MANAGED_BY, MANAGER, OUTPUT_SECRET},
     },
 };
-use hosting::SecretText;
+use hosting_types::SecretText;
 use k8s_openapi::{
     ByteString, NamespaceResourceScope,
     api::core::v1::{ConfigMap, Secret},

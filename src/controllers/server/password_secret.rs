@@ -12,7 +12,7 @@ use crate::{
     kinds::{BareMetalServer, root_password::Installed},
     runtime::clock,
 };
-use hosting::SecretText;
+use hosting_types::SecretText;
 use k8s_openapi::{
     api::core::v1::Secret,
     apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta},

@@ -36,7 +36,7 @@ use crate::{
     },
     runtime::clock,
 };
-use hosting::{
+use hosting_types::{
     CommandId, ServerId,
     command::{Command, REINSTALLATIONS},
 };

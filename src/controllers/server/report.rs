@@ -10,7 +10,7 @@ use crate::{
     controllers::report::{Machine, Reported},
     kinds::{names::RELEASE_ANNOTATION, wording::listed},
 };
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 
 /// Writes the decided status, where it differs, and publishes what it tells that the one before did not.
 pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> Reported {

@@ -15,7 +15,7 @@ use crate::{
     controllers::trouble::Trouble,
     kinds::root_password::Installed,
 };
-use hosting::{Error, SecretText, Server, ServerId};
+use hosting_types::{Error, SecretText, Server, ServerId};
 
 /// Looks whether the Secret is free, or holds this password already. Apart from asking for it, since this needs neither the
 /// provider nor the server's leave to send: what was stored is found while it is suspended, and after the end.

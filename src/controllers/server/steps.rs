@@ -18,7 +18,7 @@ use crate::{
     },
 };
 use evidence::{Evidence, evidence};
-use hosting::ServerStatus;
+use hosting_types::ServerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// A step of a machine's life.

@@ -13,7 +13,7 @@ use crate::{
     kinds::{Reason, names::STORED_KEY_ANNOTATION},
     runtime::clock,
 };
-use hosting::{Error, SshKeyId, error::NotSent};
+use hosting_types::{Error, SshKeyId, error::NotSent};
 use serde_json::json;
 
 /// So many keys that stay are named.

@@ -15,7 +15,7 @@ use crate::{
         ssh_key::{KeyDeletionPolicy, StoredKeyNote},
     },
 };
-use hosting::ssh_key::SshKey as Record;
+use hosting_types::ssh_key::SshKey as Record;
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,7 +2,7 @@
 //! takes a hash.
 
 use super::facts::Shown;
-use hosting::ssh_key::SshKey as Record;
+use hosting_types::ssh_key::SshKey as Record;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// A list as it came, and as it is read by the first who asks.
@@ -36,7 +36,7 @@ impl Looks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hosting::SshKeyId;
+    use hosting_types::SshKeyId;
 
     #[test]
     fn a_list_is_read_once_and_forgotten_when_nobody_has_it_any_more() {

@@ -5,7 +5,7 @@ use crate::{
     controllers::cause::Cause,
     runtime::backoff::{self, Backoff},
 };
-use hosting::ssh_key::SshKey;
+use hosting_types::ssh_key::SshKey;
 use std::time::Duration;
 
 /// The longest pause between two reads of what is missing.

@@ -12,7 +12,7 @@ use crate::{
     kinds::{names::TAG_ANNOTATION, tag::TagNote},
     runtime::clock,
 };
-use hosting::Error;
+use hosting_types::Error;
 use serde_json::json;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::{
     controllers::{ownership::Rivals, pass::Subject},
     kinds::{ServerTag, names::TAG_ANNOTATION, references::AccountKind, tag::TagNote},
 };
-use hosting::TagRecord;
+use hosting_types::TagRecord;
 use std::time::Duration;
 
 /// All that one decision is allowed to know.

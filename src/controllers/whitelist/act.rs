@@ -23,11 +23,8 @@ use crate::{
     runtime::clock,
 };
 use futures::FutureExt as _;
-use hosting::{
-    ApiKeyId, Error,
-    error::NotSent,
-    listing::{Gap, Listing},
-};
+use hosting::listing::Listing;
+use hosting_types::{ApiKeyId, Error, error::NotSent, list::Gap};
 use serde_json::json;
 use std::{
     sync::{

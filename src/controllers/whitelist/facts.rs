@@ -14,7 +14,7 @@ use crate::{
     controllers::{mark::Mark, ownership::Rivals, pass::Subject},
     kinds::{IpWhitelist, Reason, conditions::Type, names::ACKNOWLEDGE_LOCKOUT},
 };
-use hosting::ApiKeyId;
+use hosting_types::ApiKeyId;
 use std::time::Duration;
 
 /// All that one decision is allowed to know.

@@ -5,7 +5,7 @@ use super::decide::{
     guard::Step,
     list::{Entry, List},
 };
-use hosting::WhitelistEntryId;
+use hosting_types::WhitelistEntryId;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// After so many steps in a row that the list does not show although they were answered, a person is needed.

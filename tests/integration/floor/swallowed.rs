@@ -8,7 +8,7 @@ use flexmetal_operator::controllers::{context::Watched, mark::ClusterId};
 use flexmetal_operator::kinds::timing::Minimum;
 use flexmetal_operator::operator::{self, Options};
 use flexmetal_operator::runtime::clients::{Clients, Source, WatchTimes};
-use hosting::BaseUrl;
+use hosting_types::BaseUrl;
 use lab::rig::{Plan, World, cluster, eventually, server};
 
 use super::proxy::Proxy;

@@ -22,7 +22,7 @@ use flexmetal_operator::{
     },
     runtime::Moment,
 };
-use hosting::{
+use hosting_types::{
     CommandId,
     command::{Command, CommandState},
 };

@@ -34,7 +34,7 @@ use flexmetal_operator::{
         },
     },
 };
-use hosting::{
+use hosting_types::{
     CommandId, Server, ServerId, ServerStatus,
     command::{Command, CommandState},
 };

@@ -28,7 +28,7 @@ use flexmetal_operator::{
         reinstall::{InstallEnd, InstallRecord, InstallStatus},
     },
 };
-use hosting::{Error, Refusal, Server};
+use hosting_types::{Error, Refusal, Server};
 use std::time::Duration;
 
 /// What the object says at first: revision 1 counts as performed.

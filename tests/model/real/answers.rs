@@ -1,6 +1,6 @@
 //! Answers of the provider that did not give what was asked for, as the client returns them.
 
-use hosting::{Error, Refusal, error::Interruption};
+use hosting_types::{Error, Refusal, error::Interruption};
 
 pub fn refusal(status: u16) -> Refusal {
     Refusal {

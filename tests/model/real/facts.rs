@@ -17,7 +17,7 @@ use flexmetal_operator::{
     },
     kinds::Reason,
 };
-use hosting::Server;
+use hosting_types::Server;
 
 /// All that one pass sees. Also the key under which its decision is remembered: few passes of a run
 /// differ, and deciding costs much more than looking it up.

@@ -2,7 +2,7 @@
 
 use super::{super::world::*, *};
 use flexmetal_operator::{controllers::mark::parse_order_tag, kinds::names::RETAINED_PREFIX};
-use hosting::{Server, ServerId, ServerStatus};
+use hosting_types::{Server, ServerId, ServerStatus};
 
 /// The record of a machine.
 pub fn server(number: u8, m: &Machine) -> Server {

@@ -16,7 +16,7 @@ use flexmetal_operator::kinds::{
         OrderRecord, Replaced,
     },
 };
-use hosting::ServerStatus;
+use hosting_types::ServerStatus;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::collections::BTreeMap;

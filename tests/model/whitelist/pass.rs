@@ -36,7 +36,7 @@ use flexmetal_operator::{
     },
     runtime::Moment,
 };
-use hosting::WhitelistEntryId;
+use hosting_types::WhitelistEntryId;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use std::{sync::Arc, time::Duration};
 

@@ -2,12 +2,12 @@
 //! 2.12 and 4.5 of `docs/hosting-api.md`).
 
 use crate::client::{Call, Client};
-use crate::command::*;
-use crate::error::Error;
-use crate::identity::CommandId;
-use crate::page::Page;
 use crate::record::{self, Misfit, Record};
-use crate::server::ServerId;
+use hosting_types::command::*;
+use hosting_types::error::Error;
+use hosting_types::identity::CommandId;
+use hosting_types::page::Page;
+use hosting_types::server::ServerId;
 use http::Method;
 use serde::Serialize;
 

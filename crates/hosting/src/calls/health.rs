@@ -2,9 +2,9 @@
 //! `docs/hosting-api.md`).
 
 use crate::client::Client;
-use crate::error::Error;
-use crate::health::*;
 use crate::record;
+use hosting_types::error::Error;
+use hosting_types::health::*;
 
 impl Client {
     /// The health of the API: `GET /v3/health` (4.9-1). It needs no key, so it

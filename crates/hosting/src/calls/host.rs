@@ -3,13 +3,14 @@
 use http::Method;
 
 use crate::client::{Call, Client};
-use crate::error::Error;
-use crate::host::{Host, HostInstall, HostResult, InstallLogEntry};
-use crate::identity::HostId;
-use crate::page::{HostCursor, HostPage, Page};
+use crate::page::{HostCursor, HostPage};
 use crate::record;
-use crate::request::InvalidRequest;
-use crate::secret::SecretText;
+use hosting_types::error::Error;
+use hosting_types::host::{Host, HostInstall, HostResult, InstallLogEntry};
+use hosting_types::identity::HostId;
+use hosting_types::page::Page;
+use hosting_types::request::InvalidRequest;
+use hosting_types::secret::SecretText;
 
 mod decode;
 

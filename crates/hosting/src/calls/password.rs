@@ -4,9 +4,9 @@
 //! without it.
 
 use crate::client::{Call, Client};
-use crate::error::Error;
-use crate::request::InvalidRequest;
-use crate::secret::SecretText;
+use hosting_types::error::Error;
+use hosting_types::request::InvalidRequest;
+use hosting_types::secret::SecretText;
 use http::Method;
 use serde::Serialize;
 

@@ -2,9 +2,9 @@
 //! `docs/hosting-api.md`).
 
 use crate::client::Client;
-use crate::error::Error;
-use crate::quota::*;
 use crate::record::{Misfit, Record};
+use hosting_types::error::Error;
+use hosting_types::quota::*;
 
 impl Client {
     /// All quotas of the account: `GET /v3/flexMetal/quota/usage` (4.7-1).

@@ -5,12 +5,12 @@ use http::Method;
 
 use crate::answer::Answer;
 use crate::client::{Call, Client};
-use crate::error::Error;
-use crate::page::Page;
 use crate::record;
-use crate::request::InvalidRequest;
-use crate::server::{Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId};
-use crate::tag::check_tag;
+use hosting_types::error::Error;
+use hosting_types::page::Page;
+use hosting_types::request::InvalidRequest;
+use hosting_types::server::{Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId};
+use hosting_types::tag::check_tag;
 
 pub(super) mod decode;
 mod machine;
@@ -119,7 +119,7 @@ impl Client {
     /// re-installed already (4.4-20). After an error that may have taken
     /// effect, read the commands before sending it again.
     ///
-    /// [`REINSTALLATIONS`]: crate::command::REINSTALLATIONS
+    /// [`REINSTALLATIONS`]: hosting_types::command::REINSTALLATIONS
     pub async fn reinstall(&self, id: &ServerId, request: &Reinstall) -> Result<Server, Error> {
         request.check()?;
         let [product, servers] = SERVERS;

@@ -1,12 +1,12 @@
 //! Stored SSH keys (sections 2.19 and 4.8 of `docs/hosting-api.md`).
 
 use crate::client::{Call, Client};
-use crate::error::Error;
-use crate::identity::SshKeyId;
 use crate::record::{self, Misfit, Record};
-use crate::request::InvalidRequest;
-use crate::ssh_key::*;
-use crate::text;
+use hosting_types::error::Error;
+use hosting_types::identity::SshKeyId;
+use hosting_types::request::InvalidRequest;
+use hosting_types::ssh_key::*;
+use hosting_types::text;
 use http::Method;
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
 //! Tags of the account (sections 2.13 and 4.6 of `docs/hosting-api.md`).
 
 use crate::client::{Call, Client};
-use crate::error::Error;
-use crate::page::Page;
 use crate::record::{self, Body, Misfit, Record};
-use crate::tag::*;
+use hosting_types::error::Error;
+use hosting_types::page::Page;
+use hosting_types::tag::*;
 use http::Method;
 use serde::Serialize;
 use serde_json::Value;

@@ -2,10 +2,10 @@
 
 use super::server::decode;
 use crate::client::{Call, Client};
-use crate::error::Error;
 use crate::record::{Misfit, Record};
-use crate::request::InvalidRequest;
-use crate::usage::*;
+use hosting_types::error::Error;
+use hosting_types::request::InvalidRequest;
+use hosting_types::usage::*;
 use http::Method;
 use jiff::civil::Date;
 

@@ -2,58 +2,13 @@
 //! `docs/hosting-api.md`).
 
 use crate::client::{Call, Client};
-use crate::error::Error;
-use crate::identity::{ApiKeyId, WhitelistEntryId};
-use crate::page::Page;
 use crate::record::{self, Body, Misfit, Record};
-use crate::request::InvalidRequest;
-use crate::whitelist::*;
+use hosting_types::error::Error;
+use hosting_types::identity::{ApiKeyId, WhitelistEntryId};
+use hosting_types::page::Page;
+use hosting_types::whitelist::*;
 use http::Method;
-use serde::Serialize;
 use serde_json::Value;
-use std::net::IpAddr;
-
-/// All fields, `null` where there is no value (2.1-2 to 2.1-5): a field that is left
-/// out of a change may keep its value, and so leave a wider range open.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RuleBody<'a> {
-    ip_start: Option<IpAddr>,
-    ip_end: Option<IpAddr>,
-    ip_range: Option<String>,
-    comments: Option<&'a str>,
-    active: u8,
-}
-
-impl WhitelistRule {
-    /// Checks the entry by the API's rules.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidRequest`] names the field.
-    pub fn check(&self) -> Result<(), InvalidRequest> {
-        if let AddressRange::Span(start, end) = self.range
-            && (start.is_ipv4() != end.is_ipv4() || start > end)
-        {
-            return Err(InvalidRequest::AddressSpan);
-        }
-        Ok(())
-    }
-
-    fn body(&self) -> RuleBody<'_> {
-        let (ip_range, span) = match self.range {
-            AddressRange::Net(net) => (Some(net.trunc().to_string()), None),
-            AddressRange::Span(start, end) => (None, Some((start, end))),
-        };
-        RuleBody {
-            ip_start: span.map(|(start, _)| start),
-            ip_end: span.map(|(_, end)| end),
-            ip_range,
-            comments: self.comments.as_deref(),
-            active: u8::from(self.active),
-        }
-    }
-}
 
 impl Client {
     /// One page of a key's whitelist:

@@ -1,7 +1,8 @@
 use super::*;
-use crate::error::NotSent;
 use crate::http::HttpTransport;
-use crate::{ApiKey, Client, ClientError, ClientOptions, Gates};
+use crate::{Client, ClientError, ClientOptions, Gates};
+use hosting_types::ApiKey;
+use hosting_types::error::NotSent;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -170,7 +171,7 @@ async fn a_call_to_a_private_name_is_not_sent_and_says_what_to_do() {
     let base_url = BaseUrl::parse(&format!("https://private.test:{port}")).unwrap();
     let error = client_for(&base_url).health().await.unwrap_err();
     assert!(
-        matches!(&error, crate::Error::NotSent(NotSent::Connect(_))),
+        matches!(&error, hosting_types::Error::NotSent(NotSent::Connect(_))),
         "{error:?}"
     );
     let told = error.explain();

@@ -3,7 +3,7 @@
 
 use super::every_call::call;
 use super::script::{Script, answer};
-use crate::{Error, HostId, Page};
+use hosting_types::{Error, HostId, Page};
 
 /// Changes that have nothing to show.
 const SILENT: [&str; 6] = [

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::script::{Script, answer};
 use super::{KEY, UUID, id, record};
-use crate::{Error, Page, Server, ServerFilter, ServerStatus};
+use hosting_types::{Error, Page, Server, ServerFilter, ServerStatus};
 
 async fn server(body: &Value) -> Result<Server, Error> {
     let (client, _) = Script::client(vec![Ok(answer(200, body.to_string()))]);

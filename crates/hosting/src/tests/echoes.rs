@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use super::script::{Script, answer, cut};
 use super::{KEY, ORDER_TAG, UUID, id, order, record};
+use crate::Client;
 use crate::page::HostCursor;
-use crate::server::{KernelParam, SystemChoice};
 use crate::transport::{Cut, Response};
-use crate::{ApiKeyId, Client, Error, HostId, Order, OrderOutcome, Page, SecretText, ServerFilter};
+use hosting_types::server::{KernelParam, SystemChoice};
+use hosting_types::{ApiKeyId, Error, HostId, Order, OrderOutcome, Page, SecretText, ServerFilter};
 
 async fn refused(response: Response) -> String {
     let (client, _) = Script::client(vec![Ok(response)]);

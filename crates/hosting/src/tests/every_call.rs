@@ -2,14 +2,15 @@
 //! answers.
 
 use super::{ORDER_TAG, UUID, id, order};
-use crate::command::PowerCommand;
-use crate::host::HostInstall;
+use crate::Client;
 use crate::page::HostCursor;
-use crate::server::{Reinstall, SystemFamily};
-use crate::whitelist::{AddressRange, WhitelistRule};
-use crate::{
-    ApiKeyId, Client, CommandId, Error, HostId, LocationId, OrderOutcome, Page, SecretText,
-    ServerFilter, SshKeyId, WhitelistEntryId,
+use hosting_types::command::PowerCommand;
+use hosting_types::host::HostInstall;
+use hosting_types::server::{Reinstall, SystemFamily};
+use hosting_types::whitelist::{AddressRange, WhitelistRule};
+use hosting_types::{
+    ApiKeyId, CommandId, Error, HostId, LocationId, OrderOutcome, Page, SecretText, ServerFilter,
+    SshKeyId, WhitelistEntryId,
 };
 
 /// All of them.

@@ -1,10 +1,12 @@
 //! What dedicated hosts may be installed with.
 
 use super::UUID;
-use crate::host::{HostInstall, InstallForm, InstallKeyNeeded, InstallParam, KernelParamsForm};
-use crate::request::InvalidRequest;
-use crate::server::SystemFamily;
-use crate::{SecretText, SshKeyId};
+use hosting_types::host::{
+    HostInstall, InstallForm, InstallKeyNeeded, InstallParam, KernelParamsForm,
+};
+use hosting_types::request::InvalidRequest;
+use hosting_types::server::SystemFamily;
+use hosting_types::{SecretText, SshKeyId};
 
 fn param(key: &str, value: &str) -> InstallParam {
     super::install::param(key, value).into()

@@ -5,9 +5,11 @@ use std::fmt::{Debug, Display};
 use std::marker::PhantomData;
 
 use super::{KEY, order};
-use crate::request::InvalidRequest;
-use crate::tag::is_tag;
-use crate::{ApiKey, BaseUrl, BaseUrlError, KeyError, Page, SecretText, ServerId, ServerStatus};
+use hosting_types::request::InvalidRequest;
+use hosting_types::tag::is_tag;
+use hosting_types::{
+    ApiKey, BaseUrl, BaseUrlError, KeyError, Page, SecretText, ServerId, ServerStatus,
+};
 
 /// Finds out at compile time whether a type has a trait: the constant of the
 /// bounded impl hides the trait's own where the bound holds.
@@ -154,7 +156,7 @@ fn no_segment_leads_away_from_the_base_url() {
 #[test]
 fn an_order_is_checked_by_the_rules_of_the_api() {
     order().check().unwrap();
-    let broken = |change: fn(&mut crate::Order)| {
+    let broken = |change: fn(&mut hosting_types::Order)| {
         let mut order = order();
         change(&mut order);
         order.check().unwrap_err()

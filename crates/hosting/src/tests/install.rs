@@ -1,11 +1,11 @@
 //! What servers may be installed with.
 
 use super::order;
-use crate::request::InvalidRequest;
-use crate::server::{
+use hosting_types::request::InvalidRequest;
+use hosting_types::server::{
     KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
 };
-use crate::{Order, SecretText};
+use hosting_types::{Order, SecretText};
 
 pub(super) fn param(key: &str, value: &str) -> KernelParam {
     KernelParam {

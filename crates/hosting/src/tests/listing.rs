@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::script::{Script, answer};
-use crate::HostId;
-use crate::listing::{Ask, Batch, Complete, Gap, Incomplete, Listing};
+use crate::listing::{Ask, Batch, Listing};
 use crate::page::PageToken;
+use hosting_types::HostId;
+use hosting_types::list::{Complete, Gap, Incomplete};
 
 fn number(record: &usize, _: usize) -> String {
     record.to_string()
@@ -295,7 +296,7 @@ async fn what_is_over_is_left_out_beyond_a_bound_and_the_list_is_complete() {
     let length = 150_000;
     let read = numbers(length).leaving_out(|n| n % 3 > 0).collect().await;
     let all = read.unwrap();
-    assert_eq!(all.left_out(), 100_000 - crate::listing::MOST_OVER);
+    assert_eq!(all.left_out(), 100_000 - hosting_types::list::MOST_OVER);
     assert_eq!(all.records().len() + all.left_out(), length);
     let present = all.records().iter().filter(|n| **n % 3 == 0).count();
     assert_eq!(present, length / 3, "nothing else is left out");

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::script::sent;
 use super::{ORDER_TAG, id, order, record};
-use crate::server::Server;
-use crate::tag::is_tag;
-use crate::{Error, OrderOutcome, Page};
+use hosting_types::server::Server;
+use hosting_types::tag::is_tag;
+use hosting_types::{Error, OrderOutcome, Page};
 
 async fn server(tags: Value) -> Server {
     let mut body = record();

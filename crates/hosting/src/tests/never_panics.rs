@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::every_call::{NAMES, call};
 use super::script::{Script, answer};
 use super::{KEY, ORDER_TAG, UUID};
-use crate::{ApiKey, BaseUrl};
+use hosting_types::{ApiKey, BaseUrl};
 
 /// Any JSON, with the names and words of the API often in it.
 fn any_json() -> impl Strategy<Value = Value> {

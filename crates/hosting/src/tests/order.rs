@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::script::{Script, answer, cut};
 use super::{ORDER_TAG, UUID, order, record};
-use crate::OrderOutcome;
 use crate::transport::{Cut, Response};
+use hosting_types::OrderOutcome;
 
 async fn outcome(response: Response) -> OrderOutcome {
     let (client, script) = Script::client(vec![Ok(response)]);

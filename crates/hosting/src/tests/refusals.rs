@@ -7,7 +7,7 @@ use serde_json::json;
 use super::script::{Script, answer, with_header};
 use super::{KEY, id};
 use crate::transport::{Response, TransportError};
-use crate::{Error, Refusal};
+use hosting_types::{Error, Refusal};
 
 async fn error(response: Response) -> Error {
     let (client, _) = Script::client(vec![Ok(response)]);

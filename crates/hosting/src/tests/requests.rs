@@ -7,11 +7,11 @@ use serde_json::json;
 use super::install::param;
 use super::script::{body, line, sent};
 use super::{KEY, ORDER_TAG, UUID, id, order, record};
-use crate::host::{HostInstall, InstallForm, InstallParam, KernelParamsForm};
-use crate::server::{
+use hosting_types::host::{HostInstall, InstallForm, InstallParam, KernelParamsForm};
+use hosting_types::server::{
     DiskWipe, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
 };
-use crate::{HostId, Order, SecretText, SshKeyId};
+use hosting_types::{HostId, Order, SecretText, SshKeyId};
 
 fn partition(target: &str, size: PartitionSize) -> Partition {
     Partition {

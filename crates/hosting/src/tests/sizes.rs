@@ -6,8 +6,9 @@ use super::every_call::{NAMES, call};
 use super::script::{Script, answer};
 use super::wire_server::{Reply, WireServer};
 use super::{KEY, id, options, record};
+use crate::Client;
 use crate::transport::Response;
-use crate::{Client, Error, Page, ServerFilter};
+use hosting_types::{Error, Page, ServerFilter};
 
 const MIB: usize = 1 << 20;
 

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::script::{Script, body, sent};
 use super::{UUID, order};
-use crate::error::NotSent;
-use crate::request::InvalidRequest;
-use crate::server::Reinstall;
-use crate::{Error, SshKeyId};
+use hosting_types::error::NotSent;
+use hosting_types::request::InvalidRequest;
+use hosting_types::server::Reinstall;
+use hosting_types::{Error, SshKeyId};
 
 const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3Nz me@here";
 

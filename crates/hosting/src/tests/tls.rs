@@ -12,8 +12,9 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::wire_server::http;
 use super::{ORDER_TAG, order, record};
-use crate::error::NotSent;
-use crate::{Client, ClientError, Error, OrderOutcome};
+use crate::{Client, ClientError};
+use hosting_types::error::NotSent;
+use hosting_types::{Error, OrderOutcome};
 
 fn certificate() -> CertifiedKey<KeyPair> {
     generate_simple_self_signed(["localhost".to_owned()]).unwrap()

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use super::script::{Script, answer, with_header};
-use crate::error::NotSent;
-use crate::host::Host;
-use crate::listing::Gap;
 use crate::page::HostCursor;
-use crate::request::InvalidRequest;
 use crate::transport::Response;
-use crate::{Error, HostId, Page};
+use hosting_types::error::NotSent;
+use hosting_types::host::Host;
+use hosting_types::list::Gap;
+use hosting_types::request::InvalidRequest;
+use hosting_types::{Error, HostId, Page};
 
 fn host(token: &str) -> Response {
     with_header(answer(200, r#"[{"id":1}]"#), "page-token", token)

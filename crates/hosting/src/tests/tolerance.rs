@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::script::sent;
 use super::{UUID, id};
-use crate::catalogue::SystemGroup;
-use crate::health::Health;
-use crate::{Error, Page, ServerId};
+use hosting_types::catalogue::SystemGroup;
+use hosting_types::health::Health;
+use hosting_types::{Error, Page, ServerId};
 
 const COMMAND: &str = "01923b7e-1111-7d3a-9c52-0a1b2c3d4e5f";
 
-async fn command(record: Value) -> crate::command::Command {
+async fn command(record: Value) -> hosting_types::command::Command {
     let (_, commands) = sent(200, &json!([record]).to_string(), async |client| {
         client.commands(&id(), None, Page::first()).await
     })

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::script::{body, sent};
-use crate::request::InvalidRequest;
-use crate::whitelist::{AddressRange, WhitelistRule};
-use crate::{ApiKeyId, Error, Page, WhitelistEntryId};
+use hosting_types::request::InvalidRequest;
+use hosting_types::whitelist::{AddressRange, WhitelistRule};
+use hosting_types::{ApiKeyId, Error, Page, WhitelistEntryId};
 
 fn rule(range: AddressRange) -> WhitelistRule {
     WhitelistRule {

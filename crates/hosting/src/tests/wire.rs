@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::wire_server::{Reply, WireServer, http, http_with};
 use super::{KEY, ORDER_TAG, id, options, order, record};
-use crate::{Client, Error, OrderOutcome};
+use crate::Client;
+use hosting_types::{Error, OrderOutcome};
 
 fn client(url: &str) -> Client {
     Client::new(options(url)).unwrap()

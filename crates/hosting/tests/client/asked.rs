@@ -1,10 +1,10 @@
 //! What a request asks for, as the simulator's ledger and its later answers show
 //! it: filters, pages, dates, words, and what a change put in its place.
 
-use hosting::command::{PowerCommand, REINSTALLATIONS};
 use hosting::page::HostCursor;
-use hosting::server::DiskWipe;
-use hosting::{Page, SecretText, ServerFilter, StatusFilter};
+use hosting_types::command::{PowerCommand, REINSTALLATIONS};
+use hosting_types::server::DiskWipe;
+use hosting_types::{Page, SecretText, ServerFilter, StatusFilter};
 use jiff::civil::date;
 
 use crate::canaries::{NEW_PASSWORD, OLD_PASSWORD};

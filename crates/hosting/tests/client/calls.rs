@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use hosting::command::PowerCommand;
+use hosting::Client;
 use hosting::page::HostCursor;
-use hosting::{Client, Page, SecretText, ServerFilter};
+use hosting_types::command::PowerCommand;
+use hosting_types::{Page, SecretText, ServerFilter};
 
 use crate::checks;
 use crate::operations::Operation;

@@ -1,17 +1,17 @@
 //! What a good answer of each operation shows in a fresh scene.
 
-use hosting::capacity::{CapacityCommit, InstanceType};
-use hosting::catalogue::{Availability, Location, OperatingSystem, Plan, SystemGroup};
-use hosting::command::{Command, CommandState};
-use hosting::health::Health;
-use hosting::host::{Host, HostKind, HostResult, InstallLogEntry, InstallStatus};
 use hosting::page::HostPage;
-use hosting::quota::LocationQuota;
-use hosting::server::HardwareListing;
-use hosting::ssh_key::SshKey;
-use hosting::usage::Usage;
-use hosting::whitelist::WhitelistEntry;
-use hosting::{HostId, OrderOutcome, Server, ServerStatus, TagRecord};
+use hosting_types::capacity::{CapacityCommit, InstanceType};
+use hosting_types::catalogue::{Availability, Location, OperatingSystem, Plan, SystemGroup};
+use hosting_types::command::{Command, CommandState};
+use hosting_types::health::Health;
+use hosting_types::host::{Host, HostKind, HostResult, InstallLogEntry, InstallStatus};
+use hosting_types::quota::LocationQuota;
+use hosting_types::server::HardwareListing;
+use hosting_types::ssh_key::SshKey;
+use hosting_types::usage::Usage;
+use hosting_types::whitelist::WhitelistEntry;
+use hosting_types::{HostId, OrderOutcome, Server, ServerStatus, TagRecord};
 
 use crate::calls::Kept;
 use crate::canaries;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hosting::{
-    ApiKeyId, Client, CommandId, HostId, LocationId, SecretText, ServerId, SshKeyId,
-    WhitelistEntryId,
+use hosting::Client;
+use hosting_types::{
+    ApiKeyId, CommandId, HostId, LocationId, SecretText, ServerId, SshKeyId, WhitelistEntryId,
 };
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hosting::Error;
+use hosting_types::Error;
 use serde_json::json;
 
 use crate::cases::{Case, cases};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
-use hosting::error::Error;
+use hosting_types::error::Error;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

@@ -1,9 +1,9 @@
 //! What the API accepts and cannot carry out: the call succeeds, and a later read
 //! shows the failure.
 
-use hosting::command::{CommandState, PowerCommand, REINSTALLATIONS};
-use hosting::host::InstallStatus;
-use hosting::{OrderOutcome, Page, ServerStatus};
+use hosting_types::command::{CommandState, PowerCommand, REINSTALLATIONS};
+use hosting_types::host::InstallStatus;
+use hosting_types::{OrderOutcome, Page, ServerStatus};
 use serde_json::json;
 
 use crate::canaries::KEY;

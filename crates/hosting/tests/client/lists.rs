@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use hosting::ServerFilter;
-use hosting::command::PowerCommand;
-use hosting::listing::{Gap, Listing};
+use hosting::listing::Listing;
+use hosting_types::ServerFilter;
+use hosting_types::command::PowerCommand;
+use hosting_types::list::Gap;
 use serde_json::{Value, json};
 
 use crate::canaries;

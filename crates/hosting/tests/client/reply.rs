@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use hosting::{Error, OrderOutcome};
+use hosting_types::{Error, OrderOutcome};
 
 use crate::canaries;
 use crate::scene::Scene;

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Dial, Gates};
+use hosting::{Client, ClientOptions, Dial, Gates};
+use hosting_types::{ApiKey, BaseUrl};
 use serde_json::{Value, json};
 use simulator::{ClockMode, Delivery, Options, Running, start};
 

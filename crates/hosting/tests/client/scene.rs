@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use hosting::command::PowerCommand;
-use hosting::host::{HostInstall, InstallParam};
-use hosting::server::{
+use hosting::Client;
+use hosting_types::command::PowerCommand;
+use hosting_types::host::{HostInstall, InstallParam};
+use hosting_types::server::{
     KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
 };
-use hosting::whitelist::{AddressRange, WhitelistRule};
-use hosting::{
-    ApiKeyId, Client, CommandId, HostId, LocationId, Order, SecretText, ServerId, SshKeyId,
-    StatusFilter, WhitelistEntryId,
+use hosting_types::whitelist::{AddressRange, WhitelistRule};
+use hosting_types::{
+    ApiKeyId, CommandId, HostId, LocationId, Order, SecretText, ServerId, SshKeyId, StatusFilter,
+    WhitelistEntryId,
 };
 use jiff::civil::{Date, date};
 use serde_json::json;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use hosting::SecretText;
-use hosting::server::SystemFamily;
-use hosting::whitelist::AddressRange;
+use hosting_types::SecretText;
+use hosting_types::server::SystemFamily;
+use hosting_types::whitelist::AddressRange;
 use jiff::civil::date;
 use tokio::net::TcpListener;
 

@@ -12,7 +12,8 @@ use std::iter;
 use std::time::Duration;
 
 use hosting::page::HostCursor;
-use hosting::{ApiKey, BaseUrl, Client, ClientOptions, Dial, Error, Page, ServerFilter};
+use hosting::{Client, ClientOptions, Dial};
+use hosting_types::{ApiKey, BaseUrl, Error, Page, ServerFilter};
 use peak_alloc::PeakAlloc;
 use serde_json::json;
 use simulator::{ClockMode, Options, Running, start};

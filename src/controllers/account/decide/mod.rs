@@ -26,7 +26,7 @@ use crate::{
         orphan::{Orphan, OrphanRelease},
     },
 };
-use hosting::Server;
+use hosting_types::Server;
 use lineage::{Identity, identity};
 use std::{sync::Arc, time::Duration};
 

@@ -18,7 +18,7 @@ use crate::{
     },
     runtime::backoff::LONGEST_PAUSE,
 };
-use hosting::ServerId;
+use hosting_types::ServerId;
 use std::time::Duration;
 
 /// Most machines that a key is asked for in one trial.

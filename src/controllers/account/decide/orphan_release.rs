@@ -15,7 +15,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};

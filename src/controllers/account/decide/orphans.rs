@@ -12,7 +12,7 @@ use crate::{
         wording::{counted, listed},
     },
 };
-use hosting::Server;
+use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;

@@ -5,7 +5,7 @@ use crate::{
     account::{AccountReport, view::Catalogue},
     kinds::account_use::{CallBudget, Capacity, KindUsers, QuotaUse, Stock},
 };
-use hosting::{catalogue::Availability, quota::LocationQuota};
+use hosting_types::{catalogue::Availability, quota::LocationQuota};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -5,7 +5,7 @@ use crate::{
     account::{UsedBy, view::Catalogue},
     kinds::account_use::{CallBudget, KindUsers, QuotaUse, Stock},
 };
-use hosting::{
+use hosting_types::{
     catalogue::{Availability, Plan, PlanLocation},
     quota::{LocationQuota, QuotaUsage},
 };

@@ -12,7 +12,7 @@ use crate::{
         command::{CommandOutcome, CommandRecord, PowerAction},
     },
 };
-use hosting::command::CommandState;
+use hosting_types::command::CommandState;
 use std::time::Duration;
 
 /// The provider has the command.

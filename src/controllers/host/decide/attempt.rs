@@ -16,7 +16,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::{Error, host::Host};
+use hosting_types::{Error, host::Host};
 use std::time::Duration;
 
 /// What the host and its log say right before an installation.

@@ -17,7 +17,7 @@ use crate::{
         reinstall::{FinishedInstall, InstallEnd},
     },
 };
-use hosting::{
+use hosting_types::{
     host::{Host, InstallStatus},
     server::SystemFamily,
 };

@@ -30,7 +30,7 @@ use crate::{
         host_power::HostPowerStatus,
     },
 };
-use hosting::host::Host;
+use hosting_types::host::Host;
 use install::NewInstall;
 use power::NewCommand;
 use std::time::Duration;

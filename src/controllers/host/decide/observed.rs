@@ -5,7 +5,7 @@ use crate::kinds::{
     address::{Address, AddressType},
     host::{DedicatedHostStatus, HostDisk, HostHardware},
 };
-use hosting::host::{Host, HostAddress, InstallStatus};
+use hosting_types::host::{Host, HostAddress, InstallStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;

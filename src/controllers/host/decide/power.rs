@@ -24,7 +24,7 @@ use crate::{
         power::Power,
     },
 };
-use hosting::host::Host;
+use hosting_types::host::Host;
 use std::time::Duration;
 
 /// So often a command to switch on or off is sent for one change, while its answers are lost.

@@ -34,7 +34,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::{
+use hosting_types::{
     HostId,
     catalogue::OperatingSystem,
     host::{HostHardware, HostKind, InstallStatus},

@@ -32,7 +32,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
     let Some(live) = machines.iter().find(|s| s.server.status.is_live()) else {
         if machines
             .iter()
-            .any(|s| matches!(s.server.status, hosting::ServerStatus::Releasing))
+            .any(|s| matches!(s.server.status, hosting_types::ServerStatus::Releasing))
         {
             return Decision::hold(
                 facts,
@@ -117,7 +117,11 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
 
 /// A tag of a machine that was taken over or on, and is still to go once it bears this object's mark: the mark of who
 /// had it before and is gone, or that it was kept.
-pub fn leftover(facts: &Facts, evidence: &Evidence, server: &hosting::Server) -> Option<String> {
+pub fn leftover(
+    facts: &Facts,
+    evidence: &Evidence,
+    server: &hosting_types::Server,
+) -> Option<String> {
     if !matches!(evidence, Evidence::Former(..)) && !facts.names(server) {
         return None;
     }

@@ -5,7 +5,7 @@ use crate::{
     account::supply::Demand,
     kinds::server::{BareMetalServerSpec, OrderRecord, Replaced},
 };
-use hosting::ServerStatus;
+use hosting_types::ServerStatus;
 
 /// One place and type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::kinds::{
     names::RESERVED_PREFIX,
     server::{Address, BareMetalServerStatus, Observed},
 };
-use hosting::Server;
+use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::kinds::{
     reinstall::InstallRecord,
     root_password::Installed,
 };
-use hosting::Order;
+use hosting_types::Order;
 use std::time::Duration;
 
 /// An effect, or a look that costs a call. Each is carried out by one arm of `act`.

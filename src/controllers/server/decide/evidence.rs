@@ -12,7 +12,7 @@ use crate::kinds::{
     order::OrderNote,
     server::{Intent, OrderOutcome, OrderRecord},
 };
-use hosting::Server;
+use hosting_types::Server;
 
 /// What the object tells of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ use crate::{
         references::AccountKind,
     },
 };
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 
 /// Whether an object without a machine takes on what its spec names, by what it tells of earlier orders.

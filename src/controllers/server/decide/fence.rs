@@ -16,7 +16,7 @@ use crate::{
     kinds::{PoliciesInForce, names::ORDER_TAG, server::Intent},
     runtime::Moment,
 };
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use super::{
     Effect,
 };
 use crate::kinds::hardware::HardwareStatus;
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 
 /// The first listing is there a minute after the delivery (2.10-4); by clocks that may differ a little.

@@ -27,7 +27,7 @@ use crate::{
         wording::listed,
     },
 };
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::{sync::Arc, time::Duration};

@@ -17,7 +17,7 @@ use crate::{
     account::view::{Sighting, View},
     kinds::{Reason, names::ORDER_TAG},
 };
-use hosting::Server;
+use hosting_types::Server;
 use std::time::Duration;
 
 /// How far the search for the recorded machine is.

@@ -28,7 +28,7 @@ use crate::{
     },
     runtime::backoff,
 };
-use hosting::Order;
+use hosting_types::Order;
 use jiff::Timestamp;
 use std::time::Duration;
 

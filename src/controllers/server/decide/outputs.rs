@@ -16,7 +16,7 @@ use crate::{
         outputs::{OutputPlace, entries},
     },
 };
-use hosting::ServerStatus;
+use hosting_types::ServerStatus;
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},

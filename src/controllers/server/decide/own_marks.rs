@@ -2,7 +2,7 @@
 
 use super::{super::facts::Facts, Effect, fence::TagProof};
 use crate::{account::marks, controllers::mark::marks_of, kinds::server::OrderRecord};
-use hosting::Server;
+use hosting_types::Server;
 
 /// The next change that brings them about, if one is due.
 pub fn mend(facts: &Facts, record: &OrderRecord, server: &Server) -> Option<Effect> {

@@ -10,7 +10,7 @@ use crate::kinds::{
     power::{PowerCommand, PowerState, PowerStatus},
     reinstall::InstallStatus,
 };
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -20,7 +20,7 @@ use crate::kinds::{
     server::{DeletionPolicy, OrderOutcome},
     wording::listed,
 };
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 

@@ -25,7 +25,7 @@ use crate::{
         wording::{counted, listed},
     },
 };
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use crate::{
         wording::{MOST_NAMES, did_you_mean, listed},
     },
 };
-use hosting::{
+use hosting_types::{
     Order, SecretText,
     request::{InvalidRequest, is_host_name},
     server::{DiskWipe, Partition, PartitionSize, Reinstall, SystemChoice},

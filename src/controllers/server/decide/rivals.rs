@@ -17,7 +17,7 @@ use crate::{
     },
     kinds::Reason,
 };
-use hosting::Server;
+use hosting_types::Server;
 
 /// Another object whose mark is on the machine, and that lives, or may.
 pub fn rival(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<OtherMark> {

@@ -10,7 +10,7 @@ use crate::{
         wording::{counted, listed},
     },
 };
-use hosting::tag::MOST_TAGS;
+use hosting_types::tag::MOST_TAGS;
 
 /// Holds an effect that the provider could only refuse.
 pub fn check(facts: &Facts, decision: &mut Decision) {

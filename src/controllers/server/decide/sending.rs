@@ -15,7 +15,7 @@ use super::{
 use crate::controllers::cause::Cause;
 use crate::kinds::Interval;
 use crate::{account::view::View, kinds::Reason};
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 
 /// How long an accepted DELETE may show no effect before it is sent again.

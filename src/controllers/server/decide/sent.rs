@@ -130,7 +130,7 @@ pub fn last_said(object: &BareMetalServer) -> Hashes {
 mod tests {
     use super::*;
     use crate::kinds::installation::Partition;
-    use hosting::{
+    use hosting_types::{
         SecretText,
         server::{KernelParam, UserData},
     };

@@ -16,7 +16,7 @@ use crate::{
     },
     runtime::backoff::LONGEST_PAUSE,
 };
-use hosting::{
+use hosting_types::{
     Server,
     tag::{MOST_TAGS, is_tag},
 };

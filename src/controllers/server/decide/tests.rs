@@ -59,7 +59,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::{Server, ServerId, ServerStatus};
+use hosting_types::{Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::{
         },
     },
 };
-use hosting::{Server, ServerId};
+use hosting_types::{Server, ServerId};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// That machine, as a read, a poll or the list of every machine showed it last.

@@ -24,7 +24,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::{SshKeyId, ssh_key::SshKey as Record};
+use hosting_types::{SshKeyId, ssh_key::SshKey as Record};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::TagRecord;
+use hosting_types::TagRecord;
 use std::sync::Arc;
 
 const NOW: Duration = Duration::from_secs(10_000);

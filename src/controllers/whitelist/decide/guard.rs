@@ -12,7 +12,7 @@ use super::{
     ranges::{Addresses, Range},
     wish::Wished,
 };
-use hosting::WhitelistEntryId;
+use hosting_types::WhitelistEntryId;
 
 /// One change of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use super::ranges::{Addresses, Range};
 use crate::{controllers::mark::Mark, kinds::whitelist::MARK_START};
-use hosting::{WhitelistEntryId, whitelist::WhitelistEntry};
+use hosting_types::{WhitelistEntryId, whitelist::WhitelistEntry};
 
 /// The part of an entry's mark between its start and the digits.
 const ENTRY: &str = "entry:";

@@ -10,7 +10,7 @@ use super::{
     wish::{Form, Target, Wished},
 };
 use crate::kinds::whitelist::WhitelistMode;
-use hosting::WhitelistEntryId;
+use hosting_types::WhitelistEntryId;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},

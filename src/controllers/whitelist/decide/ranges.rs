@@ -5,7 +5,7 @@
 //! has documented that the provider takes one for the other.
 
 use core::{fmt, net::IpAddr};
-use hosting::whitelist::AddressRange;
+use hosting_types::whitelist::AddressRange;
 use ipnet::IpNet;
 
 /// The two kinds of addresses.

@@ -34,7 +34,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::WhitelistEntryId;
+use hosting_types::WhitelistEntryId;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 

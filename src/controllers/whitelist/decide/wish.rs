@@ -12,7 +12,7 @@ use crate::{
     kinds::whitelist::{IpWhitelistSpec, MARK_START, WhitelistEntry, WhitelistMode},
 };
 use core::net::IpAddr;
-use hosting::whitelist::{AddressRange, WhitelistRule};
+use hosting_types::whitelist::{AddressRange, WhitelistRule};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 

@@ -8,7 +8,7 @@ use super::{
     wish::Target,
 };
 use crate::kinds::whitelist::WhitelistMode;
-use hosting::ApiKeyId;
+use hosting_types::ApiKeyId;
 use sha2::{Digest as _, Sha256};
 
 /// Most steps that status shows.

@@ -1,8 +1,8 @@
 //! Reading server records.
 
 use crate::record::{Misfit, Record};
-use crate::server::{Server, ServerId, ServerStatus};
-use crate::tag;
+use hosting_types::server::{Server, ServerId, ServerStatus};
+use hosting_types::tag;
 
 /// The most addresses of one server.
 const MOST_ADDRESSES: usize = 64;

@@ -8,7 +8,7 @@ use crate::controllers::{
     once::{Closed, Reply, Stage},
     pass::Ended,
 };
-use hosting::{
+use hosting_types::{
     CommandId,
     command::{Command, CommandState},
 };

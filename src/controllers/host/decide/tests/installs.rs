@@ -320,7 +320,7 @@ fn with_a_secret_neither_lines_of_the_log_nor_words_of_a_refusal_are_shown() {
     );
 
     let refused = |status| {
-        hosting::Error::Refused(hosting::Refusal {
+        hosting_types::Error::Refused(hosting_types::Refusal {
             status,
             code: None,
             message: "line 2: export DB_PW=hunter2".into(),

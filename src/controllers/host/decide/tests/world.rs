@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::controllers::{host::decide::attempt::Before, pass::Ended};
-use hosting::Error;
+use hosting_types::Error;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 

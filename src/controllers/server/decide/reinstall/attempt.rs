@@ -21,7 +21,7 @@ use crate::{
     },
     runtime::Moment,
 };
-use hosting::{Error, Server, command::Command};
+use hosting_types::{Error, Server, command::Command};
 use std::time::Duration;
 
 /// What the list of a machine's re-installations says right before.

@@ -13,7 +13,7 @@ use crate::{
         reinstall::{FinishedInstall, InstallEnd, InstallRecord, InstallStatus},
     },
 };
-use hosting::command::CommandState;
+use hosting_types::command::CommandState;
 use std::{cmp::Ordering, time::Duration};
 
 /// What is known, with the end of the last re-installation where it has come.

@@ -22,7 +22,7 @@ use crate::{
         reinstall::{InstallEnd, InstallRecord, InstallStatus},
     },
 };
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use std::{collections::BTreeMap, time::Duration};
 
 /// What the wish, and what was done about it, come to.

@@ -19,7 +19,7 @@ use crate::{
         server::OrderOutcome,
     },
 };
-use hosting::server::Reinstall;
+use hosting_types::server::Reinstall;
 use std::time::Duration;
 
 /// How soon to look again whether a command is over.

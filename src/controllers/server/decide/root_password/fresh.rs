@@ -9,7 +9,7 @@ use crate::{
         server::BareMetalServerStatus,
     },
 };
-use hosting::ServerStatus;
+use hosting_types::ServerStatus;
 
 /// Whether a status shows a delivered machine that is not being installed again.
 pub(super) fn shows_delivered(status: &BareMetalServerStatus) -> bool {

@@ -25,7 +25,7 @@ use crate::kinds::{
     server::BareMetalServerStatus,
 };
 use fetch::fetch;
-use hosting::{Server, ServerStatus};
+use hosting_types::{Server, ServerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 

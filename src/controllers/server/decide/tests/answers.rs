@@ -9,7 +9,10 @@ use crate::controllers::{
         memory::{Observation, Obstacle, ReleaseAnswer},
     },
 };
-use hosting::{Error, Refusal, error::Interruption, error::NotSent};
+use hosting_types::{
+    Error, Refusal,
+    error::{Interruption, NotSent},
+};
 
 fn refusal(status: u16) -> Refusal {
     Refusal {
@@ -137,7 +140,7 @@ fn a_look_finds_the_heaviest_obstacle_first() {
 
 #[test]
 fn an_order_is_noted_by_what_is_certain() {
-    use hosting::OrderOutcome::{Created, NotSent, Refused, Unknown};
+    use hosting_types::OrderOutcome::{Created, NotSent, Refused, Unknown};
     let record = OrderRecord {
         outcome: None,
         outcome_at: None,

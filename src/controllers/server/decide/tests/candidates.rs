@@ -6,7 +6,7 @@ use crate::{
     account::{supply::Demand, view::Catalogue},
     kinds::server::Alternative,
 };
-use hosting::catalogue::{Availability, PlanLocation};
+use hosting_types::catalogue::{Availability, PlanLocation};
 
 /// Free here, and there.
 fn stock(here: Availability, there: Availability) -> impl Fn(Case) -> Case {

@@ -7,7 +7,7 @@ use crate::{
     controllers::{once, server::memory::Declined},
     kinds::ManagementPolicy,
 };
-use hosting::catalogue::{Availability, Plan, PlanLocation};
+use hosting_types::catalogue::{Availability, Plan, PlanLocation};
 
 pub(super) fn plan(availability: Availability) -> Plan {
     Plan {

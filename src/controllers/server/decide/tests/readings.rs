@@ -27,7 +27,10 @@ use crate::controllers::{
     },
 };
 use crate::kinds::{FailurePolicy, references::AccountKind, reinstall::InstallEnd};
-use hosting::{catalogue::Availability, quota::LocationQuota, quota::QuotaUsage};
+use hosting_types::{
+    catalogue::Availability,
+    quota::{LocationQuota, QuotaUsage},
+};
 use serde_json::json;
 
 /// Something was said of it before, so that waiting is worth a word.

@@ -14,7 +14,7 @@ use crate::{
         reinstall::{Install, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
     },
 };
-use hosting::server::DiskWipe;
+use hosting_types::server::DiskWipe;
 
 const COMMAND: &str = "00000000-0000-4000-8000-00000000c001";
 

@@ -13,7 +13,7 @@ use crate::{
     },
     kinds::server::TagPolicy,
 };
-use hosting::tag::MOST_TAGS;
+use hosting_types::tag::MOST_TAGS;
 
 /// A delivered machine that bears these tags beside the operator's own, under a spec that names those. `put` are the ones
 /// that the object put on, by its status.

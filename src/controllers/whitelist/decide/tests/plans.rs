@@ -183,7 +183,7 @@ fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
     target.is_guarded = false;
     let (_, done, _) = walk(list(&there), &target, false);
     assert!(done.is_empty(), "{done:?}");
-    let key = hosting::ApiKeyId(7);
+    let key = hosting_types::ApiKeyId(7);
     let token = |now: &List| words::token(key, now, &target);
     assert_ne!(token(&list(&there)), token(&list(&there[..1])));
     let (end, _, held) = walk(list(&there), &target, true);
@@ -264,7 +264,7 @@ fn the_last_entry_that_counts_is_neither_removed_nor_switched_off() {
 
 #[test]
 fn a_word_stands_for_the_end_and_not_for_the_way() {
-    let key = hosting::ApiKeyId(7);
+    let key = hosting_types::ApiKeyId(7);
     let (a, b) = (wished("a", range(0, 9)), wished("b", range(20, 29)));
     let both = target(&[a.clone(), b.clone()], &[range(50, 50)]);
     let token = |now: &List, target: &Target| words::token(key, now, target);

@@ -2,7 +2,9 @@
 //! `docs/hosting-api.md`).
 
 use super::identity::WhitelistEntryId;
+use super::request::InvalidRequest;
 use ipnet::IpNet;
+use serde::Serialize;
 use std::net::IpAddr;
 
 /// An entry as the API shows it (2.1). The addresses are unchanged: an
@@ -44,4 +46,47 @@ pub struct WhitelistRule {
     pub comments: Option<String>,
     /// Whether the entry counts.
     pub active: bool,
+}
+
+/// All fields, `null` where there is no value (2.1-2 to 2.1-5): a field that is left
+/// out of a change may keep its value, and so leave a wider range open.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RuleBody<'a> {
+    ip_start: Option<IpAddr>,
+    ip_end: Option<IpAddr>,
+    ip_range: Option<String>,
+    comments: Option<&'a str>,
+    active: u8,
+}
+
+impl WhitelistRule {
+    /// Checks the entry by the API's rules.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRequest`] names the field.
+    pub fn check(&self) -> Result<(), InvalidRequest> {
+        if let AddressRange::Span(start, end) = self.range
+            && (start.is_ipv4() != end.is_ipv4() || start > end)
+        {
+            return Err(InvalidRequest::AddressSpan);
+        }
+        Ok(())
+    }
+
+    /// The body of the request.
+    pub fn body(&self) -> impl Serialize {
+        let (ip_range, span) = match self.range {
+            AddressRange::Net(net) => (Some(net.trunc().to_string()), None),
+            AddressRange::Span(start, end) => (None, Some((start, end))),
+        };
+        RuleBody {
+            ip_start: span.map(|(start, _)| start),
+            ip_end: span.map(|(_, end)| end),
+            ip_range,
+            comments: self.comments.as_deref(),
+            active: u8::from(self.active),
+        }
+    }
 }

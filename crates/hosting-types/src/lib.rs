@@ -1,0 +1,36 @@
+//! What the hosting API has and says, as plain data: records, identifiers, words, the rules of
+//! requests, and the classes of errors. `docs/hosting-api.md` describes the API: ids such as 4.4-1
+//! are rows of that page.
+//!
+//! Each resource of the API has a module. Nothing here sends or receives: the client is the crate
+//! `hosting`, and what is decided from these values needs no client.
+
+pub mod capacity;
+pub mod catalogue;
+pub mod command;
+pub mod endpoint;
+pub mod error;
+pub mod health;
+pub mod host;
+pub mod identity;
+pub mod list;
+pub mod page;
+pub mod quota;
+pub mod refusal;
+pub mod request;
+pub mod secret;
+pub mod server;
+pub mod ssh_key;
+pub mod tag;
+pub mod text;
+pub mod usage;
+pub mod whitelist;
+
+pub use endpoint::{BaseUrl, BaseUrlError};
+pub use error::Error;
+pub use identity::{ApiKeyId, CommandId, HostId, LocationId, ServerId, SshKeyId, WhitelistEntryId};
+pub use page::Page;
+pub use refusal::Refusal;
+pub use secret::{ApiKey, KeyError, SecretText};
+pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerStatus, StatusFilter};
+pub use tag::TagRecord;
