@@ -6,7 +6,6 @@
 
 pub mod account;
 pub mod controllers;
-pub mod kinds;
 pub mod operator;
 pub mod runtime;
 

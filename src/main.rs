@@ -1,9 +1,9 @@
 //! `flexmetal-operator`: flags, nothing else.
 
+use api::timing::Minimum;
 use clap::Parser;
 use flexmetal_operator::{
     controllers::{context::Watched, mark::ClusterId},
-    kinds::timing::Minimum,
     operator::{self, Options},
     runtime::{
         clients::{Clients, Source},

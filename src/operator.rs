@@ -9,7 +9,6 @@ use crate::{
         mark::ClusterId,
         reach::Reach,
     },
-    kinds::timing::Minimum,
     runtime::{
         clients::Clients,
         endpoints,
@@ -17,6 +16,7 @@ use crate::{
         shutdown,
     },
 };
+use api::timing::Minimum;
 use hosting_types::BaseUrl;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};

@@ -5,10 +5,8 @@
 //! both accounts live.
 
 use super::{Account, AccountKey, Accounts, Terms};
-use crate::{
-    kinds::references::{AccountKind, PinnedAccount},
-    runtime::clock,
-};
+use crate::runtime::clock;
+use api::references::{AccountKind, PinnedAccount};
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},

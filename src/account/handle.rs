@@ -9,7 +9,7 @@ use super::{
     users::Audience,
     view::{Sighting, State, View},
 };
-use crate::kinds::{Reason, allowed::AllowedNamespaces};
+use api::{Reason, allowed::AllowedNamespaces};
 use hosting::Client;
 use hosting_types::{Error, ServerId, error::NotSent};
 use std::{

@@ -1,6 +1,6 @@
 //! The name of an account object.
 
-use crate::kinds::references::{AccountKind, PinnedAccount};
+use api::references::{AccountKind, PinnedAccount};
 use std::fmt;
 
 /// Names one account object. Made by [`AccountKey::of`] and [`AccountKey::named`] alone.

@@ -11,10 +11,8 @@ use super::{
     owners::{Owner, Owners},
     view::Proof,
 };
-use crate::{
-    kinds::{Interval, account::Limits, allowed::AllowedNamespaces, wording::counted},
-    runtime::Moment,
-};
+use crate::runtime::Moment;
+use api::{Interval, account::Limits, allowed::AllowedNamespaces, wording::counted};
 use hosting_types::{OrderOutcome, Server};
 use serde_json::json;
 use std::{

@@ -1,7 +1,7 @@
 //! The account objects that stand on one live account.
 
 use super::{AccountKey, Settings, limits::Reservations, view::Times};
-use crate::kinds::{account::KnownMachine, delivery::DeliveryTimes};
+use api::{account::KnownMachine, delivery::DeliveryTimes};
 use hosting::Client;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},

@@ -1,7 +1,7 @@
 //! The labels of the cluster's namespaces, by which accounts of the cluster may select them, and which may suspend
 //! their servers.
 
-use crate::kinds::selector::Labels;
+use api::selector::Labels;
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},

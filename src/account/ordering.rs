@@ -11,10 +11,8 @@ use super::{
     turns::{Caller, Lane, Permit},
     view::State,
 };
-use crate::{
-    kinds::{Reason, names::ACCOUNT_FINALIZER},
-    runtime::clock,
-};
+use crate::runtime::clock;
+use api::{Reason, names::ACCOUNT_FINALIZER};
 use hosting_types::{Order, OrderOutcome};
 use std::{collections::HashSet, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! When to look at an account next, and how closely. Pure.
 
 use super::{KeyState, view::Times};
-use crate::kinds::delivery::Usual;
+use api::delivery::Usual;
 use std::time::Duration;
 
 /// One look at an account.

@@ -8,10 +8,8 @@ use super::{
     view::{Hosts, Tags},
     weights::{self, SEEN},
 };
-use crate::{
-    kinds::names::RESERVED_PREFIX,
-    runtime::{Moment, clock},
-};
+use crate::runtime::{Moment, clock};
+use api::names::RESERVED_PREFIX;
 use futures::{FutureExt as _, future::BoxFuture};
 use hosting::{Client, listing::Listing};
 use hosting_types::{

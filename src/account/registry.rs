@@ -15,7 +15,7 @@ use super::{
     users::Audience,
     view::Sighting,
 };
-use crate::kinds::{account::KnownMachine, policies, references::PinnedAccount, selector::Labels};
+use api::{account::KnownMachine, policies, references::PinnedAccount, selector::Labels};
 use beside::Trial;
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};

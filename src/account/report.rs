@@ -5,7 +5,7 @@ use super::{
     machines::orphans::{Others, Verdict},
     view::{Catalogue, Proof},
 };
-use crate::kinds::{Reason, account::KnownMachine, delivery::Deliveries};
+use api::{Reason, account::KnownMachine, delivery::Deliveries};
 use std::{sync::Arc, time::Duration};
 
 /// How an account stands, for its status.

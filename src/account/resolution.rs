@@ -1,7 +1,7 @@
 //! What a reference to an account leads to.
 
 use super::{Account, AccountKey, Accounts, Terms};
-use crate::kinds::references::PinnedAccount;
+use api::references::PinnedAccount;
 
 /// What an account reference leads to.
 pub enum Resolution {

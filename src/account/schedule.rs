@@ -6,10 +6,8 @@ use super::{
     pace::{self, Pace, Round},
     view::{Proof, Times},
 };
-use crate::{
-    kinds::{Interval, Reason},
-    runtime::Backoff,
-};
+use crate::runtime::Backoff;
+use api::{Interval, Reason};
 use hosting_types::{Error, list::Gap};
 use std::{collections::HashMap, time::Duration};
 

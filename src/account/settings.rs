@@ -4,7 +4,7 @@ use super::{
     AccountKey,
     view::{Proof, Times},
 };
-use crate::kinds::{
+use api::{
     Reason,
     account::{KnownMachine, Limits},
     allowed::AllowedNamespaces,

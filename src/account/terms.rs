@@ -1,7 +1,7 @@
 //! What an account object offers a namespace.
 
 use super::AccountKey;
-use crate::kinds::{
+use api::{
     allowed::{Allowed, AllowedNamespaces, NamespaceLimits},
     policies::DeletionPolicy,
     selector::Labels,

@@ -1,7 +1,7 @@
 //! What the rest of the operator may know of an account: pure data, taken at one moment.
 
 use super::{List, supply::Demand};
-use crate::kinds::{
+use api::{
     Reason,
     account::{KnownMachine, Limits},
     brake::{BrakeStatus, ReleaseBrake},

@@ -1,6 +1,6 @@
 //! Writes the CustomResourceDefinitions: one file per kind into each folder given.
 
-use flexmetal_operator::kinds::{self, names::manifest};
+use api::names::manifest;
 use std::{error::Error, fs, path::PathBuf};
 
 /// First line of each file.
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for folder in &folders {
         fs::create_dir_all(folder)?;
-        for crd in kinds::all_crds() {
+        for crd in api::all_crds() {
             let text = format!("{HEADER}{}", serde_saphyr::to_string(&manifest(&crd)?)?);
             fs::write(folder.join(format!("{}.yaml", crd.spec.names.plural)), text)?;
         }

@@ -1,13 +1,11 @@
 //! The account that an object names, as its reference was resolved: a fact of every kind that uses one.
 
 use super::cause::Cause;
-use crate::{
-    account::{
-        Terms,
-        view::{State, View},
-    },
-    kinds::{Reason, references::PinnedAccount},
+use crate::account::{
+    Terms,
+    view::{State, View},
 };
+use api::{Reason, references::PinnedAccount};
 
 /// The account of an object.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! Why an object is as it is, and what kstatus reads in it.
 
 use super::patience::Patience;
-use crate::kinds::{
+use api::{
     Reason,
     conditions::{Type, Wanted},
 };
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!((last.standing, rest), (Standing::Stalled, None));
 
         let shown = last.conditions();
-        let shown = crate::kinds::conditions::merge(&[], &shown, None, jiff::Timestamp::MIN);
+        let shown = api::conditions::merge(&[], &shown, None, jiff::Timestamp::MIN);
         let (again, _) = cause().judged(&Patience::default(), at(1), &shown);
         assert_eq!(again.standing, Standing::Stalled);
         let other = Cause::missing(Reason::AccountNotFound, "m");

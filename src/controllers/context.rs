@@ -5,21 +5,22 @@ use super::{
     again::Again,
     objects::Objects,
 };
+use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{Account, Accounts, Resolution},
     controllers::{
         events::Events, mark::ClusterId, reach::Reach, server_commands::ServerCommands,
         stored_keys::StoredKeys, streams::Guarded,
     },
-    kinds::{
-        Kind,
-        references::{AccountKind, PinnedAccount},
-        timing::Minimum,
-    },
     runtime::{
         clients::WatchTimes,
         lease::{Leadership, Scope},
     },
+};
+use api::{
+    Kind,
+    references::{AccountKind, PinnedAccount},
+    timing::Minimum,
 };
 use kube::{Api, Client};
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -195,7 +196,7 @@ impl Watched {
     /// The watches of a kind that has namespaces.
     pub fn apis<K>(&self, client: &Client) -> Vec<Api<Guarded<K>>>
     where
-        K: Kind + kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        K: KindApi + kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
     {
         match self {
             Self::All => vec![Api::all(client.clone())],

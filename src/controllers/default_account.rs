@@ -9,15 +9,16 @@ use super::{
     account_facts::AccountFacts, again::Again, cause::Cause, context::Context, patience,
     report::Reported, writes::Failure,
 };
+use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{Account, AccountKey, Choice},
     controllers::writes::bounded,
-    kinds::{
-        ClusterProviderAccount, Kind as _, ProviderAccount, Reason,
-        names::DEFAULT_ACCOUNT,
-        references::{AccountKind, AccountRef, NamesAccount, PinnedAccount},
-    },
     runtime::clock,
+};
+use api::{
+    ClusterProviderAccount, ProviderAccount, Reason,
+    names::DEFAULT_ACCOUNT,
+    references::{AccountKind, AccountRef, NamesAccount, PinnedAccount},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{sync::Arc, time::Duration};
@@ -69,7 +70,7 @@ impl Undecided {
     }
 }
 
-impl<K: NamesAccount, M: Clone + Default + Send> Context<K, M> {
+impl<K: NamesAccount + KindApi, M: Clone + Default + Send> Context<K, M> {
     /// Binds an object that names no account to the one that stands in. Returns why it has none yet; None: what spec and
     /// status say holds. `noted`: the account that a note of its own names, where its status was lost.
     ///
@@ -212,7 +213,7 @@ fn unreadable(failure: &Failure) -> Undecided {
 pub(super) fn soon(key: &AccountKey, patience: Duration, rest: Duration) -> Undecided {
     let message = format!(
         "{NAMES_NONE}; {key}, the default of the cluster, is used for good once the namespace has had none of its own for {}",
-        crate::kinds::Interval(patience)
+        api::Interval(patience)
     );
     Undecided {
         cause: Cause::waits(Reason::AccountNotFound, message),

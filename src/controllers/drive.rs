@@ -14,7 +14,8 @@ use super::{
     objects::{Ended, Seen, Uid, slim},
     streams::{self, Guarded, Heard},
 };
-use crate::{kinds::Kind, runtime::clock};
+use crate::runtime::clock;
+use crate::runtime::kind_api::KindApi;
 use futures::{FutureExt as _, StreamExt as _, stream::select_all};
 use kube::Api;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -39,7 +40,7 @@ pub async fn drive<K, M, P, F>(
     ready: impl Future<Output = ()>,
     pass: P,
 ) where
-    K: Kind,
+    K: KindApi,
     M: Clone + Default + Send + 'static,
     P: Fn(Arc<Context<K, M>>, Seen<K>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Again> + Send + 'static,
@@ -94,13 +95,13 @@ struct Rows {
 }
 
 impl Rows {
-    fn has_room<K: Kind, M: Clone + Default + Send>(&self, ctx: &Context<K, M>) -> bool {
+    fn has_room<K: KindApi, M: Clone + Default + Send>(&self, ctx: &Context<K, M>) -> bool {
         self.tasks.len() < MOST_ROWS + ctx.objects.calling()
     }
 
     fn start_due<K, M, P, F>(&mut self, ctx: &Arc<Context<K, M>>, pass: &P)
     where
-        K: Kind,
+        K: KindApi,
         M: Clone + Default + Send + 'static,
         P: Fn(Arc<Context<K, M>>, Seen<K>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Again> + Send + 'static,
@@ -116,7 +117,7 @@ impl Rows {
         }
     }
 
-    fn ended<K: Kind, M: Clone + Default + Send>(
+    fn ended<K: KindApi, M: Clone + Default + Send>(
         &mut self,
         ctx: &Context<K, M>,
         ended: Result<(Id, Ended), tokio::task::JoinError>,
@@ -142,7 +143,7 @@ impl Rows {
 /// A row of passes over one object: as long as each brings something to light.
 async fn row<K, M, P, F>(ctx: Arc<Context<K, M>>, uid: Uid, seen: Seen<K>, pass: P) -> Ended
 where
-    K: Kind,
+    K: KindApi,
     M: Clone + Default + Send,
     P: Fn(Arc<Context<K, M>>, Seen<K>) -> F,
     F: Future<Output = Again>,

@@ -15,13 +15,13 @@ use super::{
 };
 use crate::{
     account::{Accounts, Rate},
-    kinds::{
-        ProviderAccount, Reason,
-        account::{AccountStatus, ServerCounts},
-        conditions::{self, Type, Wanted},
-        references::KeySelector,
-    },
     runtime::clients::WatchTimes,
+};
+use api::{
+    ProviderAccount, Reason,
+    account::{AccountStatus, ServerCounts},
+    conditions::{self, Type, Wanted},
+    references::KeySelector,
 };
 use axum::{
     Router,
@@ -106,7 +106,7 @@ impl Floor {
             cluster: ClusterId::of_namespace_uid("u"),
             namespace: "n".into(),
             watched: Watched::All,
-            minimum: crate::kinds::timing::Minimum::Kept,
+            minimum: api::timing::Minimum::Kept,
             reach: Default::default(),
             leadership: crate::runtime::lease::Leadership::always(),
             shutdown: CancellationToken::new(),

@@ -6,14 +6,13 @@ use super::{
     namespaces,
     writes::{Failure, bounded},
 };
-use crate::{
-    account::{Account, Terms},
-    kinds::{
-        ClusterProviderAccount, Kind as _, Policies, ProviderAccount,
-        account::{AccountSpec, AccountStatus},
-        allowed::AllowedNamespaces,
-        references::{AccountKind, PinnedAccount},
-    },
+use crate::account::{Account, Terms};
+use crate::runtime::kind_api::KindApi;
+use api::{
+    ClusterProviderAccount, Policies, ProviderAccount,
+    account::{AccountSpec, AccountStatus},
+    allowed::AllowedNamespaces,
+    references::{AccountKind, PinnedAccount},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 

@@ -8,7 +8,7 @@
 pub mod pages;
 mod search;
 
-use crate::kinds::command::{CommandOutcome, CommandRecord, ListedCommands, PowerAction};
+use api::command::{CommandOutcome, CommandRecord, ListedCommands, PowerAction};
 use hosting_types::{
     CommandId,
     command::{Command, CommandState, PowerCommand},

@@ -3,7 +3,8 @@
 //! An order carries two tags: `fmo-cluster:<16 hex>` and `fmo-order:<24 hex object mark><8 hex epoch>`.
 //! No two living objects share namespace and name, so no two share a mark.
 
-use crate::{account::marks, kinds::names::ORDER_TAG};
+use crate::account::marks;
+use api::names::ORDER_TAG;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 

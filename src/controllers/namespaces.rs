@@ -11,10 +11,8 @@ use super::{
     streams::{self, Guarded, Heard},
     writes::{Failure, bounded},
 };
-use crate::{
-    kinds::{policies, selector::Labels},
-    runtime::clients::WatchTimes,
-};
+use crate::runtime::clients::WatchTimes;
+use api::{policies, selector::Labels};
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, core::PartialObjectMeta, runtime::watcher::Event};

@@ -28,9 +28,9 @@ pub use schedule::{Calling, Ended, Seen};
 use super::streams::{self, Guarded};
 use crate::{
     account::{AccountKey, List, OnRecord},
-    kinds::Kind,
     runtime::clock,
 };
+use api::Kind;
 use claims::{Claim, Claims};
 use entry::Entry;
 use form::{Form, version};

@@ -32,7 +32,8 @@ impl Rivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{account::AccountKey, kinds::references::PinnedAccount};
+    use crate::account::AccountKey;
+    use api::references::PinnedAccount;
 
     fn account(name: &str) -> AccountKey {
         let mut account = PinnedAccount::of(None);

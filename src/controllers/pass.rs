@@ -28,11 +28,12 @@ use super::{
     trouble::Trouble,
     writes::{Written, with_finalizer, without_finalizer},
 };
+use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{Account, AccountKey, Caller, Lane, List, Permit, Turn, view::View},
-    kinds::{Kind, conditions::Type, names::OBJECT_FINALIZER, references::PinnedAccount},
     runtime::clock,
 };
+use api::{Kind, conditions::Type, names::OBJECT_FINALIZER, references::PinnedAccount};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -70,7 +71,7 @@ pub enum Ended {
     Failed(Trouble),
 }
 
-impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
+impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
     /// The object that the pass is about.
     ///
     /// # Errors
@@ -304,7 +305,7 @@ impl<K: Kind, T: Clone + Default + Send> Context<K, Memory<T>> {
 }
 
 /// Who asks the account.
-fn caller<K: Kind, T>(subject: &Subject<K, T>) -> Caller {
+fn caller<K: KindApi, T>(subject: &Subject<K, T>) -> Caller {
     Caller {
         uid: subject.uid().to_owned(),
         namespace: subject.namespace().to_owned(),

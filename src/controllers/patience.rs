@@ -1,6 +1,6 @@
 //! How long an object waits for what may just come before it says that a person is needed.
 
-use crate::kinds::{Reason, timing::Minimum};
+use api::{Reason, timing::Minimum};
 use std::time::Duration;
 
 /// An account, a Secret or another object that is referred to may be applied a little later, and an

@@ -2,7 +2,7 @@
 
 pub(crate) mod words;
 
-use crate::kinds::{
+use api::{
     Reason,
     conditions::{Type, Wanted},
 };

@@ -1,7 +1,8 @@
 //! The one place that writes a status, and publishes the events that go with it.
 
 use super::{context::Context, events::Severity, writes::Written};
-use crate::kinds::{
+use crate::runtime::kind_api::KindApi;
+use api::{
     Kind, Reason,
     conditions::{self, Type},
 };
@@ -50,7 +51,7 @@ pub struct Machine {
     pub order: Option<String>,
 }
 
-impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
+impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// Writes the decided status, where it differs, and publishes what changed. `news` gives the
     /// events from the conditions before and after.
     pub async fn report(

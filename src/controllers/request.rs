@@ -3,7 +3,7 @@
 //! Whoever may write the object may ask as often as he likes. So a request only says from which moment on a look
 //! counts, and no look follows the last one sooner than the account's pace.
 
-use crate::kinds::names::{FLUX_REQUEST, RECONCILE_REQUEST};
+use api::names::{FLUX_REQUEST, RECONCILE_REQUEST};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::time::Duration;
 

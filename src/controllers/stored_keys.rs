@@ -5,10 +5,9 @@ use super::{
     context::Process,
     writes::{Failure, bounded},
 };
-use crate::{
-    account::AccountKey,
-    kinds::{Kind as _, SshKey, references::PinnedAccount},
-};
+use crate::account::AccountKey;
+use crate::runtime::kind_api::KindApi;
+use api::{SshKey, references::PinnedAccount};
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock, PoisonError, RwLock},

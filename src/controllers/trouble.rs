@@ -1,9 +1,7 @@
 //! Why an effect failed, in the fixed words of conditions.
 
-use crate::{
-    kinds::{Interval, Reason},
-    runtime::backoff::LONGEST_PAUSE,
-};
+use crate::runtime::backoff::LONGEST_PAUSE;
+use api::{Interval, Reason};
 
 /// How many failures in a row status shows. One alone says nothing.
 pub const PERSISTS: u32 = 3;

@@ -3,7 +3,8 @@
 use super::{
     again::Again, cause::Cause, context::Context, events::Severity, report::News, writes::bounded,
 };
-use crate::kinds::{Kind, Reason, conditions};
+use crate::runtime::kind_api::KindApi;
+use api::{Kind, Reason, conditions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::{
     Api,
@@ -20,7 +21,7 @@ const MOST_QUOTED: usize = 300;
 /// The remedy in the message of such an object.
 const REMEDY: &str = "correct the field, or apply the manifest again";
 
-impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
+impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// Reports it in log, event and status, which needs no decoded object; once for each version of
     /// it, since whoever it may concern wakes it. Returns the message, and when to look again.
     pub async fn report_undecodable(&self, object: &InvalidObject) -> (String, Again) {
@@ -107,7 +108,7 @@ fn shown_conditions(object: &DynamicObject) -> Vec<Condition> {
     serde_json::from_value(conditions).unwrap_or_default()
 }
 
-fn reference<K: Kind>(meta: &ObjectMeta) -> k8s_openapi::api::core::v1::ObjectReference {
+fn reference<K: KindApi>(meta: &ObjectMeta) -> k8s_openapi::api::core::v1::ObjectReference {
     k8s_openapi::api::core::v1::ObjectReference {
         api_version: Some(K::api_version(&()).into()),
         kind: Some(K::kind(&()).into()),
@@ -120,7 +121,7 @@ fn reference<K: Kind>(meta: &ObjectMeta) -> k8s_openapi::api::core::v1::ObjectRe
 }
 
 /// Where the object does not decode, and why.
-fn defect<K: Kind>(object: &DynamicObject) -> Option<String> {
+fn defect<K: KindApi>(object: &DynamicObject) -> Option<String> {
     let object = serde_json::to_value(object).ok()?;
     let read: Result<K, _> = serde_path_to_error::deserialize(&object);
     let error = read.err()?;
@@ -130,7 +131,7 @@ fn defect<K: Kind>(object: &DynamicObject) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::BareMetalServer;
+    use api::BareMetalServer;
 
     #[test]
     fn a_defect_is_told_with_its_path() {

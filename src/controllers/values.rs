@@ -7,7 +7,7 @@ use super::{
     context::Process,
     writes::{Failure, bounded},
 };
-use crate::kinds::references::{KeySelector, ValueLocation, is_object_name};
+use api::references::{KeySelector, ValueLocation, is_object_name};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use std::{collections::BTreeMap, fmt, sync::Arc};

@@ -3,7 +3,8 @@
 //! A write whose answer is lost may have been done. Nothing here repeats one.
 
 use super::context::{Context, Process};
-use crate::kinds::Kind;
+use crate::runtime::kind_api::KindApi;
+use api::Kind;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt as _,
@@ -93,7 +94,7 @@ pub async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> R
     }
 }
 
-impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
+impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// The object as the API server has it now; None when it is gone or another one has its name.
     pub async fn read(&self, object: &K) -> Result<Option<Arc<K>>, Failure> {
         let found = bounded(self.api(object).get_opt(&object.name_any())).await?;

@@ -4,6 +4,7 @@ pub mod backoff;
 pub mod clients;
 pub mod clock;
 pub mod endpoints;
+pub mod kind_api;
 pub mod lease;
 pub mod moment;
 pub mod panics;

@@ -11,7 +11,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use flexmetal_operator::kinds;
 use http::{Method, Request};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, ResourceExt};
@@ -40,7 +39,7 @@ pub(crate) async fn install(cluster: &Cluster) {
         apply(&client, &crd).await;
     }
     for crd in crds() {
-        let path = format!("/apis/{}/v1alpha1/{}", kinds::GROUP, plural(&crd));
+        let path = format!("/apis/{}/v1alpha1/{}", api::GROUP, plural(&crd));
         // A kind is served some moments after its definition says Established.
         eventually(
             &format!("{} can be listed", plural(&crd)),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flexmetal_operator::kinds::{Reason, timing::BOUNDS};
+use api::{Reason, timing::BOUNDS};
 use serde_json::{Value, json};
 
 use crate::crds;

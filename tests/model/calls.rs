@@ -7,6 +7,7 @@ use super::{
     step::{Answer, Hand},
     world::*,
 };
+use api::brake::Braking;
 use flexmetal_operator::controllers::{
     once::Reply,
     server::{
@@ -15,7 +16,6 @@ use flexmetal_operator::controllers::{
         memory::{Observation, ReleaseAnswer, Sent},
     },
 };
-use flexmetal_operator::kinds::brake::Braking;
 use hosting_types::{Error, Server};
 
 impl Hand<'_> {

@@ -10,7 +10,7 @@ use super::{
     step::Answer,
     world::*,
 };
-use flexmetal_operator::kinds::Reason;
+use api::Reason;
 use stateright::{Model, Property};
 
 /// What can happen.

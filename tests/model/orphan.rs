@@ -5,6 +5,15 @@
 //! is noted on a fresh account, when the note ends, what speaks of a machine, and the last look before the DELETE.
 
 use crate::real::control_server;
+use api::{
+    Policies,
+    account::{AccountSpec, AccountStatus},
+    brake::ReleaseBrake,
+    interval::Interval,
+    orphan::{Orphan, OrphanRelease},
+    references::AccountKind,
+    timing::TimingInForce,
+};
 use flexmetal_operator::{
     account::{AccountKey, Terms, marks},
     controllers::{
@@ -20,15 +29,6 @@ use flexmetal_operator::{
         patience::Patience,
         request::Asked,
         server::{decide::fence::may_take_on, facts::LiveAccount},
-    },
-    kinds::{
-        Policies,
-        account::{AccountSpec, AccountStatus},
-        brake::ReleaseBrake,
-        interval::Interval,
-        orphan::{Orphan, OrphanRelease},
-        references::AccountKind,
-        timing::TimingInForce,
     },
     runtime::Moment,
 };

@@ -2,12 +2,12 @@
 //! would differ from it.
 
 use super::{real, real::Sight, world::*};
+use api::{lifetime::Provisioning, order::OrderNote};
 use flexmetal_operator::controllers::account_facts::AccountFacts;
 use flexmetal_operator::controllers::server::{
     decide::{Decision, Effect, decide, evidence::evidence},
     facts::Facts,
 };
-use flexmetal_operator::kinds::{lifetime::Provisioning, order::OrderNote};
 use jiff::Timestamp;
 use std::{
     collections::HashMap,

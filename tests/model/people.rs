@@ -1,7 +1,7 @@
 //! What people and tools do to objects.
 
 use super::{moves::Action, outside, real, scene::Scene, start::object, world::*};
-use flexmetal_operator::kinds::Reason;
+use api::Reason;
 
 /// What people do to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

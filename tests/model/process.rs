@@ -1,7 +1,8 @@
 //! One operator process: what it has seen, what it remembers, what it is in the middle of.
 
 use super::{real, world::*};
-use flexmetal_operator::{controllers::once::Stage, kinds::Reason};
+use api::Reason;
+use flexmetal_operator::controllers::once::Stage;
 
 /// What a process is in the middle of, for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

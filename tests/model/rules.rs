@@ -1,7 +1,7 @@
 //! What must hold in every state, and the walk that must end.
 
 use super::{outside, real, scene::Scene, step::Answer, world::*};
-use flexmetal_operator::kinds::{Reason, server::OrderOutcome};
+use api::{Reason, server::OrderOutcome};
 use stateright::Property;
 use std::{
     collections::hash_map::DefaultHasher,

@@ -5,7 +5,7 @@ use super::{
     scene::{Brought, Scene},
     world::*,
 };
-use flexmetal_operator::kinds::{Reason, server::OrderOutcome};
+use api::{Reason, server::OrderOutcome};
 
 const WHO: Who = Who { slot: 0, life: 0 };
 

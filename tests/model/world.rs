@@ -4,7 +4,7 @@
 //! the deciding code reads is built from it on the fly, in [`super::real`].
 
 pub use super::process::*;
-use flexmetal_operator::kinds::server::OrderOutcome;
+use api::server::OrderOutcome;
 
 /// Time in ticks of [`TICK`] seconds.
 pub type Tick = u8;

@@ -10,7 +10,8 @@ use super::{
     schedule::explain,
     view::{Catalogue, Hosts, Tags},
 };
-use crate::{kinds::Reason, runtime::Backoff};
+use crate::runtime::Backoff;
+use api::Reason;
 use hosting_types::{Error, Server, list::Gap, ssh_key::SshKey};
 use std::{
     collections::HashMap,

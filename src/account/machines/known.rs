@@ -2,7 +2,7 @@
 //! leads to the same account, and that a listing tells the truth.
 
 use super::{super::view::Proof, marks, snapshot::Snapshot};
-use crate::kinds::account::KnownMachine;
+use api::account::KnownMachine;
 use hosting_types::Server;
 use std::time::Duration;
 

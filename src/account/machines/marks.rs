@@ -1,6 +1,6 @@
 //! The tags by which machines are known as ours (see `docs/architecture.md`).
 
-use crate::kinds::names::{CLUSTER_TAG, ORDER_TAG, RESERVED_PREFIX, RETAINED_PREFIX};
+use api::names::{CLUSTER_TAG, ORDER_TAG, RESERVED_PREFIX, RETAINED_PREFIX};
 use hosting_types::Server;
 use sha2::{Digest as _, Sha256};
 

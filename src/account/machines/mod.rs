@@ -16,12 +16,10 @@ use super::{
     room::{Held, Part},
     view::{Proof, Sighting, Times},
 };
-use crate::{
-    kinds::{
-        account::KnownMachine,
-        delivery::{Deliveries, DeliveryTimes},
-    },
-    runtime::Moment,
+use crate::runtime::Moment;
+use api::{
+    account::KnownMachine,
+    delivery::{Deliveries, DeliveryTimes},
 };
 use hosting_types::{Server, ServerId, ServerStatus};
 use orphans::{Others, Verdict};

@@ -1,7 +1,7 @@
 //! Machines that cost and that nobody claims.
 
 use super::{super::view::Proof, marks};
-use crate::kinds::account::KnownMachine;
+use api::account::KnownMachine;
 use hosting_types::Server;
 use std::{
     collections::{HashMap, HashSet},

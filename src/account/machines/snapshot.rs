@@ -352,11 +352,7 @@ mod tests {
     fn sums_follow_every_record_that_comes_changes_and_goes() {
         let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         let words = ["created", "delivered", "failed", "released"];
-        let tags: [&[&str]; 3] = [
-            &[CLUSTER],
-            &[CLUSTER, crate::kinds::names::RETAINED_PREFIX],
-            &[],
-        ];
+        let tags: [&[&str]; 3] = [&[CLUSTER], &[CLUSTER, api::names::RETAINED_PREFIX], &[]];
         for step in 0..200_u8 {
             let number = step.wrapping_mul(7) % 16;
             let word = words[usize::from(step / 16) % words.len()];

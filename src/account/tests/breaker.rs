@@ -4,10 +4,8 @@ use super::{
     provider::{machine, mark, uuid},
     rig::{Rig, account_uid, caller, key, permit, reserve},
 };
-use crate::{
-    account::{Denied, Lane, Wake, view::State},
-    kinds::Reason,
-};
+use crate::account::{Denied, Lane, Wake, view::State};
+use api::Reason;
 use hosting_types::{Error, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;

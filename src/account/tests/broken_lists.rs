@@ -7,9 +7,9 @@ use super::{
 };
 use crate::{
     account::{Account, orphans::Verdict},
-    kinds::account::KnownMachine,
     runtime::clock,
 };
+use api::account::KnownMachine;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Which account stands in for objects that name none.
 
 use super::rig::key;
-use crate::{
-    account::{AccountKey, Accounts, Choice, Listing, OnRecord, Rate, Settings, Users, Wake},
-    kinds::{Reason, allowed::AllowedNamespaces, references::AccountKind},
+use crate::account::{
+    AccountKey, Accounts, Choice, Listing, OnRecord, Rate, Settings, Users, Wake,
 };
+use api::{Reason, allowed::AllowedNamespaces, references::AccountKind};
 use serde_json::{Value, json};
 use std::sync::{
     Arc, Mutex,

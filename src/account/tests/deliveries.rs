@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     account::{Account, Lane},
-    kinds::delivery::{Deliveries, DeliveryTimes},
     runtime::clock,
 };
+use api::delivery::{Deliveries, DeliveryTimes};
 use hosting_types::ServerId;
 use serde_json::Value;
 use std::time::Duration;

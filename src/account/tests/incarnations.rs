@@ -4,10 +4,8 @@ use super::{
     provider::{machine, mark},
     rig::{Rig, account_uid, caller, key, permit, reserve},
 };
-use crate::{
-    account::{Account, Lane, Settings, Turn, Wake, view::State},
-    kinds::Reason,
-};
+use crate::account::{Account, Lane, Settings, Turn, Wake, view::State};
+use api::Reason;
 use hosting_types::Error;
 use std::time::Duration;
 use tokio::time::sleep;

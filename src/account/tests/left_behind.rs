@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     account::{AccountKey, Left, LeftBehind, Settings, marks},
-    kinds::{account::KnownMachine, allowed::AllowedNamespaces, references::AccountKind},
     runtime::clock,
 };
+use api::{account::KnownMachine, allowed::AllowedNamespaces, references::AccountKind};
 use serde_json::json;
 use std::time::Duration;
 

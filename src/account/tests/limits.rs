@@ -6,13 +6,13 @@ use super::{
 };
 use crate::{
     account::{AccountKey, Caller, Denied, OrderTurn, Owner, Terms, Wake, marks},
-    kinds::{
-        Reason,
-        account::Limits,
-        allowed::{AllowedNamespaces, NamespaceLimits},
-        references::AccountKind,
-    },
     runtime::clock,
+};
+use api::{
+    Reason,
+    account::Limits,
+    allowed::{AllowedNamespaces, NamespaceLimits},
+    references::AccountKind,
 };
 use hosting_types::OrderOutcome;
 use serde_json::json;

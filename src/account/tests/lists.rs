@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     account::{Account, Lane, List, Wake, view::State, weights},
-    kinds::Reason,
     runtime::clock,
 };
+use api::Reason;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::sleep;

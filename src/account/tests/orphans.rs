@@ -4,7 +4,8 @@ use super::{
     provider::{machine, mark, order_tag, uuid},
     rig::{Rig, account_uid, key},
 };
-use crate::{account::orphans::Verdict, kinds::account::KnownMachine, runtime::clock};
+use crate::{account::orphans::Verdict, runtime::clock};
+use api::account::KnownMachine;
 use serde_json::json;
 use std::time::Duration;
 

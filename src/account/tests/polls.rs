@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     account::{Lane, List, Wake, view::State},
-    kinds::Reason,
     runtime::clock,
 };
+use api::Reason;
 use hosting_types::{Error, OrderOutcome, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;

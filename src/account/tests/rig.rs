@@ -7,12 +7,12 @@ use crate::{
         OrderPermit, OrderTurn, Owner, Permit, Rate, Resolution, Settings, Turn, Users, Wake,
         view::{State, Times},
     },
-    kinds::{
-        account::Limits,
-        policies::Policies,
-        references::{AccountKind, PinnedAccount},
-    },
     runtime::clock,
+};
+use api::{
+    account::Limits,
+    policies::Policies,
+    references::{AccountKind, PinnedAccount},
 };
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl, Error, Order, server::SystemChoice};

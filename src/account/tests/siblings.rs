@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     account::{Account, AccountKey, Connection, orphans::Verdict},
-    kinds::references::AccountKind,
     runtime::clock,
 };
+use api::references::AccountKind;
 use std::sync::Arc;
 
 fn shared() -> AccountKey {

@@ -1,13 +1,11 @@
 //! The live account against the simulator, over real HTTP.
 
 use super::rig::{account_uid, caller, key};
-use crate::{
-    account::{
-        Account, Accounts, Connection, List, Rate, Resolution, Settings,
-        view::{State, Times},
-    },
-    kinds::{Reason, account::Limits, references::PinnedAccount},
+use crate::account::{
+    Account, Accounts, Connection, List, Rate, Resolution, Settings,
+    view::{State, Times},
 };
+use api::{Reason, account::Limits, references::PinnedAccount};
 use hosting::{Client, ClientOptions, Dial};
 use hosting_types::{ApiKey, BaseUrl};
 use serde_json::{Value, json};

@@ -4,10 +4,8 @@ use super::{
     provider::{Provider, machine, mark, order_tag, uuid},
     rig::{Rig, caller, order, permit, reserve},
 };
-use crate::{
-    account::{Account, Denied, Lane, OrderTurn, Turn, Wake},
-    kinds::{Reason, account::Limits},
-};
+use crate::account::{Account, Denied, Lane, OrderTurn, Turn, Wake};
+use api::{Reason, account::Limits};
 use hosting_types::{Error, OrderOutcome, ServerId};
 use std::time::Duration;
 use tokio::{

@@ -1,14 +1,12 @@
 //! The effects of the account controller: finalizers on the account and its Secret.
 
 use super::{decide::Effect, object::AccountObject, pass::AccountContext, secret::is_key_secret};
-use crate::{
-    controllers::{
-        context::Process,
-        writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
-    },
-    kinds::names::{
-        ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET, RELEASE_ORPHAN,
-    },
+use crate::controllers::{
+    context::Process,
+    writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
+};
+use api::names::{
+    ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET, RELEASE_ORPHAN,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -178,10 +176,8 @@ pub fn explain(failure: &Failure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        controllers::floor_tests::{Answer, Floor, no},
-        kinds::names::API_KEY_SECRET,
-    };
+    use crate::controllers::floor_tests::{Answer, Floor, no};
+    use api::names::API_KEY_SECRET;
 
     #[tokio::test]
     async fn a_secret_of_another_type_gets_no_finalizer_and_loses_it() {

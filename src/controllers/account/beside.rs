@@ -6,11 +6,11 @@ use super::{
 };
 use crate::{
     account::{AccountKey, Accounts, Connection, Tried},
-    kinds::{
-        account::{AccountStatus, Endpoint},
-        key_in_use::KeyEntry,
-    },
     runtime::backoff::{Backoff, LONGEST_PAUSE},
+};
+use api::{
+    account::{AccountStatus, Endpoint},
+    key_in_use::KeyEntry,
 };
 use std::time::Duration;
 

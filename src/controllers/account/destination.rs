@@ -3,10 +3,8 @@
 //! The Secret says it, since whoever may write accounts need not be allowed to read Secrets: a URL in the spec alone
 //! would have any key sent to a place of one's own.
 
-use crate::{
-    controllers::reach::Reach,
-    kinds::names::{API_KEY_SECRET, BASE_URL_ENTRY},
-};
+use crate::controllers::reach::Reach;
+use api::names::{API_KEY_SECRET, BASE_URL_ENTRY};
 use hosting_types::{BaseUrl, BaseUrlError};
 
 /// What the key Secret says of where its key may be sent.

@@ -4,14 +4,13 @@ use super::{decide::next_key::Keys, orphan_memory::OrphanMemory};
 use crate::{
     account::{AccountKey, AccountReport, OnRecord, UsedBy, view::Times},
     controllers::{mark::ClusterId, patience::Patience, request::Asked},
-    kinds::{
-        account::{AccountSpec, AccountStatus, Endpoint},
-        names::{
-            ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET,
-            RELEASE_ORPHAN,
-        },
-        timing::TimingInForce,
+};
+use api::{
+    account::{AccountSpec, AccountStatus, Endpoint},
+    names::{
+        ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET, RELEASE_ORPHAN,
     },
+    timing::TimingInForce,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::BTreeSet, time::Duration};

@@ -3,9 +3,9 @@
 use super::{beside::Beside, orphan_memory::OrphanMemory, secret::Reading};
 use crate::{
     controllers::{patience::Patience, request::Asked},
-    kinds::{Reason, account::Endpoint},
     runtime::backoff::Backoff,
 };
+use api::{Reason, account::Endpoint};
 use std::time::Duration;
 
 /// Longest time between two looks at a Secret that is missing or of no use.

@@ -34,7 +34,7 @@ use super::{
     streams::Guarded,
 };
 use crate::account::Listing;
-use crate::kinds::{ClusterProviderAccount, ProviderAccount, references::AccountKind};
+use api::{ClusterProviderAccount, ProviderAccount, references::AccountKind};
 use kube::Api;
 use memory::Memory;
 use object::AccountObject;

@@ -1,20 +1,21 @@
 //! What the two kinds of account object have in common.
 
+use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{AccountKey, Accounts},
     controllers::{default_account::is_default, objects::Shown},
-    kinds::{
-        ClusterProviderAccount, Kind, ProviderAccount,
-        account::{AccountSpec, AccountStatus},
-        allowed::AllowedNamespaces,
-        references::AccountKind,
-    },
+};
+use api::{
+    ClusterProviderAccount, ProviderAccount,
+    account::{AccountSpec, AccountStatus},
+    allowed::AllowedNamespaces,
+    references::AccountKind,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::object::HasStatus;
 
 /// One of the two kinds.
-pub trait AccountObject: Kind + HasStatus<Status = AccountStatus> {
+pub trait AccountObject: KindApi + HasStatus<Status = AccountStatus> {
     /// Which of the two.
     const KIND: AccountKind;
 

@@ -18,12 +18,12 @@ use crate::{
         AccountKey, AccountReport, Connection, OnRecord, marks, orphans::Verdict, view::Times,
     },
     controllers::{context::Process, request},
-    kinds::{
-        account::{AccountSpec, AccountStatus, Endpoint},
-        key_in_use::KeyEntry,
-        names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
-    },
     runtime::clock,
+};
+use api::{
+    account::{AccountSpec, AccountStatus, Endpoint},
+    key_in_use::KeyEntry,
+    names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
 };
 use hosting::{Client, ClientOptions};
 use hosting_types::{ApiKey, BaseUrl, Server};

@@ -1,6 +1,7 @@
 //! What is remembered of orphans, and of their releases, between two passes.
 
-use crate::{account::orphans::Verdict, kinds::orphan::OrphanRelease};
+use crate::account::orphans::Verdict;
+use api::orphan::OrphanRelease;
 use std::{
     collections::{BTreeMap, HashSet},
     time::Duration,

@@ -20,9 +20,9 @@ use crate::{
         report::Reported,
         writes::Failure,
     },
-    kinds::Reason,
     runtime::clock,
 };
+use api::Reason;
 use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -342,7 +342,7 @@ async fn forget<K: AccountObject>(
         return Again::After(Duration::ZERO);
     }
     let held = meta.annotations.iter().flatten();
-    let held = held.filter(|(name, _)| *name == crate::kinds::names::HELD_SECRET);
+    let held = held.filter(|(name, _)| *name == api::names::HELD_SECRET);
     for (_, secret) in held {
         let namespace = object::secret_namespace(&key, &ctx.namespace);
         let Some(is_shared) = secrets.is_shared(&ctx.accounts, uid, &namespace, secret) else {

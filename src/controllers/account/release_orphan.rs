@@ -15,9 +15,9 @@ use crate::{
         report::News,
         writes::{Failure, Written, bounded},
     },
-    kinds::{BareMetalServer, Reason, account::AccountStatus, orphan::OrphanRelease},
     runtime::{Moment, clock},
 };
+use api::{BareMetalServer, Reason, account::AccountStatus, orphan::OrphanRelease};
 use hosting_types::Server;
 use kube::{
     Api, ResourceExt as _,

@@ -1,13 +1,11 @@
 //! The status and the events that follow from a decision. Pure.
 
 use super::{decide::Decision, facts::Facts};
-use crate::{
-    controllers::{events::Severity, report::News},
-    kinds::{
-        Reason,
-        account::AccountStatus,
-        conditions::{self, Type},
-    },
+use crate::controllers::{events::Severity, report::News};
+use api::{
+    Reason,
+    account::AccountStatus,
+    conditions::{self, Type},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -10,10 +10,9 @@ use super::{
 use crate::{
     account::{AccountKey, Accounts},
     controllers::{context::Process, objects::Shown},
-    kinds::names::{
-        ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET,
-        NEXT_KEY_ENTRY,
-    },
+};
+use api::names::{
+    ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET, NEXT_KEY_ENTRY,
 };
 use hosting_types::{ApiKey, BaseUrl};
 use k8s_openapi::api::core::v1::Secret;

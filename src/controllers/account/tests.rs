@@ -28,16 +28,16 @@ use crate::{
         readings::Reading,
         request::Asked,
     },
-    kinds::{
-        Reason,
-        account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits},
-        conditions::Type,
-        delivery::Deliveries,
-        names::{ACCOUNT_FINALIZER, HELD_SECRET},
-        orphan::OrphanPolicy,
-        references::AccountKind,
-        timing::{Minimum, Timing, TimingInForce},
-    },
+};
+use api::{
+    Reason,
+    account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits},
+    conditions::Type,
+    delivery::Deliveries,
+    names::{ACCOUNT_FINALIZER, HELD_SECRET},
+    orphan::OrphanPolicy,
+    references::AccountKind,
+    timing::{Minimum, Timing, TimingInForce},
 };
 use hosting_types::{Refusal, Server, ServerId, ServerStatus};
 use jiff::Timestamp;
@@ -636,7 +636,7 @@ fn machines_that_were_retained_are_named_where_no_other_is_lost() {
     let mut facts = facts();
     let mut kept = machine(7);
     kept.tags
-        .push(format!("{}:00", crate::kinds::names::RETAINED_PREFIX));
+        .push(format!("{}:00", api::names::RETAINED_PREFIX));
     let proof = Proof {
         began: Duration::from_secs(90),
         ended: Duration::from_secs(91),

@@ -18,9 +18,9 @@ use crate::{
         trouble::Trouble,
         writes::Written,
     },
-    kinds::{BareMetalServer, command::CommandRecord, wording},
     runtime::clock,
 };
+use api::{BareMetalServer, command::CommandRecord, wording};
 use hosting_types::{CommandId, Error, Server, ServerId, ServerStatus, command::Command};
 use std::sync::Arc;
 

@@ -12,15 +12,13 @@ pub(crate) mod tests;
 pub use start::may_send;
 
 use super::facts::{Facts, stands};
-use crate::{
-    controllers::{
-        cause::Cause,
-        pass::{self, Sight},
-    },
-    kinds::{
-        command::{CommandOutcome, CommandRecord, PowerAction, ServerCommandStatus},
-        order::OrderAccount,
-    },
+use crate::controllers::{
+    cause::Cause,
+    pass::{self, Sight},
+};
+use api::{
+    command::{CommandOutcome, CommandRecord, PowerAction, ServerCommandStatus},
+    order::OrderAccount,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -1,17 +1,15 @@
 //! What a decision on a command rests on, as plain data, and what this process remembers of one.
 
-use crate::{
-    controllers::{
-        machine_commands::{Search, pages},
-        pass::Subject,
-    },
-    kinds::{
-        BareMetalServer,
-        command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
-        conditions::{self, Type},
-        names::{COMMAND_ANNOTATION, RELEASE_ANNOTATION},
-        reinstall::InstallStatus,
-    },
+use crate::controllers::{
+    machine_commands::{Search, pages},
+    pass::Subject,
+};
+use api::{
+    BareMetalServer,
+    command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
+    conditions::{self, Type},
+    names::{COMMAND_ANNOTATION, RELEASE_ANNOTATION},
+    reinstall::InstallStatus,
 };
 use std::{sync::Arc, time::Duration};
 

@@ -11,9 +11,9 @@ use crate::{
         streams::Guarded,
         writes::{Failure, bounded},
     },
-    kinds::ServerCommand,
     runtime::clock,
 };
+use api::ServerCommand;
 use futures::{FutureExt as _, future::BoxFuture};
 use kube::{Api, Client, api::ListParams};
 use std::{sync::Arc, time::Duration};

@@ -20,12 +20,13 @@ use super::{
     pass::{Memory, Next, TURNS},
     writes::bounded,
 };
+use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{Account, AccountKey, Lane},
-    kinds::{BareMetalServer, Kind as _, ServerCommand},
     runtime::clock,
 };
 use act::act;
+use api::{BareMetalServer, ServerCommand};
 use decide::{Effect, decide, needs_server};
 use facts::{CommandMemory, Facts, ServerFact, is_finished, is_under_way, place};
 use known::Known;

@@ -15,14 +15,14 @@ use crate::{
         trouble::Trouble,
         writes::{Written, with_finalizer},
     },
-    kinds::{
-        command::{
-            CommandIntent, CommandOutcome, CommandRecord, ListedCommands, ServerCommand,
-            ServerCommandStatus,
-        },
-        names::{COMMAND_ANNOTATION, OBJECT_FINALIZER},
-    },
     runtime::{Moment, clock},
+};
+use api::{
+    command::{
+        CommandIntent, CommandOutcome, CommandRecord, ListedCommands, ServerCommand,
+        ServerCommandStatus,
+    },
+    names::{COMMAND_ANNOTATION, OBJECT_FINALIZER},
 };
 use hosting_types::{Error, command::Command};
 use serde_json::json;

@@ -9,8 +9,8 @@ use crate::{
         objects::{Objects, Traits},
         streams::Guarded,
     },
-    kinds::{ServerTag, allowed::AllowedNamespaces},
 };
+use api::{ServerTag, allowed::AllowedNamespaces};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 

@@ -9,9 +9,9 @@ use crate::{
         mark::ClusterId,
         objects::{Objects, Traits},
     },
-    kinds::ProviderAccount,
     runtime::clients::WatchTimes,
 };
+use api::ProviderAccount;
 use kube::{Client, Config, ResourceExt as _, runtime::watcher::Event};
 use serde_json::json;
 use std::{
@@ -41,7 +41,7 @@ fn process() -> Process {
         cluster: ClusterId::of_namespace_uid("u"),
         namespace: "n".into(),
         watched: Watched::All,
-        minimum: crate::kinds::timing::Minimum::Kept,
+        minimum: api::timing::Minimum::Kept,
         reach: Default::default(),
         leadership: crate::runtime::lease::Leadership::always(),
         shutdown: CancellationToken::new(),

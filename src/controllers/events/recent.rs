@@ -92,7 +92,8 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{controllers::events::Severity, kinds::Reason};
+    use crate::controllers::events::Severity;
+    use api::Reason;
 
     fn object(name: &str) -> ObjectReference {
         ObjectReference {

@@ -9,9 +9,9 @@ use super::{
 use crate::{
     account::{Account, Permit},
     controllers::{cause::Cause, live_account::live_account, pass::Ended, trouble::Trouble},
-    kinds::Reason,
     runtime::clock,
 };
+use api::Reason;
 use hosting_types::{Error, HostId, host::Host};
 
 /// How an effect ended, and what it brought to light.

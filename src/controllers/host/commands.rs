@@ -17,11 +17,11 @@ use crate::{
         pass::Ended,
         trouble::Trouble,
     },
-    kinds::{
-        command::CommandOutcome,
-        host_power::{HostAction, HostCommand},
-    },
     runtime::clock,
+};
+use api::{
+    command::CommandOutcome,
+    host_power::{HostAction, HostCommand},
 };
 use hosting_types::{Error, HostId, host::HostResult};
 

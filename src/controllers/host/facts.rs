@@ -6,13 +6,13 @@ use crate::{
         cause::Cause, live_account::LiveAccount, ownership::Rivals, pass::Subject,
         stored_keys::Found,
     },
-    kinds::{
-        DedicatedHost, Policies, PoliciesInForce,
-        host_install::{HostInstallRecord, HostInstallStatus, HostLog},
-        host_power::{HostCommand, HostPowerStatus},
-        order::OrderAccount,
-        references::PinnedAccount,
-    },
+};
+use api::{
+    DedicatedHost, Policies, PoliciesInForce,
+    host_install::{HostInstallRecord, HostInstallStatus, HostLog},
+    host_power::{HostCommand, HostPowerStatus},
+    order::OrderAccount,
+    references::PinnedAccount,
 };
 use hosting_types::host::{Host, HostKind};
 use std::time::Duration;

@@ -19,11 +19,11 @@ use crate::{
         pass::Ended,
         trouble::Trouble,
     },
-    kinds::{
-        DedicatedHost, Reason,
-        host_install::{HostInstallRecord, HostLog, RequestForm},
-    },
     runtime::clock,
+};
+use api::{
+    DedicatedHost, Reason,
+    host_install::{HostInstallRecord, HostLog, RequestForm},
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;

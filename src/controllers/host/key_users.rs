@@ -7,8 +7,8 @@ use crate::{
         objects::{Referrer, UNREADABLE, Uid, Words},
         stored_keys::{KeyUser, KeyUsers, Referrers, Released, StoredKeys},
     },
-    kinds::{DedicatedHost, host_install::HostInstallStatus},
 };
+use api::{DedicatedHost, host_install::HostInstallStatus};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Before the full name of a key object that a host names.

@@ -22,11 +22,9 @@ use super::{
     ownership::Rivals,
     pass::{Memory, Next, Subject, TURNS},
 };
-use crate::{
-    account::{Account, AccountKey, Lane},
-    kinds::DedicatedHost,
-};
+use crate::account::{Account, AccountKey, Lane};
 use act::act;
+use api::DedicatedHost;
 use decide::{Effect, decide};
 use facts::{Facts, HostMemory};
 use std::{hash::Hash as _, sync::Arc};

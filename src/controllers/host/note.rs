@@ -4,13 +4,11 @@
 //! as performed and sends nothing, so a second trace would stop nothing more.
 
 use super::HostContext;
-use crate::{
-    controllers::{
-        once::{Closed, Reply, Stage},
-        writes::Written,
-    },
-    kinds::{DedicatedHost, host::DedicatedHostStatus},
+use crate::controllers::{
+    once::{Closed, Reply, Stage},
+    writes::Written,
 };
+use api::{DedicatedHost, host::DedicatedHostStatus};
 use std::sync::Arc;
 
 /// Writes a status with an attempt in it, on the version of the object that was read. `shown`: what a read says of the attempt.

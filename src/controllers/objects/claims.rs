@@ -1,7 +1,8 @@
 //! Which objects want the same thing at the provider, in the order in which they may have it.
 
 use super::{Inner, Objects, Uid};
-use crate::{account::AccountKey, kinds::Kind, runtime::clock};
+use crate::{account::AccountKey, runtime::clock};
+use api::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -144,10 +145,8 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        controllers::objects::{Ended, Seen, Traits},
-        kinds::{ServerTag, references::PinnedAccount},
-    };
+    use crate::controllers::objects::{Ended, Seen, Traits};
+    use api::{ServerTag, references::PinnedAccount};
     use kube::runtime::watcher::Event;
     use serde_json::json;
 

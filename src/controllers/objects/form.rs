@@ -5,7 +5,7 @@
 //! pass, which needs the object for moments, decodes it again.
 
 use super::Shown;
-use crate::kinds::{Kind, names::ANNOTATIONS};
+use api::{Kind, names::ANNOTATIONS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
 use std::{marker::PhantomData, sync::Arc};
@@ -157,7 +157,7 @@ pub(super) fn version(meta: &ObjectMeta) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::{BareMetalServer, ProviderAccount};
+    use api::{BareMetalServer, ProviderAccount};
     use serde_json::{Value, json};
 
     /// Packs and unpacks an object, which must show all that was written.

@@ -2,7 +2,7 @@
 //! wish for fresh ones.
 
 use super::Objects;
-use crate::kinds::Kind;
+use api::Kind;
 use std::time::Duration;
 use tokio::sync::watch;
 

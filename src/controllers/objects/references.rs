@@ -1,7 +1,8 @@
 //! What the objects of a kind refer to, as words: who refers to something, and who has to hear of a change of it.
 
 use super::{Inner, Objects, Shown, Uid};
-use crate::{account::AccountKey, kinds::Kind, runtime::clock};
+use crate::{account::AccountKey, runtime::clock};
+use api::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

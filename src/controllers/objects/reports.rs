@@ -1,7 +1,8 @@
 //! How often a status that is refused is tried again, and told.
 
 use super::{Objects, form::version};
-use crate::{kinds::Kind, runtime::clock};
+use crate::runtime::clock;
+use api::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},

@@ -4,7 +4,8 @@
 //! begin, and whoever comes to be the first is woken: however long a row is, one that ends costs one pass.
 
 use super::{Inner, Objects, Shown, Uid};
-use crate::{kinds::Kind, runtime::clock};
+use crate::runtime::clock;
+use api::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeSet, HashMap},
@@ -148,10 +149,8 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        controllers::objects::{Ended, Seen, Traits},
-        kinds::{ServerTag, names::TAG_ANNOTATION},
-    };
+    use crate::controllers::objects::{Ended, Seen, Traits};
+    use api::{ServerTag, names::TAG_ANNOTATION};
     use kube::{ResourceExt as _, runtime::watcher::Event};
     use serde_json::json;
 

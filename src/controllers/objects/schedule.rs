@@ -1,10 +1,8 @@
 //! Who gets a pass now, and what follows from how it ended.
 
 use super::{Objects, Shown, Uid, entry::Phase};
-use crate::{
-    kinds::Kind,
-    runtime::{backoff::LONGEST_PAUSE, clock},
-};
+use crate::runtime::{backoff::LONGEST_PAUSE, clock};
+use api::Kind;
 use kube::core::error_boundary::InvalidObject;
 use std::{
     sync::{

@@ -1,10 +1,8 @@
 //! Entries and schedule, under paused time.
 
 use super::*;
-use crate::{
-    account::{Users as _, Wake},
-    kinds::{BareMetalServer, ProviderAccount, references::PinnedAccount},
-};
+use crate::account::{Users as _, Wake};
+use api::{BareMetalServer, ProviderAccount, references::PinnedAccount};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -3,9 +3,9 @@
 use super::{Objects, Shown, Uid, entry::Entry};
 use crate::{
     account::{AccountKey, OnRecord, Owner, Users, Wake},
-    kinds::Kind,
     runtime::clock,
 };
+use api::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 

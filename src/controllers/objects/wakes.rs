@@ -1,7 +1,8 @@
 //! Who is to have a pass, and when.
 
 use super::{Inner, Objects, Uid, entry::Phase};
-use crate::{kinds::Kind, runtime::clock};
+use crate::runtime::clock;
+use api::Kind;
 use std::time::Duration;
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {

@@ -4,8 +4,8 @@ use super::{Decision, Subject, looked};
 use crate::{
     account::List,
     controllers::{account_facts::Purpose, request::answered_at},
-    kinds::Kind,
 };
+use api::Kind;
 use std::time::Duration;
 
 /// What a look at an object is.

@@ -7,10 +7,10 @@ use crate::{
         cause::{AS_READY, Cause, Standing},
         trouble::PERSISTS,
     },
-    kinds::{
-        Kind, Reason,
-        conditions::{self, Wanted},
-    },
+};
+use api::{
+    Kind, Reason,
+    conditions::{self, Wanted},
 };
 use jiff::Timestamp;
 use std::time::Duration;

@@ -12,12 +12,12 @@ use crate::{
         request::Asked,
         trouble::Trouble,
     },
-    kinds::{Kind, Reason, names::OBJECT_FINALIZER},
     runtime::{
         Moment,
         backoff::{Backoff, LONGEST_PAUSE},
     },
 };
+use api::{Kind, Reason, names::OBJECT_FINALIZER};
 use std::{sync::Arc, time::Duration};
 
 /// How soon it is asked again whether the kind is being deleted.

@@ -5,9 +5,9 @@ mod ask;
 use super::*;
 use crate::{
     controllers::{account_facts::AccountFacts, cause::Cause, mark::ClusterId, trouble::PERSISTS},
-    kinds::{Reason, ServerTag, conditions, tag::ServerTagStatus},
     runtime::Moment,
 };
+use api::{Reason, ServerTag, conditions, tag::ServerTagStatus};
 use serde_json::json;
 
 const NOW: Duration = Duration::from_secs(1_000);

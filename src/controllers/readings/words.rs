@@ -1,9 +1,7 @@
 //! What a message for people must be: told without words of our own, and with what comes next.
 
-use crate::{
-    controllers::cause::{AS_READY, AS_SYNCED},
-    kinds::conditions::{Type, Wanted},
-};
+use crate::controllers::cause::{AS_READY, AS_SYNCED};
+use api::conditions::{Type, Wanted};
 
 /// Words that mean something to whoever wrote the operator only. `order_tag` and the like are names of fields.
 const INTERNAL: [&str; 16] = [
@@ -137,7 +135,7 @@ pub(crate) fn told_too_often(conditions: &[Wanted]) -> Option<&str> {
 
 #[test]
 fn a_bad_message_is_found() {
-    use crate::kinds::Reason;
+    use api::Reason;
     let of = |kind, status, message: &str| {
         complaints(&Wanted::new(kind, status, Reason::InvalidSpec, message))
     };

@@ -16,9 +16,9 @@ use crate::controllers::trouble::Trouble;
 use crate::{
     account::{Account, Permit},
     controllers::{once::Reply, server_commands::UnderWay, writes::Written},
-    kinds::{BareMetalServer, command::PowerAction, order::OrderNote},
     runtime::{Moment, clock},
 };
+use api::{BareMetalServer, command::PowerAction, order::OrderNote};
 use hosting::Client;
 use hosting_types::{Error, Server, ServerId};
 use std::{sync::Arc, time::Duration};

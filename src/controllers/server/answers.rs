@@ -7,13 +7,11 @@ use super::{
     memory::{Observation, Obstacle, ReleaseAnswer, Sent},
     tag_changes::{TagChange, TagEnd},
 };
+use crate::controllers::once::{Answer, Closed, Outcome, Reply, Settlement};
 use crate::controllers::trouble::Trouble;
-use crate::{
-    controllers::once::{Answer, Closed, Outcome, Reply, Settlement},
-    kinds::{
-        names::RETAINED_PREFIX,
-        server::{OrderOutcome, OrderRecord},
-    },
+use api::{
+    names::RETAINED_PREFIX,
+    server::{OrderOutcome, OrderRecord},
 };
 use hosting_types::{Error, Server, ServerStatus};
 use std::time::Duration;

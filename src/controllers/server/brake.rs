@@ -6,17 +6,16 @@ use super::{
     facts::{Facts, account_of},
     memory::Observation,
 };
-use crate::{
-    controllers::{
-        trouble::Trouble,
-        writes::{Failure, bounded},
-    },
-    kinds::{
-        ClusterProviderAccount, Kind, ProviderAccount, Reason,
-        account::AccountStatus,
-        brake::{Braking, ReleaseBrake},
-        references::AccountKind,
-    },
+use crate::controllers::{
+    trouble::Trouble,
+    writes::{Failure, bounded},
+};
+use crate::runtime::kind_api::KindApi;
+use api::{
+    ClusterProviderAccount, ProviderAccount, Reason,
+    account::AccountStatus,
+    brake::{Braking, ReleaseBrake},
+    references::AccountKind,
 };
 use kube::{
     Api,
@@ -67,7 +66,7 @@ pub(super) async fn count(
 }
 
 /// Whether the release may begin. What is gone has no brake; `of` says what an account has.
-async fn count_at<K: Kind + HasStatus<Status = AccountStatus>>(
+async fn count_at<K: KindApi + HasStatus<Status = AccountStatus>>(
     api: &Api<K>,
     name: &str,
     of: impl Fn(&K) -> Option<ReleaseBrake>,

@@ -11,10 +11,10 @@ use crate::{
         mark::{ClusterId, Mark},
         objects::Shown,
     },
-    kinds::{
-        BareMetalServer,
-        server::{Intent, OrderOutcome, OrderRecord},
-    },
+};
+use api::{
+    BareMetalServer,
+    server::{Intent, OrderOutcome, OrderRecord},
 };
 use hosting_types::ServerStatus;
 use std::{collections::HashSet, sync::Arc};
@@ -173,7 +173,7 @@ pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::names::ORDER_ANNOTATION;
+    use api::names::ORDER_ANNOTATION;
     use serde_json::{Value, json};
 
     #[test]

@@ -14,18 +14,17 @@ use crate::{
         AccountKey, Terms,
         view::{Sighting, View},
     },
-    kinds::{
-        BareMetalServer, Policies, PoliciesInForce,
-        account::Limits,
-        names::{
-            ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION,
-            SERVER_FINALIZER,
-        },
-        order::OrderNote,
-        references::PinnedAccount,
-        server::BareMetalServerStatus,
-    },
     runtime::Moment,
+};
+use api::{
+    BareMetalServer, Policies, PoliciesInForce,
+    account::Limits,
+    names::{
+        ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION, SERVER_FINALIZER,
+    },
+    order::OrderNote,
+    references::PinnedAccount,
+    server::BareMetalServerStatus,
 };
 use hosting_types::{
     SecretText, Server, ServerId,

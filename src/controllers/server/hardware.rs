@@ -7,7 +7,8 @@ use super::{
     memory::Observation,
     owned::{Kept, keep_config_map},
 };
-use crate::{account::Permit, kinds::hardware::HardwareStatus, runtime::clock};
+use crate::{account::Permit, runtime::clock};
+use api::hardware::HardwareStatus;
 use hosting_types::{ServerId, server::HardwareListing};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! What one process remembers of a re-installation. To lose it is always safe.
 
-use crate::{controllers::machine_commands::Search, kinds::reinstall::InstallRecord};
+use crate::controllers::machine_commands::Search;
+use api::reinstall::InstallRecord;
 use std::time::Duration;
 
 /// Memory of the re-installations of one object.

@@ -2,16 +2,14 @@
 //! afterwards; never on every pass.
 
 use super::{decide::sent, facts::Installation, ssh_keys};
-use crate::{
-    controllers::{
-        cause::Cause,
-        context::Process,
-        values::{ValueError, ValueSource},
-    },
-    kinds::{
-        BareMetalServer, Reason, installation::TextSource, references::ValueLocation,
-        server::BareMetalServerSpec,
-    },
+use crate::controllers::{
+    cause::Cause,
+    context::Process,
+    values::{ValueError, ValueSource},
+};
+use api::{
+    BareMetalServer, Reason, installation::TextSource, references::ValueLocation,
+    server::BareMetalServerSpec,
 };
 use hosting_types::{
     SecretText,

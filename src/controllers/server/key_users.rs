@@ -7,8 +7,8 @@ use crate::{
         objects::{Referrer, UNREADABLE, Uid, Words},
         stored_keys::{KeyUser, KeyUsers, Referrers, Released, StoredKeys},
     },
-    kinds::{BareMetalServer, reinstall::InstallStatus, server::OrderOutcome},
 };
+use api::{BareMetalServer, reinstall::InstallStatus, server::OrderOutcome};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Before the full name of a key object that a server names.
@@ -181,7 +181,7 @@ mod tests {
             fn find(&self, _: &str, _: &str) -> Found {
                 Found::Missing
             }
-            fn shows(&self, _: &crate::kinds::SshKey) -> Found {
+            fn shows(&self, _: &api::SshKey) -> Found {
                 Found::Missing
             }
             fn wake(&self, whom: Released<'_>) {

@@ -3,7 +3,7 @@
 //! The listing comes from somebody's machine and is any JSON: whatever is not understood is left out, lists and texts are
 //! bounded, and so is the number of parts that are looked at.
 
-use crate::kinds::hardware::{Disk, HardwareStatus, Interface, MOST_PARTS};
+use api::hardware::{Disk, HardwareStatus, Interface, MOST_PARTS};
 use serde_json::Value;
 
 /// Most parts of a listing that are looked at.

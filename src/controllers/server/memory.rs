@@ -11,14 +11,14 @@ use super::{
 };
 use crate::controllers::{contest::Contest, stored_keys::Found, trouble::Trouble};
 use crate::controllers::{mark::Mark, patience::Patience, request::Asked};
-use crate::kinds::{
+use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
+use api::{
     Reason,
     hardware::HardwareStatus,
     outputs::OutputPlace,
     root_password::Installed,
     server::{OrderOutcome, OrderRecord},
 };
-use crate::runtime::backoff::{Backoff, LONGEST_PAUSE};
 use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 

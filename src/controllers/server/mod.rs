@@ -40,7 +40,8 @@ use super::{
     mark::{ClusterId, Mark},
     objects::{Objects, Traits},
 };
-use crate::{account::AccountKey, kinds::BareMetalServer};
+use crate::account::AccountKey;
+use api::BareMetalServer;
 use claims::MarkClaims;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use memory::Memory;

@@ -8,6 +8,7 @@ use super::{
     recall::{self, Known},
     ssh_keys,
 };
+use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{Account, Left, LeftBehind, view::Sighting},
     controllers::{
@@ -20,13 +21,13 @@ use crate::{
         stored_keys::Found,
         writes::{Failure, bounded},
     },
-    kinds::{
-        BareMetalServer, Kind as _, Reason, ServerCommand,
-        conditions::{Type, found_true},
-        power::{PowerStatus, is_command_of},
-        server::OrderOutcome,
-    },
     runtime::clock,
+};
+use api::{
+    BareMetalServer, Kind as _, Reason, ServerCommand,
+    conditions::{Type, found_true},
+    power::{PowerStatus, is_command_of},
+    server::OrderOutcome,
 };
 use hosting_types::ServerId;
 use kube::ResourceExt as _;

@@ -19,11 +19,11 @@ use crate::{
         once::{self, Closed, Reply, Stage},
         writes::Written,
     },
-    kinds::{
-        BareMetalServer,
-        server::{Intent, OrderRecord},
-    },
     runtime::{Moment, clock},
+};
+use api::{
+    BareMetalServer,
+    server::{Intent, OrderRecord},
 };
 use hosting_types::OrderOutcome;
 use std::sync::Arc;

@@ -7,7 +7,8 @@ use super::{
     memory::Observation,
     owned::{self, Kept, SecretEntries},
 };
-use crate::{controllers::trouble::Trouble, kinds::outputs::OutputPlace};
+use crate::controllers::trouble::Trouble;
+use api::outputs::OutputPlace;
 use hosting_types::SecretText;
 
 /// Brings it about that the ConfigMap or the Secret holds what it should. It is read first: one that belongs to another is

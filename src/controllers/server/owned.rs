@@ -6,12 +6,10 @@
 //! server they go by themselves, as the garbage collector has it.
 
 use super::ServerContext;
-use crate::{
-    controllers::writes::{Failure, bounded},
-    kinds::{
-        BareMetalServer,
-        names::{MANAGED_BY, MANAGER, OUTPUT_SECRET},
-    },
+use crate::controllers::writes::{Failure, bounded};
+use api::{
+    BareMetalServer,
+    names::{MANAGED_BY, MANAGER, OUTPUT_SECRET},
 };
 use hosting_types::SecretText;
 use k8s_openapi::{

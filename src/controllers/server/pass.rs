@@ -14,9 +14,9 @@ use super::{
 use crate::{
     account::{Account, Caller, List, view::Proof},
     controllers::{again::Again, default_account::Undecided, objects::Seen, report::Reported},
-    kinds::{BareMetalServer, references::PinnedAccount},
     runtime::clock,
 };
+use api::{BareMetalServer, references::PinnedAccount};
 use std::{sync::Arc, time::Duration};
 
 /// The backstop of an object that waits for its turn: its account wakes it before. Long, since thousands

@@ -1,7 +1,7 @@
 //! What one process knows of the root password of one installation. To lose it is safe: a Secret that was written is found
 //! again by what it says of itself.
 
-use crate::kinds::root_password::Installed;
+use api::root_password::Installed;
 use std::time::Duration;
 
 /// What this process knows of the password of one installation.

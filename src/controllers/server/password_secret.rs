@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     controllers::writes::{Failure, bounded},
-    kinds::{BareMetalServer, root_password::Installed},
     runtime::clock,
 };
+use api::{BareMetalServer, root_password::Installed};
 use hosting_types::SecretText;
 use k8s_openapi::{
     api::core::v1::Secret,

@@ -17,7 +17,7 @@ use crate::account::{
     view::{Sighting, State, View},
 };
 use crate::controllers::mark::Mark;
-use crate::kinds::{
+use api::{
     references::{AccountRef, NamesAccount as _},
     reinstall::InstallStatus,
 };

@@ -29,12 +29,12 @@ use crate::{
         trouble::Trouble,
         writes::Written,
     },
-    kinds::{
-        BareMetalServer,
-        reinstall::{InstallIntent, InstallRecord, InstallStatus},
-        server::BareMetalServerStatus,
-    },
     runtime::clock,
+};
+use api::{
+    BareMetalServer,
+    reinstall::{InstallIntent, InstallRecord, InstallStatus},
+    server::BareMetalServerStatus,
 };
 use hosting_types::{
     CommandId, ServerId,

@@ -6,10 +6,8 @@ use super::{
     facts::Facts,
     steps::{self, Step},
 };
-use crate::{
-    controllers::report::{Machine, Reported},
-    kinds::{names::RELEASE_ANNOTATION, wording::listed},
-};
+use crate::controllers::report::{Machine, Reported};
+use api::{names::RELEASE_ANNOTATION, wording::listed};
 use hosting_types::{Server, ServerStatus};
 
 /// Writes the decided status, where it differs, and publishes what it tells that the one before did not.

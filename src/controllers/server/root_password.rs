@@ -13,8 +13,8 @@ use super::{
 use crate::{
     account::{Account, Permit},
     controllers::trouble::Trouble,
-    kinds::root_password::Installed,
 };
+use api::root_password::Installed;
 use hosting_types::{Error, SecretText, Server, ServerId};
 
 /// Looks whether the Secret is free, or holds this password already. Apart from asking for it, since this needs neither the

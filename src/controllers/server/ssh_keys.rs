@@ -4,18 +4,16 @@ use super::{
     facts::{ServerKey, account_of},
     installation::Values,
 };
-use crate::{
-    controllers::{
-        cause::Cause,
-        context::Process,
-        stored_keys::{Found, StoredKeys},
-        values::{ValueError, ValueSource},
-    },
-    kinds::{
-        BareMetalServer, Reason,
-        references::{PinnedAccount, SshKeySource},
-        server::BareMetalServerSpec,
-    },
+use crate::controllers::{
+    cause::Cause,
+    context::Process,
+    stored_keys::{Found, StoredKeys},
+    values::{ValueError, ValueSource},
+};
+use api::{
+    BareMetalServer, Reason,
+    references::{PinnedAccount, SshKeySource},
+    server::BareMetalServerSpec,
 };
 
 /// Why a key could not be had. Never holds the content.
@@ -230,7 +228,7 @@ mod tests {
             self.0.clone()
         }
 
-        fn shows(&self, _: &crate::kinds::SshKey) -> Found {
+        fn shows(&self, _: &api::SshKey) -> Found {
             self.0.clone()
         }
 

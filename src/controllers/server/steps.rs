@@ -7,15 +7,13 @@ use super::{
     decide::{evidence, expiry, machine::ADOPTED},
     facts::{Facts, is_same_uuid},
 };
-use crate::{
-    controllers::{events::Severity, report::News},
-    kinds::{
-        Reason,
-        conditions::{self, Type},
-        reinstall::{InstallEnd, InstallRecord},
-        root_password::{PasswordWarning, RootPasswordStatus},
-        server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
-    },
+use crate::controllers::{events::Severity, report::News};
+use api::{
+    Reason,
+    conditions::{self, Type},
+    reinstall::{InstallEnd, InstallRecord},
+    root_password::{PasswordWarning, RootPasswordStatus},
+    server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
 };
 use evidence::{Evidence, evidence};
 use hosting_types::ServerStatus;

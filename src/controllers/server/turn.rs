@@ -12,9 +12,9 @@ use super::{
 use crate::controllers::trouble::Trouble;
 use crate::{
     account::{Account, Denied, Lane, OrderPermit, OrderTurn, Permit, Turn},
-    kinds::Reason,
     runtime::clock,
 };
+use api::Reason;
 
 /// The answer to a request for a turn.
 // One of them lives for one pass; a box would save nothing.

@@ -1,16 +1,15 @@
 //! The writes to a server object's metadata, each with what it means.
 
 use super::ServerContext;
-use crate::{
-    controllers::writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
-    kinds::{
-        BareMetalServer, Kind as _, ServerCommand,
-        command::{PowerAction, ServerCommandSpec, ServerRef},
-        names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
-        order::OrderNote,
-        power::is_command_of,
-        server::Intent,
-    },
+use crate::controllers::writes::{Failure, Written, bounded, with_finalizer, without_finalizer};
+use crate::runtime::kind_api::KindApi;
+use api::{
+    BareMetalServer, ServerCommand,
+    command::{PowerAction, ServerCommandSpec, ServerRef},
+    names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    order::OrderNote,
+    power::is_command_of,
+    server::Intent,
 };
 use kube::{Resource as _, api::PostParams};
 use serde_json::{Value, json};

@@ -10,9 +10,9 @@ use super::{
 use crate::{
     account::Permit,
     controllers::{events::Severity, pass::Ended, report::News, trouble::Trouble},
-    kinds::{Reason, names::STORED_KEY_ANNOTATION},
     runtime::clock,
 };
+use api::{Reason, names::STORED_KEY_ANNOTATION};
 use hosting_types::{Error, SshKeyId, error::NotSent};
 use serde_json::json;
 

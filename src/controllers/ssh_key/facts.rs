@@ -5,15 +5,13 @@ use super::{
     posts::Posting,
     public_key::{Fingerprint, PublicKey},
 };
-use crate::{
-    controllers::{cause::Cause, mark::Mark, pass::Subject, stored_keys::KeyUsers},
-    kinds::{
-        SshKey,
-        conditions::{self, Type},
-        names::{KEY_MARK, STORED_KEY_ANNOTATION},
-        references::PinnedAccount,
-        ssh_key::{KeyDeletionPolicy, StoredKeyNote},
-    },
+use crate::controllers::{cause::Cause, mark::Mark, pass::Subject, stored_keys::KeyUsers};
+use api::{
+    SshKey,
+    conditions::{self, Type},
+    names::{KEY_MARK, STORED_KEY_ANNOTATION},
+    references::PinnedAccount,
+    ssh_key::{KeyDeletionPolicy, StoredKeyNote},
 };
 use hosting_types::ssh_key::SshKey as Record;
 use sha2::{Digest as _, Sha256};
@@ -202,7 +200,7 @@ impl Facts {
             note.fingerprint == key.as_str() && Some(note.lineage.as_str()) == lineage
         });
         let status = self.subject.object.status.as_ref();
-        let is_recorded = |s: &crate::kinds::ssh_key::SshKeyStatus| {
+        let is_recorded = |s: &api::ssh_key::SshKeyStatus| {
             s.uuid.is_some()
                 && s.fingerprint.as_deref() == Some(key.as_str())
                 && (s.lineage.is_none() || s.lineage.as_deref() == lineage)

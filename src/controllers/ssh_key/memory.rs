@@ -261,10 +261,7 @@ mod tests {
     fn what_is_missing_is_read_ever_more_rarely_and_what_is_there_hardly_ever() {
         let mut memory = Memory::default();
         let missing = |at| Content {
-            key: Err(Cause::missing(
-                crate::kinds::Reason::ReferenceNotFound,
-                "no",
-            )),
+            key: Err(Cause::missing(api::Reason::ReferenceNotFound, "no")),
             generation: Some(1),
             at,
         };

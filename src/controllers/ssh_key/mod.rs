@@ -21,10 +21,8 @@ use super::{
     pass as floor,
     stored_keys::{Found, Keys, Released, StoredKey},
 };
-use crate::{
-    account::{AccountKey, List, Users as _, Wake},
-    kinds::{SshKey, conditions::Type},
-};
+use crate::account::{AccountKey, List, Users as _, Wake};
+use api::{SshKey, conditions::Type};
 use looks::Looks;
 use posts::Posts;
 use std::sync::Arc;

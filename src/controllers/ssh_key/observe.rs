@@ -13,9 +13,9 @@ use crate::{
         default_account::Undecided,
         values::{ValueError, ValueSource},
     },
-    kinds::{Reason, SshKey, references::ValueLocation},
     runtime::clock,
 };
+use api::{Reason, SshKey, references::ValueLocation};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -11,8 +11,8 @@ use crate::{
     controllers::{
         again::Again, default_account::Undecided, events::Severity, objects::Seen, pass::Next,
     },
-    kinds::{SshKey, conditions::Type},
 };
+use api::{SshKey, conditions::Type};
 use std::sync::Arc;
 
 /// The turns that people wait for or must act on.

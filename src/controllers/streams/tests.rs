@@ -1,7 +1,8 @@
 //! The watches against an API server of canned answers, and what triggers a pass.
 
 use super::*;
-use crate::{controllers::objects::slim, kinds::ProviderAccount};
+use crate::controllers::objects::slim;
+use api::ProviderAccount;
 use axum::{
     Router,
     body::Body,

@@ -9,9 +9,9 @@ use super::{
 use crate::{
     account::Permit,
     controllers::{pass::Ended, trouble::Trouble},
-    kinds::{names::TAG_ANNOTATION, tag::TagNote},
     runtime::clock,
 };
+use api::{names::TAG_ANNOTATION, tag::TagNote};
 use hosting_types::Error;
 use serde_json::json;
 use std::time::Duration;

@@ -15,11 +15,11 @@ use crate::{
         cause::Cause,
         pass::{self, Sight},
     },
-    kinds::{
-        Interval, Reason,
-        names::RESERVED_PREFIX,
-        tag::{RenamePolicy, ServerTagStatus, TagNote},
-    },
+};
+use api::{
+    Interval, Reason,
+    names::RESERVED_PREFIX,
+    tag::{RenamePolicy, ServerTagStatus, TagNote},
 };
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use crate::{
     account::view::{Tags, View},
     controllers::{ownership::Rivals, pass::Subject},
-    kinds::{ServerTag, names::TAG_ANNOTATION, references::AccountKind, tag::TagNote},
 };
+use api::{ServerTag, names::TAG_ANNOTATION, references::AccountKind, tag::TagNote};
 use hosting_types::TagRecord;
 use std::time::Duration;
 

@@ -14,11 +14,9 @@ use super::{
     ownership::Rivals,
     pass::{Memory, Next, Subject, TURNS},
 };
-use crate::{
-    account::{Account, AccountKey, Lane},
-    kinds::ServerTag,
-};
+use crate::account::{Account, AccountKey, Lane};
 use act::act;
+use api::ServerTag;
 use decide::{Effect, decide};
 use facts::{Facts, TagMemory};
 use std::sync::Arc;

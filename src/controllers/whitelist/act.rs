@@ -19,9 +19,9 @@ use crate::{
         report::News,
         trouble::Trouble,
     },
-    kinds::{Reason, names::ACKNOWLEDGE_LOCKOUT},
     runtime::clock,
 };
+use api::{Reason, names::ACKNOWLEDGE_LOCKOUT};
 use futures::FutureExt as _;
 use hosting::listing::Listing;
 use hosting_types::{ApiKeyId, Error, error::NotSent, list::Gap};

@@ -15,19 +15,17 @@ pub mod wish;
 pub mod words;
 
 use super::{facts::Facts, memory::Look};
-use crate::{
-    controllers::{
-        account_facts::Purpose,
-        cause::Cause,
-        pass::{self, Sight},
-    },
-    kinds::{
-        Interval, Reason,
-        conditions::{Type, Wanted},
-        names::ACKNOWLEDGE_LOCKOUT,
-        whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
-        wording::counted,
-    },
+use crate::controllers::{
+    account_facts::Purpose,
+    cause::Cause,
+    pass::{self, Sight},
+};
+use api::{
+    Interval, Reason,
+    conditions::{Type, Wanted},
+    names::ACKNOWLEDGE_LOCKOUT,
+    whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
+    wording::counted,
 };
 use guard::Step;
 use list::List;

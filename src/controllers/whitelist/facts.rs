@@ -12,8 +12,8 @@ use super::{
 use crate::{
     account::view::Times,
     controllers::{mark::Mark, ownership::Rivals, pass::Subject},
-    kinds::{IpWhitelist, Reason, conditions::Type, names::ACKNOWLEDGE_LOCKOUT},
 };
+use api::{IpWhitelist, Reason, conditions::Type, names::ACKNOWLEDGE_LOCKOUT};
 use hosting_types::ApiKeyId;
 use std::time::Duration;
 

@@ -15,11 +15,9 @@ use super::{
     ownership::Rivals,
     pass::{Memory, Next, TURNS},
 };
-use crate::{
-    account::{Account, AccountKey, Lane},
-    kinds::{IpWhitelist, references::AccountKind},
-};
+use crate::account::{Account, AccountKey, Lane};
 use act::act;
+use api::{IpWhitelist, references::AccountKind};
 use decide::{Effect, decide};
 use facts::Facts;
 use memory::Own;
@@ -161,7 +159,7 @@ fn turn(effect: &Effect) -> Option<(Lane, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::references::PinnedAccount;
+    use api::references::PinnedAccount;
 
     #[test]
     fn an_object_of_a_tenant_takes_no_whitelist_of_a_cluster_account() {

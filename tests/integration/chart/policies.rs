@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::in_force::InForce;
 use super::install::SOON;
 use crate::crds;
-use flexmetal_operator::kinds::{
+use api::{
     names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, ORDER_ANNOTATION, SERVER_FINALIZER},
     order::{Intent, OrderNote, OrderOutcome},
 };

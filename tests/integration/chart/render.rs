@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use flexmetal_operator::kinds::timing::ORDER_TIMEOUT;
+use api::timing::ORDER_TIMEOUT;
 use lab::rig::program;
 use serde_json::{Value, json};
 

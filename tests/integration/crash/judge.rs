@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flexmetal_operator::kinds::names::{CLUSTER_TAG, ORDER_ANNOTATION, ORDER_TAG};
+use api::names::{CLUSTER_TAG, ORDER_ANNOTATION, ORDER_TAG};
 use serde_json::Value;
 
 use lab::rig::World;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexmetal_operator::kinds::names::ORDER_ANNOTATION;
+use api::names::ORDER_ANNOTATION;
 use futures::StreamExt;
 use kube::api::WatchParams;
 use kube::{Api, Client};
@@ -122,7 +122,7 @@ async fn the_proxy_to_the_cluster_lets_watches_through_as_they_come() {
     let servers: Api<kube::api::DynamicObject> = Api::namespaced_with(
         client,
         &world.namespace,
-        &kube::api::ApiResource::erase::<flexmetal_operator::kinds::BareMetalServer>(&()),
+        &kube::api::ApiResource::erase::<api::BareMetalServer>(&()),
     );
     let watch = servers.watch(&WatchParams::default(), "0").await.unwrap();
     let mut watch = std::pin::pin!(watch);

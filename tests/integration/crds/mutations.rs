@@ -9,7 +9,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use flexmetal_operator::kinds::{
+use api::{
     BareMetalServer, ClusterProviderAccount, DedicatedHost, IpWhitelist, ProviderAccount,
     ServerCommand, ServerTag, SshKey,
 };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use flexmetal_operator::kinds::all_crds;
+use api::all_crds;
 
 use super::{ROOT, files_below};
 

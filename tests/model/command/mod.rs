@@ -9,7 +9,8 @@ mod moves;
 mod scenes;
 mod world;
 
-use flexmetal_operator::{controllers::once::Stage, kinds::command::PowerAction};
+use api::command::PowerAction;
+use flexmetal_operator::controllers::once::Stage;
 use scenes::{REBOOT, Scene, Variant};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use world::*;

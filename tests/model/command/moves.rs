@@ -4,16 +4,14 @@ use super::{
     scenes::{Scene, Variant},
     world::*,
 };
-use flexmetal_operator::{
-    controllers::{
-        command::{
-            decide::{Decision, Effect, decide, may_send},
-            facts::{Facts, Observation, add, is_under_way},
-        },
-        machine_commands::{Asked, is_done, noted, running, since},
-        once::{self, Closed, Reply, Stage},
+use api::command::{CommandIntent, CommandRecord};
+use flexmetal_operator::controllers::{
+    command::{
+        decide::{Decision, Effect, decide, may_send},
+        facts::{Facts, Observation, add, is_under_way},
     },
-    kinds::command::{CommandIntent, CommandRecord},
+    machine_commands::{Asked, is_done, noted, running, since},
+    once::{self, Closed, Reply, Stage},
 };
 use jiff::Timestamp;
 use serde_json::json;

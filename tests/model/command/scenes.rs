@@ -1,6 +1,6 @@
 //! What is in a walk, and which rule is broken in it.
 
-use flexmetal_operator::kinds::command::PowerAction;
+use api::command::PowerAction;
 
 /// Which rule is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

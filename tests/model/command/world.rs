@@ -1,6 +1,12 @@
 //! The world of a command: its object, its server, the provider, and two processes, with what each of them reads.
 
 use super::scenes::Scene;
+use api::{
+    ServerCommand,
+    command::{CommandOutcome, CommandRecord, PowerAction},
+    names::COMMAND_ANNOTATION,
+    references::PinnedAccount,
+};
 use flexmetal_operator::{
     account::{Terms, view::View},
     controllers::{
@@ -13,12 +19,6 @@ use flexmetal_operator::{
         mark::ClusterId,
         once::Stage,
         pass::{Memory, Subject},
-    },
-    kinds::{
-        ServerCommand,
-        command::{CommandOutcome, CommandRecord, PowerAction},
-        names::COMMAND_ANNOTATION,
-        references::PinnedAccount,
     },
     runtime::Moment,
 };

@@ -4,6 +4,19 @@ use super::{
     scenes::{Scene, Variant},
     world::*,
 };
+use api::{
+    BareMetalServer, Interval,
+    command::CommandOutcome,
+    lifetime::Provisioning,
+    names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    order::{OrderAccount, OrderNote},
+    references::{AccountKind, PinnedAccount},
+    reinstall::Install,
+    server::{
+        BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderOutcome,
+        OrderRecord,
+    },
+};
 use flexmetal_operator::{
     account::{
         Left, LeftBehind, Terms,
@@ -19,19 +32,6 @@ use flexmetal_operator::{
             recall::{Known, recall},
         },
         server_commands::UnderWay,
-    },
-    kinds::{
-        BareMetalServer, Interval,
-        command::CommandOutcome,
-        lifetime::Provisioning,
-        names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
-        order::{OrderAccount, OrderNote},
-        references::{AccountKind, PinnedAccount},
-        reinstall::Install,
-        server::{
-            BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderOutcome,
-            OrderRecord,
-        },
     },
 };
 use hosting_types::{

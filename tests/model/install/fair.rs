@@ -2,7 +2,7 @@
 //! status says why not.
 
 use super::{facts::Around, passes::decided, scenes::Scene, world::*};
-use flexmetal_operator::kinds::Reason;
+use api::Reason;
 
 /// Rounds within one tick after which it counts as spinning.
 const ROUNDS: usize = 40;

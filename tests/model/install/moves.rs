@@ -6,26 +6,24 @@ use super::{
     scenes::{Scene, Variant},
     world::*,
 };
-use flexmetal_operator::{
-    controllers::{
-        command::facts::is_installing,
-        once::{self, Reply, Stage},
-        server::{
-            decide::{
-                fence,
-                reinstall::{
-                    attempt::{self, Before},
-                    may_send, may_start,
-                },
+use api::{
+    command::{CommandOutcome, ListedCommands},
+    reinstall::{InstallEnd, InstallRecord, InstallStatus},
+};
+use flexmetal_operator::controllers::{
+    command::facts::is_installing,
+    once::{self, Reply, Stage},
+    server::{
+        decide::{
+            fence,
+            reinstall::{
+                attempt::{self, Before},
+                may_send, may_start,
             },
-            facts::Facts,
-            install_memory::InstallObservation,
-            memory::Observation,
         },
-    },
-    kinds::{
-        command::{CommandOutcome, ListedCommands},
-        reinstall::{InstallEnd, InstallRecord, InstallStatus},
+        facts::Facts,
+        install_memory::InstallObservation,
+        memory::Observation,
     },
 };
 use hosting_types::{Error, Refusal, Server};

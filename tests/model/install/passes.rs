@@ -6,12 +6,10 @@ use super::{
     scenes::Scene,
     world::*,
 };
-use flexmetal_operator::{
-    controllers::server::{
-        decide::{Effect, decide},
-        memory::Memory,
-    },
-    kinds::{Reason, conditions::Type, reinstall::InstallRecord},
+use api::{Reason, conditions::Type, reinstall::InstallRecord};
+use flexmetal_operator::controllers::server::{
+    decide::{Effect, decide},
+    memory::Memory,
 };
 use std::{
     collections::HashMap,

@@ -2,9 +2,9 @@
 //! happen to the machine. Small values; what is large stands in tables and is named by a number.
 
 use super::super::real::Interner;
+use api::reinstall::{InstallRecord, InstallStatus};
 use flexmetal_operator::{
     controllers::server::{decide::NewInstall, memory::Memory},
-    kinds::reinstall::{InstallRecord, InstallStatus},
     runtime::Moment,
 };
 use std::{

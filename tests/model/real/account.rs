@@ -1,6 +1,14 @@
 //! The account object, as its own decision reads it.
 
 use super::{super::world::*, *};
+use api::{
+    Interval,
+    account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
+    brake::{BegunRelease, BrakeStatus, ReleaseBrake},
+    names::{ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES},
+    references::AccountKind,
+    timing::TimingInForce,
+};
 use flexmetal_operator::{
     account::{
         AccountKey, AccountReport, Calls, Counts, KeyState, OnRecord, orphans::Verdict, view::Proof,
@@ -14,14 +22,6 @@ use flexmetal_operator::{
         patience::Patience,
         request::Asked,
         server::claims::on_record,
-    },
-    kinds::{
-        Interval,
-        account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
-        brake::{BegunRelease, BrakeStatus, ReleaseBrake},
-        names::{ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES},
-        references::AccountKind,
-        timing::TimingInForce,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};

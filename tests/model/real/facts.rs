@@ -1,6 +1,7 @@
 //! Facts, from all that a process sees.
 
 use super::{super::world::*, *};
+use api::Reason;
 use flexmetal_operator::controllers::account_facts::AccountFacts;
 use flexmetal_operator::controllers::server::decide::{
     evidence::evidence, hardware::HardwareMemory, machine::kept, power,
@@ -15,7 +16,6 @@ use flexmetal_operator::{
         facts::{Facts, Installation},
         recall::{Known, recall},
     },
-    kinds::Reason,
 };
 use hosting_types::Server;
 

@@ -1,7 +1,8 @@
 //! Machines, and the tags that they bear.
 
 use super::{super::world::*, *};
-use flexmetal_operator::{controllers::mark::parse_order_tag, kinds::names::RETAINED_PREFIX};
+use api::names::RETAINED_PREFIX;
+use flexmetal_operator::controllers::mark::parse_order_tag;
 use hosting_types::{Server, ServerId, ServerStatus};
 
 /// The record of a machine.

@@ -1,7 +1,7 @@
 //! Objects: the intent, the record of an order, the status.
 
 use super::{super::world::*, *};
-use flexmetal_operator::kinds::{
+use api::{
     BareMetalServer, Interval, ManagementPolicy, Policies, Reason,
     conditions::Type,
     names::{

@@ -5,6 +5,13 @@ use super::{
     variants::Variant,
     world::{Ends, Late, Object, State, TICK, There},
 };
+use api::{
+    IpWhitelist, Reason,
+    conditions::Type,
+    names::OBJECT_FINALIZER,
+    references::PinnedAccount,
+    whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
+};
 use flexmetal_operator::{
     account::{
         AccountKey,
@@ -26,13 +33,6 @@ use flexmetal_operator::{
             facts::Facts,
             memory::{Answer, Look, Own},
         },
-    },
-    kinds::{
-        IpWhitelist, Reason,
-        conditions::Type,
-        names::OBJECT_FINALIZER,
-        references::PinnedAccount,
-        whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
     },
     runtime::Moment,
 };

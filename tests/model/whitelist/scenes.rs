@@ -5,10 +5,8 @@ use super::{
     variants::Variant,
     world::{Budget, Ends, Hand, Move, Object, State, There, range},
 };
-use flexmetal_operator::{
-    controllers::whitelist::decide::guard::Step,
-    kinds::whitelist::{IpWhitelistSpec, WhitelistEntry, WhitelistMode},
-};
+use api::whitelist::{IpWhitelistSpec, WhitelistEntry, WhitelistMode};
+use flexmetal_operator::controllers::whitelist::decide::guard::Step;
 use std::sync::{Arc, atomic::AtomicU64};
 
 /// One configuration.

@@ -1,7 +1,7 @@
 //! The brake on releases: what it says, and a person's word that lifts it.
 
 use super::{super::facts::Facts, orphan_release};
-use crate::kinds::{
+use api::{
     Reason,
     brake::BrakeStatus,
     conditions::{Type, Wanted},

@@ -7,13 +7,13 @@ use super::{
 use crate::{
     account::{AccountReport, orphans::Verdict},
     controllers::cause::{AS_READY, Cause},
-    kinds::{
-        Reason,
-        account::ServerCounts,
-        conditions::{Type, Wanted},
-        names::ACCOUNT_FINALIZER,
-        wording::counted,
-    },
+};
+use api::{
+    Reason,
+    account::ServerCounts,
+    conditions::{Type, Wanted},
+    names::ACCOUNT_FINALIZER,
+    wording::counted,
 };
 
 /// The conditions, in the order in which they are shown.

@@ -5,12 +5,10 @@
 //! keeps the lineage only by showing a machine that was recorded under it.
 
 use super::super::facts::Facts;
-use crate::{
-    account::{OnRecord, marks, view::Proof},
-    kinds::{
-        account::{AccountStatus, KnownMachine},
-        names::ACKNOWLEDGE_ACCOUNT,
-    },
+use crate::account::{OnRecord, marks, view::Proof};
+use api::{
+    account::{AccountStatus, KnownMachine},
+    names::ACKNOWLEDGE_ACCOUNT,
 };
 use std::{
     collections::{HashMap, HashSet},

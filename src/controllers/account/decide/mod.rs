@@ -15,16 +15,16 @@ use super::facts::{Facts, SecretFact};
 use crate::{
     account::KeyState,
     controllers::cause::{Cause, Standing},
-    kinds::{
-        Reason,
-        account::{Endpoint, KnownMachine, ServerCounts},
-        account_use::{CallBudget, Capacity, KindUsers},
-        brake::BrakeStatus,
-        conditions::Wanted,
-        delivery::DeliveryTimes,
-        key_in_use::KeyInUse,
-        orphan::{Orphan, OrphanRelease},
-    },
+};
+use api::{
+    Reason,
+    account::{Endpoint, KnownMachine, ServerCounts},
+    account_use::{CallBudget, Capacity, KindUsers},
+    brake::BrakeStatus,
+    conditions::Wanted,
+    delivery::DeliveryTimes,
+    key_in_use::KeyInUse,
+    orphan::{Orphan, OrphanRelease},
 };
 use hosting_types::Server;
 use lineage::{Identity, identity};

@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{
     account::{Evidence, KeyState, OnRecord, Tried},
-    kinds::{
-        Interval, Reason,
-        account::AccountStatus,
-        conditions::{Type, Wanted},
-        key_in_use::{KeyEntry, KeyInUse},
-    },
     runtime::backoff::LONGEST_PAUSE,
+};
+use api::{
+    Interval, Reason,
+    account::AccountStatus,
+    conditions::{Type, Wanted},
+    key_in_use::{KeyEntry, KeyInUse},
 };
 use hosting_types::ServerId;
 use std::time::Duration;

@@ -8,12 +8,12 @@ use super::{super::facts::Facts, orphans};
 use crate::{
     account::{AccountReport, KeyState, marks, orphans::Verdict},
     controllers::mark::ClusterId,
-    kinds::{
-        brake::{BrakeStatus, Braking},
-        names::{CLUSTER_TAG, RESERVED_PREFIX, SUSPEND_LABEL},
-        orphan::OrphanRelease,
-    },
     runtime::Moment,
+};
+use api::{
+    brake::{BrakeStatus, Braking},
+    names::{CLUSTER_TAG, RESERVED_PREFIX, SUSPEND_LABEL},
+    orphan::OrphanRelease,
 };
 use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;

@@ -1,16 +1,14 @@
 //! Machines of this cluster that no object claims: what status says of them.
 
 use super::{super::facts::Facts, orphan_release};
-use crate::{
-    account::{AccountReport, marks, orphans::Verdict},
-    kinds::{
-        Interval, Reason,
-        conditions::{Type, Wanted},
-        names::{RELEASE_ORPHAN, RETAINED_PREFIX},
-        orphan::{Orphan, OrphanMode},
-        references::{AccountKind, is_object_name},
-        wording::{counted, listed},
-    },
+use crate::account::{AccountReport, marks, orphans::Verdict};
+use api::{
+    Interval, Reason,
+    conditions::{Type, Wanted},
+    names::{RELEASE_ORPHAN, RETAINED_PREFIX},
+    orphan::{Orphan, OrphanMode},
+    references::{AccountKind, is_object_name},
+    wording::{counted, listed},
 };
 use hosting_types::Server;
 use jiff::Timestamp;

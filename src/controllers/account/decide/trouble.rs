@@ -4,15 +4,12 @@ use super::{
     super::facts::{Facts, KeyFault, SecretFact},
     lineage::{self, Identity},
 };
-use crate::{
-    account::KeyState,
-    controllers::cause::Cause,
-    kinds::{
-        Interval, Reason,
-        key_in_use::KeyEntry,
-        names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
-        wording::listed,
-    },
+use crate::{account::KeyState, controllers::cause::Cause};
+use api::{
+    Interval, Reason,
+    key_in_use::KeyEntry,
+    names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
+    wording::listed,
 };
 
 /// A key of which nothing is known yet.

@@ -1,10 +1,8 @@
 //! What the status of an account tells of its use.
 
 use super::super::facts::Facts;
-use crate::{
-    account::{AccountReport, view::Catalogue},
-    kinds::account_use::{CallBudget, Capacity, KindUsers, QuotaUse, Stock},
-};
+use crate::account::{AccountReport, view::Catalogue};
+use api::account_use::{CallBudget, Capacity, KindUsers, QuotaUse, Stock};
 use hosting_types::{catalogue::Availability, quota::LocationQuota};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

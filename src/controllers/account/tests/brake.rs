@@ -1,7 +1,7 @@
 //! The brake on releases, and the word that lifts it.
 
 use super::*;
-use crate::kinds::{
+use api::{
     brake::{BrakeStatus, Braking, ReleaseBrake},
     names::ACKNOWLEDGE_RELEASES,
 };
@@ -64,7 +64,7 @@ fn a_higher_number_or_no_brake_holds_nothing() {
     assert_eq!(decide(&facts).brake, facts.status.release_brake);
     // An account that had one says that nothing is held any more.
     let mut facts = held();
-    facts.status.conditions = crate::kinds::conditions::merge(
+    facts.status.conditions = api::conditions::merge(
         &[],
         &decide(&facts).conditions,
         Some(3),

@@ -1,7 +1,7 @@
 //! Does another URL or key lead to the same account?
 
 use super::*;
-use crate::kinds::names::ACKNOWLEDGE_ACCOUNT;
+use api::names::ACKNOWLEDGE_ACCOUNT;
 
 /// An account that was seen by the key `old`, and stands on the key `a` now.
 pub(super) fn changed() -> Facts {

@@ -12,8 +12,8 @@ use crate::{
         },
         readings::words::complaints,
     },
-    kinds::key_in_use::{KeyEntry, KeyInUse},
 };
+use api::key_in_use::{KeyEntry, KeyInUse};
 
 fn entries(present: Option<&str>, next: Option<&str>) -> Entries {
     Entries {

@@ -9,13 +9,13 @@ use crate::{
         },
         mark::ClusterId,
     },
-    kinds::{
-        Interval, Policies,
-        brake::{BegunRelease, BrakeStatus, ReleaseBrake},
-        names::RELEASE_ORPHAN,
-        orphan::{Orphan, OrphanMode, OrphanRelease},
-    },
     runtime::Moment,
+};
+use api::{
+    Interval, Policies,
+    brake::{BegunRelease, BrakeStatus, ReleaseBrake},
+    names::RELEASE_ORPHAN,
+    orphan::{Orphan, OrphanMode, OrphanRelease},
 };
 
 const CLUSTER: &str = "0123456789abcdef";

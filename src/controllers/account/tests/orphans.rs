@@ -1,7 +1,8 @@
 //! Machines that no object claims, as the account shows them.
 
 use super::*;
-use crate::{account::orphans::Others, kinds::orphan::OrphanMode};
+use crate::account::orphans::Others;
+use api::orphan::OrphanMode;
 
 fn lost() -> Server {
     Server {

@@ -5,13 +5,11 @@ use super::{
     orphan_release::{due, lost},
     *,
 };
-use crate::{
-    controllers::account::decide::orphan_release::{Start, start},
-    kinds::{
-        Interval,
-        brake::{BrakeStatus, ReleaseBrake},
-        names::RELEASE_ORPHAN,
-    },
+use crate::controllers::account::decide::orphan_release::{Start, start};
+use api::{
+    Interval,
+    brake::{BrakeStatus, ReleaseBrake},
+    names::RELEASE_ORPHAN,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -7,8 +7,8 @@ use crate::{
         floor_tests::Floor,
         streams::Guarded,
     },
-    kinds::{ClusterProviderAccount, ProviderAccount, names::HELD_SECRET},
 };
+use api::{ClusterProviderAccount, ProviderAccount, names::HELD_SECRET};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,10 +1,8 @@
 //! What status tells of the use of an account.
 
 use super::*;
-use crate::{
-    account::{UsedBy, view::Catalogue},
-    kinds::account_use::{CallBudget, KindUsers, QuotaUse, Stock},
-};
+use crate::account::{UsedBy, view::Catalogue};
+use api::account_use::{CallBudget, KindUsers, QuotaUse, Stock};
 use hosting_types::{
     catalogue::{Availability, Plan, PlanLocation},
     quota::{LocationQuota, QuotaUsage},

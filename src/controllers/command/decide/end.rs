@@ -1,13 +1,11 @@
 //! A command comes to its end, well or badly, and what follows.
 
 use super::{super::facts::Facts, Decision, Effect, hold, moment, status};
-use crate::{
-    controllers::cause::Cause,
-    kinds::{
-        Interval, Reason,
-        command::CommandRecord,
-        conditions::{Type, Wanted},
-    },
+use crate::controllers::cause::Cause;
+use api::{
+    Interval, Reason,
+    command::CommandRecord,
+    conditions::{Type, Wanted},
 };
 use std::time::Duration;
 

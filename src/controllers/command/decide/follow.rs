@@ -7,10 +7,10 @@ use super::{
 use crate::{
     account::view::View,
     controllers::{account_facts::Purpose, cause::Cause, machine_commands::state_of},
-    kinds::{
-        Interval, Reason,
-        command::{CommandOutcome, CommandRecord, PowerAction},
-    },
+};
+use api::{
+    Interval, Reason,
+    command::{CommandOutcome, CommandRecord, PowerAction},
 };
 use hosting_types::command::CommandState;
 use std::time::Duration;

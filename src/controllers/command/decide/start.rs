@@ -4,16 +4,14 @@ use super::{
     super::facts::{Facts, ServerFact, is_ending, is_installing},
     Decision, Effect, NewCommand, end, hold, status,
 };
-use crate::{
-    controllers::{account_facts::Purpose, cause::Cause},
-    kinds::{
-        BareMetalServer, Interval, ManagementPolicy, Reason,
-        command::PowerAction,
-        order::OrderAccount,
-        power::is_overtaken,
-        references::PinnedAccount,
-        server::{OrderOutcome, OrderRecord},
-    },
+use crate::controllers::{account_facts::Purpose, cause::Cause};
+use api::{
+    BareMetalServer, Interval, ManagementPolicy, Reason,
+    command::PowerAction,
+    order::OrderAccount,
+    power::is_overtaken,
+    references::PinnedAccount,
+    server::{OrderOutcome, OrderRecord},
 };
 use std::time::Duration;
 

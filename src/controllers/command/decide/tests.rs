@@ -14,15 +14,15 @@ use crate::{
         mark::ClusterId,
         pass::{Memory, Subject},
     },
-    kinds::{
-        BareMetalServer, Interval, ManagementPolicy, Reason, ServerCommand,
-        command::{CommandIntent, ListedCommands, ServerCommandSpec, ServerRef},
-        conditions::{self, Type},
-        names::{COMMAND_ANNOTATION, OBJECT_FINALIZER, RELEASE_ANNOTATION},
-        power::Power,
-        references::{AccountKind, PinnedAccount},
-    },
     runtime::Moment,
+};
+use api::{
+    BareMetalServer, Interval, ManagementPolicy, Reason, ServerCommand,
+    command::{CommandIntent, ListedCommands, ServerCommandSpec, ServerRef},
+    conditions::{self, Type},
+    names::{COMMAND_ANNOTATION, OBJECT_FINALIZER, RELEASE_ANNOTATION},
+    power::Power,
+    references::{AccountKind, PinnedAccount},
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};

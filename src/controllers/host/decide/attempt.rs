@@ -4,17 +4,15 @@
 use super::{super::facts::Facts, install::NewInstall, observed::word, power::NewCommand};
 use crate::{
     controllers::{cause::Cause, once::Reply, pass::Decision},
-    kinds::{
-        DedicatedHost, Reason,
-        command::CommandOutcome,
-        host::DedicatedHostStatus,
-        host_install::{
-            HostInstall, HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog,
-        },
-        host_power::{HostAction, HostCommand, HostPowerStatus},
-        reinstall::InstallEnd,
-    },
     runtime::Moment,
+};
+use api::{
+    DedicatedHost, Reason,
+    command::CommandOutcome,
+    host::DedicatedHostStatus,
+    host_install::{HostInstall, HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
+    host_power::{HostAction, HostCommand, HostPowerStatus},
+    reinstall::InstallEnd,
 };
 use hosting_types::{Error, host::Host};
 use std::time::Duration;

@@ -8,14 +8,14 @@ use super::{super::facts::Facts, Effect, Step, observed::word, remedy};
 use crate::{
     account::{List, view::View},
     controllers::{account_facts::Purpose, cause::Cause, stored_keys::Found},
-    kinds::{
-        Interval, Reason,
-        command::CommandOutcome,
-        host::DedicatedHostStatus,
-        host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
-        order::OrderAccount,
-        reinstall::{FinishedInstall, InstallEnd},
-    },
+};
+use api::{
+    Interval, Reason,
+    command::CommandOutcome,
+    host::DedicatedHostStatus,
+    host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
+    order::OrderAccount,
+    reinstall::{FinishedInstall, InstallEnd},
 };
 use hosting_types::{
     host::{Host, InstallStatus},
@@ -619,7 +619,7 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
         _ => false,
     };
     may_touch(fresh, &new.account)
-        && policies.is_some_and(crate::kinds::PoliciesInForce::let_send)
+        && policies.is_some_and(api::PoliciesInForce::let_send)
         && key
         && fresh.number() == new.host
         && subject.object.metadata.generation == new.generation

@@ -23,12 +23,12 @@ use crate::{
         cause::Cause,
         pass::{self, Sight},
     },
-    kinds::{
-        Interval, Reason,
-        host::{DedicatedHostStatus, HostPolicies},
-        host_install::HostInstallStatus,
-        host_power::HostPowerStatus,
-    },
+};
+use api::{
+    Interval, Reason,
+    host::{DedicatedHostStatus, HostPolicies},
+    host_install::HostInstallStatus,
+    host_power::HostPowerStatus,
 };
 use hosting_types::host::Host;
 use install::NewInstall;

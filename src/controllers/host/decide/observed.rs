@@ -1,7 +1,7 @@
 //! What status shows of a host: its record in short.
 
 use super::super::facts::Facts;
-use crate::kinds::{
+use api::{
     address::{Address, AddressType},
     host::{DedicatedHostStatus, HostDisk, HostHardware},
 };

@@ -11,18 +11,15 @@ use super::{
     install::{held, may_touch},
     remedy,
 };
-use crate::{
-    account::view::View,
-    controllers::cause::Cause,
-    kinds::{
-        Interval, PoliciesInForce, Reason,
-        command::CommandOutcome,
-        host::DedicatedHostStatus,
-        host_install::HostInstallStatus,
-        host_power::{HostAction, HostCommand, HostPowerStatus},
-        order::OrderAccount,
-        power::Power,
-    },
+use crate::{account::view::View, controllers::cause::Cause};
+use api::{
+    Interval, PoliciesInForce, Reason,
+    command::CommandOutcome,
+    host::DedicatedHostStatus,
+    host_install::HostInstallStatus,
+    host_power::{HostAction, HostCommand, HostPowerStatus},
+    order::OrderAccount,
+    power::Power,
 };
 use hosting_types::host::Host;
 use std::time::Duration;

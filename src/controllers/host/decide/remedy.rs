@@ -1,10 +1,8 @@
 //! What holds back what would be sent, with the command that lets it go, for messages.
 
 use super::super::facts::Facts;
-use crate::{
-    controllers::cause::Cause,
-    kinds::{Reason, names::SUSPEND_LABEL},
-};
+use crate::controllers::cause::Cause;
+use api::{Reason, names::SUSPEND_LABEL};
 
 /// Why nothing is sent for the host: it is suspended, only looked at, or nobody knows. `what`: what is not done.
 pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {

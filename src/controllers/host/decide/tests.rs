@@ -21,18 +21,18 @@ use crate::{
         pass::{Memory, Subject},
         stored_keys::{Found, StoredKey},
     },
-    kinds::{
-        DedicatedHost, ManagementPolicy,
-        allowed::AllowedNamespaces,
-        command::CommandOutcome,
-        host::DedicatedHostSpec,
-        host_install::{HostInstallRecord, HostLog, HostSystem, SshKeyRef},
-        host_power::{HostAction, HostCommand},
-        power::Power,
-        references::{AccountKind, AccountRef, PinnedAccount},
-        reinstall::InstallEnd,
-    },
     runtime::Moment,
+};
+use api::{
+    DedicatedHost, ManagementPolicy,
+    allowed::AllowedNamespaces,
+    command::CommandOutcome,
+    host::DedicatedHostSpec,
+    host_install::{HostInstallRecord, HostLog, HostSystem, SshKeyRef},
+    host_power::{HostAction, HostCommand},
+    power::Power,
+    references::{AccountKind, AccountRef, PinnedAccount},
+    reinstall::InstallEnd,
 };
 use hosting_types::{
     HostId,
@@ -307,11 +307,11 @@ impl Case {
     }
 }
 
-use crate::kinds::host_install::HostInstall;
+use api::host_install::HostInstall;
 
 /// An installation of this revision that was started a while ago, right before nothing else.
 fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {
-    HostInstallRecord::open(crate::kinds::host_install::HostInstallIntent {
+    HostInstallRecord::open(api::host_install::HostInstallIntent {
         uid: "uid-1".into(),
         host_id: 7,
         revision,

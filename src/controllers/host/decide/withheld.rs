@@ -4,10 +4,8 @@
 //! which the host becomes this object's, and wipe or switch what somebody else has made of it.
 
 use super::{super::facts::Facts, install::wished};
-use crate::{
-    controllers::cause::Cause,
-    kinds::{Reason, conditions::Type, host::DedicatedHostStatus},
-};
+use crate::controllers::cause::Cause;
+use api::{Reason, conditions::Type, host::DedicatedHostStatus};
 
 /// The reasons with which a host is not the object's.
 const REASONS: [Reason; 3] = [

@@ -11,8 +11,8 @@ use crate::account::marks;
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
 use crate::controllers::mark::{Mark, marks_of};
-use crate::kinds::Interval;
-use crate::kinds::{Reason, names::ORDER_ANNOTATION, server::Intent};
+use api::Interval;
+use api::{Reason, names::ORDER_ANNOTATION, server::Intent};
 use std::time::Duration;
 
 /// The mark comes out with this namespace and name: an earlier life of this very object.

@@ -1,10 +1,8 @@
 //! Where an order may go: the place and type of the spec, then its alternatives, in this order.
 
 use super::{super::facts::Facts, terms::is_same};
-use crate::{
-    account::supply::Demand,
-    kinds::server::{BareMetalServerSpec, OrderRecord, Replaced},
-};
+use crate::account::supply::Demand;
+use api::server::{BareMetalServerSpec, OrderRecord, Replaced};
 use hosting_types::ServerStatus;
 
 /// One place and type.

@@ -2,7 +2,7 @@
 
 use super::super::facts::Facts;
 use crate::controllers::cause::{Cause, Standing};
-use crate::kinds::{
+use api::{
     Reason,
     conditions::{self, Type, Wanted},
     names::RESERVED_PREFIX,

@@ -1,7 +1,7 @@
 //! What a decision may ask for: one arm of `act` each.
 
 use super::{fence::TagProof, outputs::Output, reinstall::NewInstall, sent::Hashes};
-use crate::kinds::{
+use api::{
     account::KnownMachine,
     command::PowerAction,
     names::RETAINED_PREFIX,

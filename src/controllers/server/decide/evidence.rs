@@ -8,7 +8,7 @@ use super::{
     machine::ADOPTED,
 };
 use crate::controllers::mark::{ClusterId, Mark, marks_of};
-use crate::kinds::{
+use api::{
     order::OrderNote,
     server::{Intent, OrderOutcome, OrderRecord},
 };

@@ -4,10 +4,8 @@
 //! clock of the API server: one that is ahead must not end a machine that is still needed.
 
 use super::{super::facts::Facts, Decision, Effect, remedy};
-use crate::{
-    controllers::cause::Cause,
-    kinds::{Reason, lifetime::ExpiryWarning},
-};
+use crate::controllers::cause::Cause;
+use api::{Reason, lifetime::ExpiryWarning};
 use jiff::Timestamp;
 use std::time::Duration;
 

@@ -19,11 +19,11 @@ use crate::{
         view::{Sighting, View},
     },
     controllers::{account_facts::Purpose, cause::Cause},
-    kinds::{
-        Interval, Reason,
-        names::{CLUSTER_TAG, ORDER_TAG},
-        references::AccountKind,
-    },
+};
+use api::{
+    Interval, Reason,
+    names::{CLUSTER_TAG, ORDER_TAG},
+    references::AccountKind,
 };
 use hosting_types::{Server, ServerStatus};
 use std::time::Duration;

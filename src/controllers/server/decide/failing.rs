@@ -1,13 +1,11 @@
 //! An effect that keeps failing: status says why nothing moves on.
 
 use super::{super::facts::Facts, Decision, Effect};
-use crate::{
-    controllers::{
-        cause::{AS_READY, Cause},
-        trouble::PERSISTS,
-    },
-    kinds::conditions::{Type, Wanted},
+use crate::controllers::{
+    cause::{AS_READY, Cause},
+    trouble::PERSISTS,
 };
+use api::conditions::{Type, Wanted};
 
 /// Adds what keeps failing to a decision with an effect.
 pub fn show(facts: &Facts, decision: &mut Decision) {

@@ -13,9 +13,9 @@ use super::{
 use crate::controllers::mark::{Mark, marks_of, parse_order_tag};
 use crate::{
     account::{Terms, marks},
-    kinds::{PoliciesInForce, names::ORDER_TAG, server::Intent},
     runtime::Moment,
 };
+use api::{PoliciesInForce, names::ORDER_TAG, server::Intent};
 use hosting_types::{Server, ServerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::{
     super::facts::{Facts, is_same_uuid},
     Effect,
 };
-use crate::kinds::hardware::HardwareStatus;
+use api::hardware::HardwareStatus;
 use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 

@@ -3,13 +3,11 @@
 //! Pure, and used by the model check as well as by the effect: see [`crate::controllers::once`].
 
 use super::{super::facts::order_annotation, NewOrder, decide};
-use crate::{
-    controllers::{once::Reply, server::facts::Facts},
-    kinds::{
-        BareMetalServer,
-        order::OrderNote,
-        server::{BareMetalServerStatus, Intent, OrderRecord},
-    },
+use crate::controllers::{once::Reply, server::facts::Facts};
+use api::{
+    BareMetalServer,
+    order::OrderNote,
+    server::{BareMetalServerStatus, Intent, OrderRecord},
 };
 use jiff::Timestamp;
 

@@ -12,20 +12,18 @@ use super::{
     tags::{self, Said, Tags},
     terms::is_same,
 };
+use crate::account::view::{Sighting, State, View};
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::again::Again;
 use crate::controllers::cause::{Cause, Standing};
 use crate::controllers::mark::marks_of;
-use crate::{
-    account::view::{Sighting, State, View},
-    kinds::{
-        Interval, Reason,
-        conditions::{Type, Wanted},
-        order::OrderNote,
-        power::{PowerState, PowerStatus},
-        server::{Intent, OrderOutcome, OrderRecord},
-        wording::listed,
-    },
+use api::{
+    Interval, Reason,
+    conditions::{Type, Wanted},
+    order::OrderNote,
+    power::{PowerState, PowerStatus},
+    server::{Intent, OrderOutcome, OrderRecord},
+    wording::listed,
 };
 use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;

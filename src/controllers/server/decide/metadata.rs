@@ -9,10 +9,8 @@ use super::{
     evidence::{Attempt, Evidence},
     remedy, resolve,
 };
-use crate::{
-    controllers::{again::Again, cause::Cause},
-    kinds::{Reason, order::OrderNote, server::OrderRecord},
-};
+use crate::controllers::{again::Again, cause::Cause};
+use api::{Reason, order::OrderNote, server::OrderRecord};
 
 /// Puts the order of a living object back into its metadata, and says so when something takes it off again
 /// and again. A closed outcome is written down there too; once it is, nothing is put back any more.

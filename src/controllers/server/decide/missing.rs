@@ -11,12 +11,10 @@ use super::{
     remedy,
     resolve::{self, ordered_hostname},
 };
+use crate::account::view::{Sighting, View};
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
-use crate::{
-    account::view::{Sighting, View},
-    kinds::{Reason, names::ORDER_TAG},
-};
+use api::{Reason, names::ORDER_TAG};
 use hosting_types::Server;
 use std::time::Duration;
 

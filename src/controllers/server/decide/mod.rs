@@ -44,17 +44,15 @@ mod terms;
 pub(crate) mod tests;
 
 use super::facts::{Facts, account_of};
+use crate::account::{marks, view::View};
 use crate::controllers::{account_facts::AccountFacts, again::Again, cause::Cause};
-use crate::{
-    account::{marks, view::View},
-    kinds::{
-        Reason,
-        account::KnownMachine,
-        names::ORDER_ANNOTATION,
-        order::OrderAccount,
-        references::AccountKind,
-        server::{OrderOutcome, PinnedAccount},
-    },
+use api::{
+    Reason,
+    account::KnownMachine,
+    names::ORDER_ANNOTATION,
+    order::OrderAccount,
+    references::AccountKind,
+    server::{OrderOutcome, PinnedAccount},
 };
 use draft::Draft;
 pub use effect::{Effect, LookUp, NewOrder};

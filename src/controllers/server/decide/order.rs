@@ -16,17 +16,17 @@ use super::{
 };
 use crate::controllers::account_facts::{AccountFacts, Purpose, held};
 use crate::controllers::cause::{Cause, Standing};
-use crate::kinds::Interval;
 use crate::{
     account::{
         supply::CATALOGUE_AGE,
         view::{Proof, View},
     },
-    kinds::{
-        Reason,
-        server::{OrderOutcome, OrderRecord},
-    },
     runtime::backoff,
+};
+use api::Interval;
+use api::{
+    Reason,
+    server::{OrderOutcome, OrderRecord},
 };
 use hosting_types::Order;
 use jiff::Timestamp;

@@ -8,13 +8,11 @@ use super::{
     Decision, Effect,
     machine::SEE_SYNCED,
 };
-use crate::{
-    account::view::Sighting,
-    kinds::{
-        Interval, Reason,
-        conditions::{Type, Wanted},
-        outputs::{OutputPlace, entries},
-    },
+use crate::account::view::Sighting;
+use api::{
+    Interval, Reason,
+    conditions::{Type, Wanted},
+    outputs::{OutputPlace, entries},
 };
 use hosting_types::ServerStatus;
 use std::{

@@ -1,7 +1,8 @@
 //! The marks that the machine on record should bear and does not, or bears and should not.
 
 use super::{super::facts::Facts, Effect, fence::TagProof};
-use crate::{account::marks, controllers::mark::marks_of, kinds::server::OrderRecord};
+use crate::{account::marks, controllers::mark::marks_of};
+use api::server::OrderRecord;
 use hosting_types::Server;
 
 /// The next change that brings them about, if one is due.

@@ -1,7 +1,8 @@
 //! The policies in force: what waits for them, and status that shows them.
 
 use super::{super::facts::Facts, Decision, draft::Draft};
-use crate::{controllers::cause::Cause, kinds::Reason};
+use crate::controllers::cause::Cause;
+use api::Reason;
 use std::time::Duration;
 
 /// How long the labels of a namespace are waited for without a word: the watch brings them at any moment.

@@ -5,7 +5,7 @@
 //! that one and no other; what is sent, and that it is sent once, is the matter of that object.
 
 use super::{super::facts::Facts, Effect, reinstall};
-use crate::kinds::{
+use api::{
     Reason,
     power::{PowerCommand, PowerState, PowerStatus},
     reinstall::InstallStatus,

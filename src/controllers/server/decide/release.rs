@@ -15,7 +15,7 @@ use super::{
 use crate::account::{marks, view::View};
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::{cause::Cause, server::memory::MOST_TAG_TRIES, server_commands::UnderWay};
-use crate::kinds::{
+use api::{
     Interval, Reason,
     server::{DeletionPolicy, OrderOutcome},
     wording::listed,

@@ -5,15 +5,12 @@ use super::{
     evidence::Evidence,
     resolve,
 };
-use crate::{
-    account::AccountKey,
-    controllers::cause::Cause,
-    kinds::{
-        Policies, Reason,
-        names::{
-            ACKNOWLEDGE_ABSENT, ACKNOWLEDGE_ACCOUNT, ORDER_ANNOTATION, ORDER_ANOTHER,
-            SERVER_FINALIZER, SUSPEND_LABEL,
-        },
+use crate::{account::AccountKey, controllers::cause::Cause};
+use api::{
+    Policies, Reason,
+    names::{
+        ACKNOWLEDGE_ABSENT, ACKNOWLEDGE_ACCOUNT, ORDER_ANNOTATION, ORDER_ANOTHER, SERVER_FINALIZER,
+        SUSPEND_LABEL,
     },
 };
 

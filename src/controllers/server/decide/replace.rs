@@ -19,11 +19,11 @@ use super::{
 use crate::{
     account::view::{Sighting, View},
     controllers::cause::Cause,
-    kinds::{
-        ExternalReleasePolicy, FailurePolicy, Interval, Reason,
-        lifetime::Replaced,
-        wording::{counted, listed},
-    },
+};
+use api::{
+    ExternalReleasePolicy, FailurePolicy, Interval, Reason,
+    lifetime::Replaced,
+    wording::{counted, listed},
 };
 use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;

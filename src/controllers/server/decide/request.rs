@@ -6,13 +6,11 @@ use super::{
     stock,
     terms::is_same,
 };
+use crate::account::view::Catalogue;
 use crate::controllers::{cause::Cause, stored_keys::Found};
-use crate::{
-    account::view::Catalogue,
-    kinds::{
-        Reason,
-        wording::{MOST_NAMES, did_you_mean, listed},
-    },
+use api::{
+    Reason,
+    wording::{MOST_NAMES, did_you_mean, listed},
 };
 use hosting_types::{
     Order, SecretText,

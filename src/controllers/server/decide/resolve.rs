@@ -10,15 +10,12 @@ use super::{
 };
 use crate::controllers::account_facts::Purpose;
 use crate::controllers::cause::Cause;
-use crate::kinds::Interval;
-use crate::{
-    account::view::View,
-    controllers::server::memory::Obstacle,
-    kinds::{
-        Reason,
-        names::ORDER_TAG,
-        server::{Intent, OrderOutcome},
-    },
+use crate::{account::view::View, controllers::server::memory::Obstacle};
+use api::Interval;
+use api::{
+    Reason,
+    names::ORDER_TAG,
+    server::{Intent, OrderOutcome},
 };
 use std::time::Duration;
 

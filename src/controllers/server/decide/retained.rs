@@ -5,11 +5,11 @@ use super::{super::facts::Facts, Decision, fence, remedy};
 use crate::{
     account::{AccountKey, view::View},
     controllers::cause::Cause,
-    kinds::{
-        Interval, Reason,
-        names::ORDER_ANOTHER,
-        wording::{counted, listed},
-    },
+};
+use api::{
+    Interval, Reason,
+    names::ORDER_ANOTHER,
+    wording::{counted, listed},
 };
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;

@@ -10,13 +10,11 @@ use super::{
     evidence::{Evidence, evidence, order_of},
     fence::TagProof,
 };
-use crate::{
-    controllers::{
-        cause::Cause,
-        mark::{Mark, marks_of},
-    },
-    kinds::Reason,
+use crate::controllers::{
+    cause::Cause,
+    mark::{Mark, marks_of},
 };
+use api::Reason;
 use hosting_types::Server;
 
 /// Another object whose mark is on the machine, and that lives, or may.

@@ -1,14 +1,11 @@
 //! A machine that has as many tags as it can have takes no further one: a person has to make room.
 
 use super::{super::facts::Facts, Decision, Effect, release::showing};
-use crate::{
-    account::view::Sighting,
-    controllers::cause::Cause,
-    kinds::{
-        Reason,
-        names::RESERVED_PREFIX,
-        wording::{counted, listed},
-    },
+use crate::{account::view::Sighting, controllers::cause::Cause};
+use api::{
+    Reason,
+    names::RESERVED_PREFIX,
+    wording::{counted, listed},
 };
 use hosting_types::tag::MOST_TAGS;
 

@@ -12,9 +12,10 @@ use super::{
     release::showing,
     remedy,
 };
+use crate::account::view::View;
 use crate::controllers::cause::Cause;
-use crate::kinds::Interval;
-use crate::{account::view::View, kinds::Reason};
+use api::Interval;
+use api::Reason;
 use hosting_types::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 

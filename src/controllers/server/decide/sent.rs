@@ -2,7 +2,7 @@
 //! later edits are seen. Never the text.
 
 use super::super::facts::{Installation, ServerKey};
-use crate::kinds::{BareMetalServer, Reason, conditions::Type, server::BareMetalServerSpec};
+use api::{BareMetalServer, Reason, conditions::Type, server::BareMetalServerSpec};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,7 +129,7 @@ pub fn last_said(object: &BareMetalServer) -> Hashes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::installation::Partition;
+    use api::installation::Partition;
     use hosting_types::{
         SecretText,
         server::{KernelParam, UserData},
@@ -142,7 +142,7 @@ mod tests {
         .unwrap()
     }
 
-    fn record(sent: &Hashes) -> crate::kinds::server::OrderRecord {
+    fn record(sent: &Hashes) -> api::server::OrderRecord {
         let record = json!({"cluster": "c", "uid": "u", "mark": "m", "epoch": 1, "attempt": "a",
             "sendBy": "2026-01-01T00:00:00Z", "sent": sent});
         serde_json::from_value(record).unwrap()

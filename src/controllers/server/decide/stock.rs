@@ -18,12 +18,12 @@ use crate::{
         view::{Catalogue, View},
     },
     controllers::cause::Cause,
-    kinds::{
-        Interval, Reason,
-        conditions::Type,
-        server::{OrderOutcome, OrderRecord},
-        wording::listed,
-    },
+};
+use api::{
+    Interval, Reason,
+    conditions::Type,
+    server::{OrderOutcome, OrderRecord},
+    wording::listed,
 };
 use std::{sync::Arc, time::Duration};
 

@@ -6,15 +6,12 @@ use super::{
     Effect,
     fence::TagProof,
 };
-use crate::{
-    controllers::account_facts::Purpose,
-    kinds::{
-        Interval, Reason,
-        names::RESERVED_PREFIX,
-        server::{OrderRecord, TagPolicy},
-        wording::{counted, listed},
-    },
-    runtime::backoff::LONGEST_PAUSE,
+use crate::{controllers::account_facts::Purpose, runtime::backoff::LONGEST_PAUSE};
+use api::{
+    Interval, Reason,
+    names::RESERVED_PREFIX,
+    server::{OrderRecord, TagPolicy},
+    wording::{counted, listed},
 };
 use hosting_types::{
     Server,

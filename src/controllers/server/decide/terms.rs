@@ -7,8 +7,8 @@ use super::{
 use crate::{
     account::Terms,
     controllers::{account_facts::closed, cause::Cause},
-    kinds::{Reason, allowed::NamespaceLimits, policies::DeletionPolicy},
 };
+use api::{Reason, allowed::NamespaceLimits, policies::DeletionPolicy};
 
 /// Why the limits of the namespace's entry stand against the order of the object.
 pub fn against_order(facts: &Facts) -> Option<Cause> {

@@ -46,18 +46,17 @@ use crate::{
         view::{Catalogue, Proof, Sighting, Times},
     },
     controllers::server::memory::Memory,
-    kinds::{
-        BareMetalServer, Interval, Policies, PoliciesInForce,
-        conditions::Type,
-        names::{
-            ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX,
-            SERVER_FINALIZER,
-        },
-        order::{OrderAccount, OrderNote},
-        references::AccountKind,
-        server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderRecord},
-    },
     runtime::Moment,
+};
+use api::{
+    BareMetalServer, Interval, Policies, PoliciesInForce,
+    conditions::Type,
+    names::{
+        ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER,
+    },
+    order::{OrderAccount, OrderNote},
+    references::AccountKind,
+    server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderRecord},
 };
 use hosting_types::{Server, ServerId, ServerStatus};
 use jiff::Timestamp;

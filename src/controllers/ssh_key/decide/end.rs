@@ -7,10 +7,10 @@ use super::{
 use crate::{
     account::List,
     controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN, stored_keys::KeyUser},
-    kinds::{
-        Reason,
-        ssh_key::{KeyDeletionPolicy, StoredKeyNote},
-    },
+};
+use api::{
+    Reason,
+    ssh_key::{KeyDeletionPolicy, StoredKeyNote},
 };
 use std::collections::BTreeSet;
 

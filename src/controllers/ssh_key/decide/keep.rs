@@ -11,11 +11,11 @@ use super::{
 use crate::{
     account::{List, view::View},
     controllers::{account_facts::Purpose, cause::Cause},
-    kinds::{
-        Reason,
-        ssh_key::{FormerKey, KeyDeletionPolicy, StoredKeyNote},
-    },
     runtime::backoff::LONGEST_PAUSE,
+};
+use api::{
+    Reason,
+    ssh_key::{FormerKey, KeyDeletionPolicy, StoredKeyNote},
 };
 use std::time::Duration;
 

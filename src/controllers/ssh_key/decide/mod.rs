@@ -18,10 +18,10 @@ use crate::{
         cause::Cause,
         pass::{self, Sight},
     },
-    kinds::{
-        Reason,
-        ssh_key::{SshKeyStatus, StoredKeyNote},
-    },
+};
+use api::{
+    Reason,
+    ssh_key::{SshKeyStatus, StoredKeyNote},
 };
 use std::time::Duration;
 

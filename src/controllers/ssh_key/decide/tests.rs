@@ -17,12 +17,12 @@ use crate::{
         },
         stored_keys::{KeyUser, KeyUsers},
     },
-    kinds::{
-        SshKey,
-        names::{OBJECT_FINALIZER, STORED_KEY_ANNOTATION},
-        ssh_key::{FormerKey, KeyDeletionPolicy, SshKeySpec},
-    },
     runtime::Moment,
+};
+use api::{
+    SshKey,
+    names::{OBJECT_FINALIZER, STORED_KEY_ANNOTATION},
+    ssh_key::{FormerKey, KeyDeletionPolicy, SshKeySpec},
 };
 use hosting_types::{SshKeyId, ssh_key::SshKey as Record};
 use jiff::Timestamp;
@@ -197,9 +197,9 @@ impl Case {
             status.fingerprint = Some(print(line).to_string());
             status.created = Some(created);
             status.lineage = Some(LINEAGE.into());
-            status.account = Some(crate::kinds::references::PinnedAccount::of(None));
+            status.account = Some(api::references::PinnedAccount::of(None));
             status.observed_generation = Some(3);
-            let shown = crate::kinds::conditions::merge(&[], &ready, Some(3), Timestamp::MIN);
+            let shown = api::conditions::merge(&[], &ready, Some(3), Timestamp::MIN);
             status.conditions = shown;
         })
     }

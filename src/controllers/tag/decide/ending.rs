@@ -7,11 +7,11 @@ use super::{
 use crate::{
     account::{List, view::Tags},
     controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN},
-    kinds::{
-        Reason,
-        names::TAG_ANNOTATION,
-        tag::{TagDeletionPolicy, TagNote},
-    },
+};
+use api::{
+    Reason,
+    names::TAG_ANNOTATION,
+    tag::{TagDeletionPolicy, TagNote},
 };
 
 /// Decides what to do for an object that is being deleted.

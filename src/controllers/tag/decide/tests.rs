@@ -17,13 +17,13 @@ use crate::{
         pass::{Ended, Memory, Subject},
         tag::facts::{Refused, TagMemory, Unknown, rename_of},
     },
-    kinds::{
-        ServerTag,
-        names::{OBJECT_FINALIZER, TAG_ANNOTATION},
-        references::{AccountKind, AccountRef, PinnedAccount},
-        tag::{ServerTagSpec, TagDeletionPolicy},
-    },
     runtime::Moment,
+};
+use api::{
+    ServerTag,
+    names::{OBJECT_FINALIZER, TAG_ANNOTATION},
+    references::{AccountKind, AccountRef, PinnedAccount},
+    tag::{ServerTagSpec, TagDeletionPolicy},
 };
 use hosting_types::TagRecord;
 use std::sync::Arc;

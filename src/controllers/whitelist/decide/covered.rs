@@ -8,7 +8,7 @@ use super::{
     wish::Target,
     words,
 };
-use crate::kinds::{
+use api::{
     Reason,
     conditions::{Type, Wanted},
     names::ACKNOWLEDGE_LOCKOUT,

@@ -4,10 +4,8 @@ use super::{
     super::facts::Facts, Decision, Effect, going_on, hold, look_at, status, too_long, unlisted,
     unsettled, work,
 };
-use crate::{
-    controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN},
-    kinds::{Reason, names::OBJECT_FINALIZER},
-};
+use crate::controllers::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN};
+use api::{Reason, names::OBJECT_FINALIZER};
 
 /// Decides what to do for an object that is being deleted.
 pub(super) fn end(facts: &Facts) -> Decision {

@@ -1,7 +1,8 @@
 //! A whitelist as the provider shows it, and whom it admits. Pure.
 
 use super::ranges::{Addresses, Range};
-use crate::{controllers::mark::Mark, kinds::whitelist::MARK_START};
+use crate::controllers::mark::Mark;
+use api::whitelist::MARK_START;
 use hosting_types::{WhitelistEntryId, whitelist::WhitelistEntry};
 
 /// The part of an entry's mark between its start and the digits.

@@ -9,7 +9,7 @@ use super::{
     ranges::{Addresses, Range},
     wish::{Form, Target, Wished},
 };
-use crate::kinds::whitelist::WhitelistMode;
+use api::whitelist::WhitelistMode;
 use hosting_types::WhitelistEntryId;
 use std::{
     cmp::Reverse,

@@ -26,13 +26,13 @@ use crate::{
         ownership::Rivals,
         pass::{Memory, Subject},
     },
-    kinds::{
-        IpWhitelist,
-        names::OBJECT_FINALIZER,
-        references::PinnedAccount,
-        whitelist::{IpWhitelistStatus, WhitelistMode},
-    },
     runtime::Moment,
+};
+use api::{
+    IpWhitelist,
+    names::OBJECT_FINALIZER,
+    references::PinnedAccount,
+    whitelist::{IpWhitelistStatus, WhitelistMode},
 };
 use hosting_types::WhitelistEntryId;
 use serde_json::{Value, json};
@@ -231,7 +231,7 @@ impl Case {
     }
 
     /// The reason of Ready, with the message.
-    fn cause(&self) -> (crate::kinds::Reason, String) {
+    fn cause(&self) -> (api::Reason, String) {
         let cause = self.decide().cause.expect("something is said");
         (cause.reason, cause.message)
     }

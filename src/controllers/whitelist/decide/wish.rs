@@ -7,10 +7,8 @@ use super::{
     list::{self, Entry},
     ranges::{Addresses, Range},
 };
-use crate::{
-    controllers::mark::Mark,
-    kinds::whitelist::{IpWhitelistSpec, MARK_START, WhitelistEntry, WhitelistMode},
-};
+use crate::controllers::mark::Mark;
+use api::whitelist::{IpWhitelistSpec, MARK_START, WhitelistEntry, WhitelistMode};
 use core::net::IpAddr;
 use hosting_types::whitelist::{AddressRange, WhitelistRule};
 use ipnet::IpNet;

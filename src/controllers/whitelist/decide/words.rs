@@ -7,7 +7,7 @@ use super::{
     ranges::Range,
     wish::Target,
 };
-use crate::kinds::whitelist::WhitelistMode;
+use api::whitelist::WhitelistMode;
 use hosting_types::ApiKeyId;
 use sha2::{Digest as _, Sha256};
 

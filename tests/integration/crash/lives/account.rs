@@ -1,7 +1,7 @@
 //! An account with a Secret: used by a server that orders nothing, held for it,
 //! and freed when the server is gone.
 
-use flexmetal_operator::kinds::names::ACCOUNT_FINALIZER;
+use api::names::ACCOUNT_FINALIZER;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kube::ResourceExt;

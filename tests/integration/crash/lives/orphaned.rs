@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use flexmetal_operator::kinds::names::{CLUSTER_TAG, ORDER_TAG};
+use api::names::{CLUSTER_TAG, ORDER_TAG};
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kube::api::{ListParams, Patch, PatchParams};

@@ -3,6 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::{
+    ServerCommand,
+    command::{CommandIntent, CommandOutcome, CommandRecord, ListedCommands, PowerAction},
+    names::OBJECT_FINALIZER,
+    order::OrderAccount,
+    references::{AccountKind, PinnedAccount},
+};
 use flexmetal_operator::account::{Terms, view::View};
 use flexmetal_operator::controllers::{
     account_facts::AccountFacts,
@@ -12,13 +19,6 @@ use flexmetal_operator::controllers::{
     },
     mark::ClusterId,
     pass::{Memory, Subject},
-};
-use flexmetal_operator::kinds::{
-    ServerCommand,
-    command::{CommandIntent, CommandOutcome, CommandRecord, ListedCommands, PowerAction},
-    names::OBJECT_FINALIZER,
-    order::OrderAccount,
-    references::{AccountKind, PinnedAccount},
 };
 use flexmetal_operator::runtime::Moment;
 use jiff::Timestamp;

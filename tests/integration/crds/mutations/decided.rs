@@ -3,6 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::{
+    BareMetalServer,
+    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
+    order::OrderNote,
+    server::{BareMetalServerStatus, Intent, OrderOutcome, OrderRecord},
+};
 use flexmetal_operator::account::{
     Terms,
     view::{Catalogue, Proof, Sighting, View},
@@ -16,12 +22,6 @@ use flexmetal_operator::controllers::{
         memory::Memory,
     },
     server_commands::UnderWay,
-};
-use flexmetal_operator::kinds::{
-    BareMetalServer,
-    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
-    order::OrderNote,
-    server::{BareMetalServerStatus, Intent, OrderOutcome, OrderRecord},
 };
 use flexmetal_operator::runtime::Moment;
 use hosting_types::{Server, ServerId, ServerStatus};

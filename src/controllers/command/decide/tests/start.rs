@@ -1,13 +1,11 @@
 //! When a command is sent, and when it is not.
 
 use super::*;
-use crate::{
-    controllers::{
-        command::facts::{add, is_under_way, stands},
-        machine_commands::pages::{FIRST_PAGES, MOST_PAGES},
-    },
-    kinds::server::BareMetalServerStatus,
+use crate::controllers::{
+    command::facts::{add, is_under_way, stands},
+    machine_commands::pages::{FIRST_PAGES, MOST_PAGES},
 };
+use api::server::BareMetalServerStatus;
 
 #[test]
 fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {

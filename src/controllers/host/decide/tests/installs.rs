@@ -260,7 +260,7 @@ fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
 #[test]
 fn with_a_secret_neither_lines_of_the_log_nor_words_of_a_refusal_are_shown() {
     let script = |value: Option<&str>, from: bool| {
-        Some(crate::kinds::installation::TextSource {
+        Some(api::installation::TextSource {
             value: value.map(str::to_owned),
             value_from: from.then(Default::default),
         })
@@ -281,7 +281,7 @@ fn with_a_secret_neither_lines_of_the_log_nor_words_of_a_refusal_are_shown() {
     ));
     assert!(has(&|i| i.post_install_script = script(None, true)));
     let mut install = HostInstall::default();
-    install.os.kernel_params = vec![crate::kinds::host_install::HostKernelParam {
+    install.os.kernel_params = vec![api::host_install::HostKernelParam {
         key: "a".into(),
         value: Some("plain".into()),
         value_from: None,

@@ -12,14 +12,14 @@ use crate::{
         once::Reply,
         server::{facts::has_finalizer, install_memory::InstallObservation},
     },
-    kinds::{
-        BareMetalServer, Reason,
-        command::{CommandOutcome, ListedCommands},
-        reinstall::{InstallEnd, InstallIntent, InstallRecord, InstallStatus},
-        server::BareMetalServerStatus,
-        wording,
-    },
     runtime::Moment,
+};
+use api::{
+    BareMetalServer, Reason,
+    command::{CommandOutcome, ListedCommands},
+    reinstall::{InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+    server::BareMetalServerStatus,
+    wording,
 };
 use hosting_types::{Error, Server, command::Command};
 use std::time::Duration;

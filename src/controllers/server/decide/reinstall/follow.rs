@@ -7,11 +7,11 @@ use super::{
 use crate::{
     account::view::View,
     controllers::{account_facts::Purpose, cause::Cause, machine_commands::state_of},
-    kinds::{
-        Interval, Reason,
-        command::CommandOutcome,
-        reinstall::{FinishedInstall, InstallEnd, InstallRecord, InstallStatus},
-    },
+};
+use api::{
+    Interval, Reason,
+    command::CommandOutcome,
+    reinstall::{FinishedInstall, InstallEnd, InstallRecord, InstallStatus},
 };
 use hosting_types::command::CommandState;
 use std::{cmp::Ordering, time::Duration};

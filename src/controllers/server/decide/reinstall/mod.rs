@@ -14,13 +14,11 @@ use super::{
     super::facts::{Facts, is_same_uuid},
     Effect,
 };
-use crate::{
-    controllers::cause::{AS_READY, AS_SYNCED, Cause},
-    kinds::{
-        Reason,
-        conditions::{Type, Wanted},
-        reinstall::{InstallEnd, InstallRecord, InstallStatus},
-    },
+use crate::controllers::cause::{AS_READY, AS_SYNCED, Cause};
+use api::{
+    Reason,
+    conditions::{Type, Wanted},
+    reinstall::{InstallEnd, InstallRecord, InstallStatus},
 };
 use hosting_types::{Server, ServerStatus};
 use std::{collections::BTreeMap, time::Duration};

@@ -7,17 +7,15 @@ use super::{
     },
     Reinstallation, known, wished,
 };
-use crate::{
-    controllers::{
-        account_facts::Purpose, cause::Cause, machine_commands::pages as listed,
-        server_commands::UnderWay,
-    },
-    kinds::{
-        Interval, Reason,
-        order::OrderAccount,
-        reinstall::{InstallIntent, InstallRecord, InstallStatus},
-        server::OrderOutcome,
-    },
+use crate::controllers::{
+    account_facts::Purpose, cause::Cause, machine_commands::pages as listed,
+    server_commands::UnderWay,
+};
+use api::{
+    Interval, Reason,
+    order::OrderAccount,
+    reinstall::{InstallIntent, InstallRecord, InstallStatus},
+    server::OrderOutcome,
 };
 use hosting_types::server::Reinstall;
 use std::time::Duration;

@@ -12,14 +12,12 @@ use super::{
     fresh::shows_delivered,
     in_doubt, pause, seconds,
 };
-use crate::{
-    controllers::{account_facts::Purpose, again::Again},
-    kinds::{
-        Interval, Reason,
-        conditions::{Type, Wanted},
-        reinstall::InstallStatus,
-        root_password::{Installed, PasswordWarning, RootPassword, RootPasswordStatus},
-    },
+use crate::controllers::{account_facts::Purpose, again::Again};
+use api::{
+    Interval, Reason,
+    conditions::{Type, Wanted},
+    reinstall::InstallStatus,
+    root_password::{Installed, PasswordWarning, RootPassword, RootPasswordStatus},
 };
 use jiff::Timestamp;
 use std::time::Duration;

@@ -1,13 +1,11 @@
 //! The same judged again on the object as it is right before an effect.
 
 use super::{super::super::facts::Facts, delete_at};
-use crate::{
-    controllers::account_facts::Purpose,
-    kinds::{
-        reinstall::InstallStatus,
-        root_password::{Installed, RootPasswordStatus},
-        server::BareMetalServerStatus,
-    },
+use crate::controllers::account_facts::Purpose;
+use api::{
+    reinstall::InstallStatus,
+    root_password::{Installed, RootPasswordStatus},
+    server::BareMetalServerStatus,
 };
 use hosting_types::ServerStatus;
 

@@ -17,7 +17,7 @@ use super::{
     Decision, Effect,
     draft::time,
 };
-use crate::kinds::{
+use api::{
     Reason,
     conditions::{Type, Wanted},
     reinstall::InstallEnd,

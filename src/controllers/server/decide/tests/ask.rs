@@ -1,7 +1,7 @@
 //! A look that somebody asks for.
 
 use super::{machine::kept, *};
-use crate::kinds::names::{FLUX_REQUEST, RECONCILE_REQUEST};
+use api::names::{FLUX_REQUEST, RECONCILE_REQUEST};
 
 /// Asked for by this word, since that moment.
 fn asked(case: Case, word: &str, since: u64) -> Case {

@@ -2,10 +2,8 @@
 
 use super::order::plan;
 use super::*;
-use crate::{
-    account::{supply::Demand, view::Catalogue},
-    kinds::server::Alternative,
-};
+use crate::account::{supply::Demand, view::Catalogue};
+use api::server::Alternative;
 use hosting_types::catalogue::{Availability, PlanLocation};
 
 /// Free here, and there.

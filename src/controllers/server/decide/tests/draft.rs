@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::controllers::cause::Cause;
-use crate::{controllers::server::decide::draft::Draft, kinds::conditions};
+use crate::controllers::server::decide::draft::Draft;
+use api::conditions;
 
 #[test]
 fn the_four_conditions_come_of_one_reason() {

@@ -1,10 +1,8 @@
 //! The end that the spec names.
 
 use super::{machine::kept, *};
-use crate::{
-    controllers::server::decide::fence,
-    kinds::{ManagementPolicy, lifetime::ExpiryWarning},
-};
+use crate::controllers::server::decide::fence;
+use api::{ManagementPolicy, lifetime::ExpiryWarning};
 
 /// It ends in so many seconds.
 pub(super) fn ending(case: Case, seconds: i64) -> Case {

@@ -7,8 +7,8 @@ use crate::{
         decide::{external, fence::TagProof, rivals},
         facts::OtherMark,
     },
-    kinds::{ManagementPolicy, allowed::AllowedNamespaces},
 };
+use api::{ManagementPolicy, allowed::AllowedNamespaces};
 
 pub(super) fn delivered(tags: &[&str]) -> Server {
     server(5, ServerStatus::Delivered, tags)

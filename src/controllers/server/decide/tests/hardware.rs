@@ -1,12 +1,10 @@
 //! The hardware of a machine: one look when its listing can be there, and none afterwards.
 
 use super::{machine::kept, *};
-use crate::{
-    controllers::server::memory::Observation,
-    kinds::{
-        hardware::{Hardware, HardwareStatus},
-        outputs::OutputRef,
-    },
+use crate::controllers::server::memory::Observation;
+use api::{
+    hardware::{Hardware, HardwareStatus},
+    outputs::OutputRef,
 };
 
 /// A machine that was delivered so many seconds ago, and has nothing else to be done.
@@ -81,7 +79,7 @@ fn where_there_is_none_it_is_looked_at_three_times_more_and_ready_stays() {
         case = looked(case, None, None);
         assert!(!looks(&case));
         let ready = decide(&case.0);
-        let ready = ready.draft.condition(crate::kinds::conditions::Type::Ready);
+        let ready = ready.draft.condition(api::conditions::Type::Ready);
         assert_eq!(ready.unwrap().reason, Reason::Delivered);
         let later = case.clone().facts(|f| f.now.mono = RUNNING + secs(pause));
         assert!(looks(&later), "{pause}");

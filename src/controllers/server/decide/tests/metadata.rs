@@ -1,7 +1,8 @@
 //! Finalizer and annotation are put back first.
 
 use super::*;
-use crate::{controllers::server::memory::Observation, kinds::order::OrderNote};
+use crate::controllers::server::memory::Observation;
+use api::order::OrderNote;
 
 fn stripped(case: Case) -> Case {
     case.object(|o| {

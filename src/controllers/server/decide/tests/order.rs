@@ -5,8 +5,8 @@ use crate::controllers::cause::Cause;
 use crate::{
     account::{supply::Demand, view::Catalogue},
     controllers::{once, server::memory::Declined},
-    kinds::ManagementPolicy,
 };
+use api::ManagementPolicy;
 use hosting_types::catalogue::{Availability, Plan, PlanLocation};
 
 pub(super) fn plan(availability: Availability) -> Plan {
@@ -285,7 +285,7 @@ fn message(decision: &Decision) -> String {
 /// The object shows that a look said that it could not be had.
 fn showing(case: Case, reason: Reason) -> Case {
     let shown = Cause::waits(reason, "").conditions();
-    let shown = crate::kinds::conditions::merge(&[], &shown, Some(3), Timestamp::MIN);
+    let shown = api::conditions::merge(&[], &shown, Some(3), Timestamp::MIN);
     case.object(|o| o.status.get_or_insert_default().conditions = shown)
 }
 
@@ -762,7 +762,7 @@ fn nothing_shortens_the_wait_of_an_older_object_without_a_trace() {
     assert_eq!(short(&takeover.decide()), waiting, "since it acts");
     let told = began(599).object(|o| {
         let long_ago = Cause::waits(Reason::Pending, "").conditions();
-        let conditions = crate::kinds::conditions::merge(&[], &long_ago, Some(3), Timestamp::MIN);
+        let conditions = api::conditions::merge(&[], &long_ago, Some(3), Timestamp::MIN);
         o.status.get_or_insert_default().conditions = conditions;
     });
     assert_eq!(

@@ -1,10 +1,8 @@
 //! `spec.outputs`: written when it differs, looked at now and then, never over another's.
 
 use super::{machine::kept, *};
-use crate::{
-    controllers::server::{decide::outputs::Output, memory::Observation},
-    kinds::outputs::{OutputPlace, OutputRef, Outputs, entries},
-};
+use crate::controllers::server::{decide::outputs::Output, memory::Observation};
+use api::outputs::{OutputPlace, OutputRef, Outputs, entries};
 
 /// A delivered server of which both are to be written.
 fn wanted() -> Case {
@@ -113,7 +111,7 @@ fn nothing_is_written_of_a_machine_that_is_not_there_or_while_it_must_not_be() {
     );
     // Nothing is sent to the provider, so it is written of what is only looked at, too.
     let observed = wanted().spec(|s| {
-        s.management_policy = Some(crate::kinds::ManagementPolicy::ObserveOnly);
+        s.management_policy = Some(api::ManagementPolicy::ObserveOnly);
     });
     assert!(due(&observed).is_some());
 }

@@ -1,15 +1,13 @@
 //! `spec.power`: one command for each change of the wish.
 
 use super::{machine::kept, *};
-use crate::{
-    controllers::server::{
-        decide::power::{self, Known},
-        memory::Observation,
-    },
-    kinds::{
-        command::PowerAction,
-        power::{Power, PowerCommand, PowerState, PowerStatus},
-    },
+use crate::controllers::server::{
+    decide::power::{self, Known},
+    memory::Observation,
+};
+use api::{
+    command::PowerAction,
+    power::{Power, PowerCommand, PowerState, PowerStatus},
 };
 
 /// A delivered server without a wish, which was seen before.

@@ -8,7 +8,7 @@ use crate::controllers::server::{
     memory::{Missing, Obstacle, Release, ReleaseAnswer, Sent},
     tag_changes::{TagChange, TagEnd},
 };
-use crate::kinds::{
+use api::{
     ExternalReleasePolicy, FailurePolicy, ManagementPolicy,
     names::{CLUSTER_TAG, ORDER_TAG, RESERVED_PREFIX},
     server::TagPolicy,

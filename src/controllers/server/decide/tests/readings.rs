@@ -26,7 +26,7 @@ use crate::controllers::{
         tag_changes::{TagChange, TagEnd},
     },
 };
-use crate::kinds::{FailurePolicy, references::AccountKind, reinstall::InstallEnd};
+use api::{FailurePolicy, references::AccountKind, reinstall::InstallEnd};
 use hosting_types::{
     catalogue::Availability,
     quota::{LocationQuota, QuotaUsage},
@@ -36,7 +36,7 @@ use serde_json::json;
 /// Something was said of it before, so that waiting is worth a word.
 fn told(case: Case) -> Case {
     let wanted = Cause::waits(Reason::Pending, "").conditions();
-    let shown = crate::kinds::conditions::merge(&[], &wanted, Some(3), Timestamp::MIN);
+    let shown = api::conditions::merge(&[], &wanted, Some(3), Timestamp::MIN);
     case.object(|o| o.status.get_or_insert_default().conditions = shown)
 }
 

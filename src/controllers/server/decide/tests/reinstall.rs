@@ -1,18 +1,16 @@
 //! `spec.install`: a machine is installed again by a higher revision, once, and by nothing else.
 
 use super::{machine::kept, *};
-use crate::{
-    controllers::server::{
-        decide::{fence, reinstall},
-        facts::ServerKey,
-        install_memory::InstallObservation,
-        memory::Observation,
-    },
-    kinds::{
-        command::{CommandOutcome, ListedCommands},
-        conditions::{Type, Wanted},
-        reinstall::{Install, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
-    },
+use crate::controllers::server::{
+    decide::{fence, reinstall},
+    facts::ServerKey,
+    install_memory::InstallObservation,
+    memory::Observation,
+};
+use api::{
+    command::{CommandOutcome, ListedCommands},
+    conditions::{Type, Wanted},
+    reinstall::{Install, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
 };
 use hosting_types::server::DiskWipe;
 
@@ -246,7 +244,7 @@ fn protection_observation_and_suspension_refuse_it_and_say_so() {
     let against: [(Change, Reason); 3] = [
         (|s| s.deletion_protection = Some(true), Reason::Protected),
         (
-            |s| s.management_policy = Some(crate::kinds::ManagementPolicy::ObserveOnly),
+            |s| s.management_policy = Some(api::ManagementPolicy::ObserveOnly),
             Reason::ObserveOnly,
         ),
         (|s| s.suspend = Some(true), Reason::Suspended),
@@ -503,7 +501,7 @@ fn the_machine_goes_to_nobody_else_while_the_request_may_be_on_its_way() {
 
 #[test]
 fn no_power_command_is_decided_meanwhile() {
-    let off = |case: Case| case.spec(|s| s.power = Some(crate::kinds::power::Power::Off));
+    let off = |case: Case| case.spec(|s| s.power = Some(api::power::Power::Off));
     let command = |case: &Case| case.decide().draft.status.power.unwrap().command;
     assert!(command(&off(delivered(1))).is_some());
     assert!(command(&off(installing())).is_none());

@@ -6,7 +6,7 @@ use crate::controllers::server::{
     facts::LiveAccount,
     memory::{MOST_TAG_TRIES, Missing, ReleaseAnswer, Sent},
 };
-use crate::kinds::brake::{BrakeStatus, Braking, ReleaseBrake};
+use api::brake::{BrakeStatus, Braking, ReleaseBrake};
 
 pub(super) fn deleted(status: ServerStatus) -> Case {
     Case::new()

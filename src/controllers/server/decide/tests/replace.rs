@@ -7,11 +7,11 @@ use crate::{
         decide::fence,
         memory::{ReleaseAnswer, Sent},
     },
-    kinds::{
-        ExternalReleasePolicy, FailurePolicy,
-        lifetime::{Provisioning, Replaced},
-        server::Alternative,
-    },
+};
+use api::{
+    ExternalReleasePolicy, FailurePolicy,
+    lifetime::{Provisioning, Replaced},
+    server::Alternative,
 };
 
 /// It was made by an order of before the present one.

@@ -1,7 +1,7 @@
 //! Machines of earlier objects of the same name: is another one ordered beside them?
 
 use super::*;
-use crate::kinds::names::ORDER_ANOTHER;
+use api::names::ORDER_ANOTHER;
 
 const HELD: (Option<&str>, Option<Reason>, bool) = (None, Some(Reason::RetainedMachine), true);
 

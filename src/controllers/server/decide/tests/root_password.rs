@@ -4,8 +4,8 @@ mod failures;
 mod stored;
 
 use super::{machine::kept, *};
-use crate::{
-    controllers::server::{
+use crate::controllers::{
+    server::{
         decide::{
             fence,
             root_password::{forgotten_at, may_fetch, may_find},
@@ -13,15 +13,15 @@ use crate::{
         memory::Observation,
         password_memory::{PasswordEnd, PasswordFailure},
     },
-    controllers::trouble::Trouble,
-    kinds::{
-        ManagementPolicy,
-        command::{CommandOutcome, ListedCommands},
-        conditions::Wanted,
-        outputs::{OutputRef, Outputs},
-        reinstall::{FinishedInstall, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
-        root_password::{Installed, PasswordWarning, RootPassword},
-    },
+    trouble::Trouble,
+};
+use api::{
+    ManagementPolicy,
+    command::{CommandOutcome, ListedCommands},
+    conditions::Wanted,
+    outputs::{OutputRef, Outputs},
+    reinstall::{FinishedInstall, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+    root_password::{Installed, PasswordWarning, RootPassword},
 };
 
 /// When the machine was delivered.
@@ -274,7 +274,7 @@ fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
     }
     case.object(|o| o.status.as_mut().unwrap().install = Some(install))
         .spec(|s| {
-            s.install = Some(crate::kinds::reinstall::Install {
+            s.install = Some(api::reinstall::Install {
                 revision,
                 wipe_disk: None,
             })

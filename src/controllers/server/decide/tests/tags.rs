@@ -11,8 +11,8 @@ use crate::{
         },
         trouble::Trouble,
     },
-    kinds::server::TagPolicy,
 };
+use api::server::TagPolicy;
 use hosting_types::tag::MOST_TAGS;
 
 /// A delivered machine that bears these tags beside the operator's own, under a spec that names those. `put` are the ones

@@ -1,11 +1,8 @@
 //! What the entry of an account of the cluster allows the namespace.
 
 use super::{missing::created, *};
-use crate::{
-    account::Terms,
-    controllers::account_facts::closed,
-    kinds::{allowed::AllowedNamespaces, conditions::Wanted},
-};
+use crate::{account::Terms, controllers::account_facts::closed};
+use api::{allowed::AllowedNamespaces, conditions::Wanted};
 use serde_json::{Value, json};
 
 /// On the terms of an entry with these limits.

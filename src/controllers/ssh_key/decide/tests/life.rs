@@ -2,7 +2,7 @@
 //! notes and the recall that ship, and a world that loses requests and answers, forgets, and is edited by people.
 
 use super::*;
-use crate::kinds::ssh_key::SshKeyStatus;
+use api::ssh_key::SshKeyStatus;
 use proptest::prelude::*;
 
 /// What becomes of one call or write.

@@ -1,7 +1,7 @@
 //! A look at the list that somebody asks for.
 
 use super::*;
-use crate::kinds::Reason;
+use api::Reason;
 
 /// All is as declared, and was told; asked by a word since that moment.
 fn asked(since: Duration) -> Case {

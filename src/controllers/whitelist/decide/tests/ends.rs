@@ -1,7 +1,7 @@
 //! How an object ends.
 
 use super::*;
-use crate::kinds::names::ACKNOWLEDGE_LOCKOUT;
+use api::names::ACKNOWLEDGE_LOCKOUT;
 
 #[test]
 fn what_the_operator_needs_stays_and_the_object_ends_all_the_same() {
@@ -57,7 +57,7 @@ fn a_spec_that_cannot_be_used_keeps_nobody_from_going() {
     });
     assert_eq!(
         case.decide().cause.map(|c| c.reason),
-        Some(crate::kinds::Reason::InvalidSpec)
+        Some(api::Reason::InvalidSpec)
     );
     assert_eq!(case.deleted().decide().effect, Some(Effect::LetGo));
 }
@@ -90,7 +90,7 @@ fn a_list_that_is_suddenly_empty_ends_nothing() {
     assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(5))));
     let blank = case.shows(&[], NOW + secs(10)).at(NOW + secs(10));
     assert_eq!(blank.decide().effect, None);
-    assert_eq!(blank.cause().0, crate::kinds::Reason::OutcomeUnknown);
+    assert_eq!(blank.cause().0, api::Reason::OutcomeUnknown);
     let again = blank
         .written()
         .shows(&[], NOW + secs(70))

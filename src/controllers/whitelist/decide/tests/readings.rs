@@ -1,7 +1,8 @@
 //! What kstatus, and the tools that build on it, read in every reason of a whitelist.
 
 use super::*;
-use crate::{controllers::readings::Reading, kinds::Reason};
+use crate::controllers::readings::Reading;
+use api::Reason;
 
 /// What stands in status for this case.
 fn read(stage: &'static str, case: &Case) -> Reading {

@@ -1,7 +1,7 @@
 //! One object through its passes.
 
 use super::*;
-use crate::kinds::{Reason, names::ACKNOWLEDGE_LOCKOUT, whitelist::EntryState};
+use api::{Reason, names::ACKNOWLEDGE_LOCKOUT, whitelist::EntryState};
 
 fn is_work(decision: &Decision) -> bool {
     matches!(decision.effect, Some(Effect::Work { .. }))

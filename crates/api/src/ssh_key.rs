@@ -1,11 +1,11 @@
 //! `SshKey`: a public key that is stored at the provider, for servers to refer to by name.
 
 use super::{
-    kind::{Kind, namespaced},
+    kind::Kind,
     references::{AccountRef, PinnedAccount, ValueLocation, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, Client, CustomResource, KubeSchema};
+use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -179,10 +179,6 @@ pub struct StoredKeyNote {
 super::references::names_account!(SshKey);
 
 impl Kind for SshKey {
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        namespaced(client, namespace)
-    }
-
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }

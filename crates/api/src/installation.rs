@@ -4,7 +4,8 @@
 //! knows is checked before the order.
 
 use super::references::ValueLocation;
-use kube::{KubeSchema, core::Rule};
+use kube_core::Rule;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,8 @@ use super::{
     reinstall::{FinishedInstall, InstallEnd},
     rfc3339,
 };
-use kube::{KubeSchema, core::Rule};
+use kube_core::Rule;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -27,7 +27,7 @@ impl FromStr for Interval {
         if text.is_empty() || text.contains('-') {
             return Err(format!("{text:?} is not a positive duration"));
         }
-        let parsed: kube::core::Duration = text
+        let parsed: kube_core::Duration = text
             .parse()
             .map_err(|e| format!("{text:?} is not a duration such as 90s or 10m: {e}"))?;
         // As fine as it is written, so that what was read and written is the same.

@@ -2,13 +2,13 @@
 
 use super::{
     interval::Interval,
-    kind::{Kind, namespaced},
+    kind::Kind,
     order::OrderAccount,
     references::{OBJECT_NAME, PinnedAccount},
     rfc3339,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{Api, Client, CustomResource, KubeSchema};
+use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -295,10 +295,6 @@ pub enum CommandOutcome {
 }
 
 impl Kind for ServerCommand {
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        namespaced(client, namespace)
-    }
-
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }

@@ -5,7 +5,7 @@ use super::hardware::{Hardware, HardwareStatus};
 pub use super::installation::{OperatingSystem, TextSource, UserData};
 use super::installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit};
 use super::interval::Interval;
-use super::kind::{Kind, namespaced};
+use super::kind::Kind;
 use super::lifetime::named_is_not_replaced;
 pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
@@ -20,7 +20,8 @@ use super::root_password::{
     RootPassword, RootPasswordStatus, has_a_secret_of_its_own, only_windows_has_one,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{Api, Client, CustomResource, KubeSchema, core::Rule};
+use kube_core::Rule;
+use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -522,10 +523,6 @@ pub struct Observed {
 super::references::names_account!(BareMetalServer);
 
 impl Kind for BareMetalServer {
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        namespaced(client, namespace)
-    }
-
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }

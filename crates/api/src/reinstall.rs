@@ -8,7 +8,7 @@ use super::{
     order::OrderAccount,
     rfc3339,
 };
-use kube::KubeSchema;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,13 +1,18 @@
 //! What users write: one file per kind, with spec, status, CEL rules and columns.
 //!
 //! These are documented, strict types for the Kubernetes API. The hosting API's
-//! own words live in [`hosting`]; nothing here is sent there unchanged.
+//! own words live in the crate `hosting-types`; nothing here is sent there unchanged.
 //!
 //! A field that may be unset and is of an enum says `schemars(with)`: an optional type would give the
 //! field the description of the enum.
 
 // Columns are attributes of the derive, and many share a type.
 #![allow(clippy::duplicated_attributes)]
+
+// The derives of kube-derive write paths of the facade crate `kube`, whose client this crate does without.
+extern crate self as kube;
+use kube_core as core;
+use kube_derive::KubeSchema;
 
 pub mod account;
 pub mod account_use;
@@ -66,7 +71,7 @@ pub const GROUP: &str = "flexmetal.dev";
 pub fn all_crds()
 -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>
 {
-    use kube::CustomResourceExt as _;
+    use kube_core::CustomResourceExt as _;
     [
         ClusterProviderAccount::crd(),
         ProviderAccount::crd(),

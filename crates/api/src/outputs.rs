@@ -1,7 +1,7 @@
 //! `spec.outputs`: where what others need of a machine is written down for them.
 
 use super::{address::AddressType, references::OBJECT_NAME, server::BareMetalServerStatus};
-use kube::KubeSchema;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::{BareMetalServer, GROUP, ServerCommand, command::PowerAction};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
-use kube::{Resource as _, ResourceExt as _};
+use kube_core::{Resource as _, ResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@
 use super::interval::Interval;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::KubeSchema;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -19,7 +19,7 @@ pub struct ReleaseBrake {
     #[schemars(range(min = 1, max = 100))]
     pub max_releases: i32,
     /// The time within which they are counted: a span such as `1h`, from 1m to 168h. Mutable.
-    #[x_kube(validation = kube::core::Rule::new("duration(self) >= duration('1m') && duration(self) <= duration('168h')").message("releaseBrake.window must be from 1m to 168h"))]
+    #[x_kube(validation = kube_core::Rule::new("duration(self) >= duration('1m') && duration(self) <= duration('168h')").message("releaseBrake.window must be from 1m to 168h"))]
     pub window: Interval,
 }
 

@@ -1,11 +1,11 @@
 //! `IpWhitelist`: the addresses from which one API key may be used.
 
 use super::{
-    kind::{Kind, namespaced},
+    kind::Kind,
     references::{AccountRef, PinnedAccount, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, Client, CustomResource, KubeSchema};
+use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -237,10 +237,6 @@ impl IpWhitelist {
 super::references::names_account!(IpWhitelist);
 
 impl Kind for IpWhitelist {
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        namespaced(client, namespace)
-    }
-
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }

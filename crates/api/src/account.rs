@@ -6,14 +6,14 @@ use super::{
     brake::{BrakeStatus, ReleaseBrake},
     delivery::DeliveryTimes,
     key_in_use::KeyInUse,
-    kind::{Kind, namespaced},
+    kind::Kind,
     orphan::{Orphan, OrphanPolicy, OrphanRelease, releases_are_braked},
     policies::Policies,
     references::OBJECT_NAME,
     timing::{Timing, TimingInForce},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{Api, Client, CustomResource, KubeSchema};
+use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -389,10 +389,6 @@ pub struct KnownMachine {
 }
 
 impl Kind for ProviderAccount {
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        namespaced(client, namespace)
-    }
-
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }
@@ -407,10 +403,6 @@ impl Kind for ProviderAccount {
 }
 
 impl Kind for ClusterProviderAccount {
-    fn api(client: Client, _: Option<&str>) -> Api<Self> {
-        Api::all(client)
-    }
-
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }

@@ -1,6 +1,6 @@
 //! Which namespaces a cluster account serves by their labels.
 
-use kube::KubeSchema;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -2,7 +2,8 @@
 //! `spec.defaults`, else the operator. A namespace may say that its servers are suspended, before the account is asked.
 
 use super::{Interval, names::SUSPEND_LABEL, selector::Labels};
-use kube::{KubeSchema, core::Rule};
+use kube_core::Rule;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,7 @@
 //! What all kinds have in common.
 
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, Client, Resource, core::object::HasStatus};
+use kube_core::{Resource, object::HasStatus};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
@@ -18,10 +17,6 @@ pub trait Kind:
     + Sync
     + 'static
 {
-    /// The API of its objects: those of a namespace, or all of them (the only way for a kind that
-    /// has no namespaces).
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self>;
-
     /// The conditions in a status.
     fn conditions(status: &Self::Status) -> &[Condition];
 
@@ -39,16 +34,5 @@ pub trait Kind:
     /// The tag of the last order in a status, for the log.
     fn order_tag(_: &Self::Status) -> Option<String> {
         None
-    }
-}
-
-/// The API of a kind that has namespaces.
-pub(super) fn namespaced<K>(client: Client, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
     }
 }

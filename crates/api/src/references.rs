@@ -1,7 +1,8 @@
 //! References from one object to another. None of them has a namespace field.
 
 use super::Kind;
-use kube::{KubeSchema, core::Rule};
+use kube_core::Rule;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -71,16 +72,16 @@ pub trait NamesAccount: Kind {
 /// An implementation for a kind with `spec.accountRef` and `status.account`.
 macro_rules! names_account {
     ($kind:ty) => {
-        impl crate::kinds::references::NamesAccount for $kind {
-            fn account_ref(&self) -> Option<&crate::kinds::references::AccountRef> {
+        impl crate::references::NamesAccount for $kind {
+            fn account_ref(&self) -> Option<&crate::references::AccountRef> {
                 self.spec.account_ref.as_ref()
             }
 
-            fn pinned(status: &Self::Status) -> Option<&crate::kinds::references::PinnedAccount> {
+            fn pinned(status: &Self::Status) -> Option<&crate::references::PinnedAccount> {
                 status.account.as_ref()
             }
 
-            fn pin(status: &mut Self::Status, account: crate::kinds::references::PinnedAccount) {
+            fn pin(status: &mut Self::Status, account: crate::references::PinnedAccount) {
                 status.account = Some(account);
             }
         }

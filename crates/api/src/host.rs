@@ -4,13 +4,13 @@ use super::{
     address::Address,
     host_install::{HostInstall, HostInstallStatus},
     host_power::HostPowerStatus,
-    kind::{Kind, namespaced},
+    kind::Kind,
     policies::{ManagementPolicy, Policies},
     power::Power,
     references::{AccountRef, PinnedAccount, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{Api, Client, CustomResource, KubeSchema};
+use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -297,10 +297,6 @@ impl DedicatedHost {
 super::references::names_account!(DedicatedHost);
 
 impl Kind for DedicatedHost {
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        namespaced(client, namespace)
-    }
-
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }

@@ -1,7 +1,8 @@
 //! How often an account is looked at and how long is waited: what may be written, and what is in force.
 
 use super::Interval;
-use kube::{KubeSchema, core::Rule};
+use kube_core::Rule;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

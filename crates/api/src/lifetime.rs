@@ -2,7 +2,8 @@
 
 use super::interval::Interval;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{KubeSchema, core::Rule};
+use kube_core::Rule;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -3,7 +3,8 @@
 use super::{Interval, outputs::OutputRef, server::BareMetalServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{KubeSchema, core::Rule};
+use kube_core::Rule;
+use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,11 @@
 //! `ServerTag`: one tag of an account.
 
 use super::{
-    kind::{Kind, namespaced},
+    kind::Kind,
     references::{AccountRef, PinnedAccount, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, Client, CustomResource, KubeSchema};
+use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -194,10 +194,6 @@ impl ServerTag {
 super::references::names_account!(ServerTag);
 
 impl Kind for ServerTag {
-    fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
-        namespaced(client, namespace)
-    }
-
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions
     }

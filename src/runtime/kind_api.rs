@@ -1,0 +1,44 @@
+//! The API of each kind's objects.
+
+use api::kind::Kind;
+use api::{
+    BareMetalServer, ClusterProviderAccount, DedicatedHost, IpWhitelist, ProviderAccount,
+    ServerCommand, ServerTag, SshKey,
+};
+use kube::{Api, Client};
+
+/// A kind whose objects can be read and written.
+pub trait KindApi: Kind {
+    /// The API of its objects: those of a namespace, or all of them (the only way for a kind that
+    /// has no namespaces).
+    fn api(client: Client, namespace: Option<&str>) -> Api<Self>;
+}
+
+macro_rules! namespaced {
+    ($($kind:ty),+) => {
+        $(impl KindApi for $kind {
+            fn api(client: Client, namespace: Option<&str>) -> Api<Self> {
+                match namespace {
+                    Some(namespace) => Api::namespaced(client, namespace),
+                    None => Api::all(client),
+                }
+            }
+        })+
+    };
+}
+
+namespaced!(
+    BareMetalServer,
+    DedicatedHost,
+    IpWhitelist,
+    ProviderAccount,
+    ServerCommand,
+    ServerTag,
+    SshKey
+);
+
+impl KindApi for ClusterProviderAccount {
+    fn api(client: Client, _: Option<&str>) -> Api<Self> {
+        Api::all(client)
+    }
+}
